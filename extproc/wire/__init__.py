@@ -1,0 +1,1 @@
+"""Envoy's external-processing messages: a wire-compatible subset, generated from `protos/`."""
