@@ -15,6 +15,8 @@ import yaml
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError, model_validator
 from pydantic_core import ErrorDetails
 
+from extproc.toolcalls import get_format
+
 
 class ConfigError(Exception):
     """The configuration can't be used; the text says where and why, ready to be shown to a person."""
@@ -50,6 +52,13 @@ def _check_address(text: str) -> str:
 
 
 AddressText = Annotated[str, AfterValidator(_check_address)]
+
+
+def _check_format(name: str) -> str:
+    get_format(name)
+    return name
+
+
 Name = Annotated[str, Field(min_length=1, max_length=256)]
 ClusterName = Annotated[str, Field(pattern=r"^[a-zA-Z0-9][a-zA-Z0-9_.-]{0,62}$")]
 
@@ -67,7 +76,7 @@ class Model(_Settings):
     """The model's name at the backend; the same as `name` unless given."""
     tools: Literal["prompt"]
     """How tools reach the model: `prompt` writes them into the system prompt and parses the text."""
-    format: str = "hermes"
+    format: Annotated[str, AfterValidator(_check_format)] = "hermes"
     """How the model writes a call, named as vLLM names its parser; `extproc formats` lists them."""
 
     @property
@@ -156,9 +165,7 @@ def parse(text: str, *, source: str = "configuration") -> Config:
         faults = error.errors()
         # A sequence whose only item is faulty is also reported as too short: the item's own fault says it all.
         places = [fault["loc"] for fault in faults]
-        told = [
-            f for f in faults if not any(p != f["loc"] and p[: len(f["loc"])] == f["loc"] for p in places)
-        ]
+        told = [f for f in faults if not any(p != f["loc"] and p[: len(f["loc"])] == f["loc"] for p in places)]
         raise ConfigError("\n".join(_describe(fault, root, source) for fault in told)) from error
 
 

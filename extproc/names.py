@@ -1,0 +1,12 @@
+"""Names on which Envoy's configuration and the processor must agree."""
+
+from __future__ import annotations
+
+CHAT_PATH = "/v1/chat/completions"
+"""The one path that is processed; every other goes past the processor."""
+
+BACKEND_HEADER = "x-extproc-backend"
+"""Set by the processor on a request: the name of the cluster that it goes to. Never taken from a client."""
+
+METADATA_NAMESPACE = "extproc"
+"""Dynamic metadata of an exchange, for the access log: model, backend, error and token counts."""

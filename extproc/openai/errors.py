@@ -1,0 +1,163 @@
+"""OpenAI's error object: the one form in which every error reaches a client.
+
+`{"error": {"message", "type", "param", "code"}}`: the message tells a person what is wrong, where, and what would
+be right; `param` is the path of the field at fault, such as `messages[3].tool_call_id`; `code` is for programs.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass
+from http import HTTPStatus
+from typing import Any
+
+import orjson
+
+_CONTEXT_LENGTH = re.compile(
+    r"maximum context length|context length exceeded|longer than the maximum model length", re.I
+)
+
+
+@dataclass(eq=False)
+class ApiError(Exception):
+    """An error on its way to the client."""
+
+    status: int
+    message: str
+    type: str = "invalid_request_error"
+    param: str | None = None
+    code: str | None = None
+
+    def __str__(self) -> str:
+        return f"{self.status} {self.code or self.type}: {self.message}"
+
+    def body(self) -> bytes:
+        """The whole error as the JSON body of a response, or as the data of one server-sent event."""
+        error = {"message": self.message, "type": self.type, "param": self.param, "code": self.code}
+        return orjson.dumps({"error": error})
+
+
+def invalid_request(message: str, param: str | None = None, code: str | None = None) -> ApiError:
+    """A 400: the request breaks the contract."""
+    return ApiError(400, message, param=param, code=code)
+
+
+def invalid_json(error: orjson.JSONDecodeError) -> ApiError:
+    """A 400: the body is no JSON at all."""
+    return invalid_request(
+        f"The request body is not valid JSON: {error.msg} (line {error.lineno}, column {error.colno}). "
+        "Send one JSON object, encoded as UTF-8.",
+        code="invalid_json",
+    )
+
+
+def missing_parameter(param: str, what: str) -> ApiError:
+    """A 400: a required field is not there; `what` says what it should be."""
+    return invalid_request(f"Missing required parameter: '{param}'. {what}", param, "missing_required_parameter")
+
+
+def invalid_type(param: str, expected: str, value: object) -> ApiError:
+    """A 400: a field has the wrong type."""
+    return invalid_request(
+        f"Invalid type for '{param}': expected {expected}, but got {json_type(value)} instead.", param, "invalid_type"
+    )
+
+
+def invalid_value(param: str, message: str) -> ApiError:
+    """A 400: a field has the right type and a value that can't be."""
+    return invalid_request(f"Invalid value for '{param}': {message}", param, "invalid_value")
+
+
+def model_not_found(model: str, known: Iterable[str]) -> ApiError:
+    """A 404 that names the models there are."""
+    there_are = ", ".join(sorted(known))
+    return ApiError(
+        404,
+        f"The model '{model}' does not exist. Available models: {there_are}.",
+        param="model",
+        code="model_not_found",
+    )
+
+
+def backend_garbage(detail: str) -> ApiError:
+    """A 502: the backend's answer can't be understood. `detail` says why, and quotes nothing of it."""
+    return ApiError(
+        502, f"The model's backend sent an answer that can't be read: {detail}", "server_error", code="bad_gateway"
+    )
+
+
+def backend_error(status: int, body: bytes) -> ApiError:
+    """A backend's error response, as OpenAI's clients expect it: its own words where it has some."""
+    try:
+        data: Any = orjson.loads(body)
+    except orjson.JSONDecodeError:
+        data = None
+    error: Any = data
+    if isinstance(data, dict) and isinstance(data.get("error"), dict | str):
+        error = data["error"]
+    if isinstance(error, str):
+        error = {"message": error}
+    message, kind, param, code = None, None, None, None
+    if isinstance(error, dict):
+        message = error.get("message") or error.get("detail")
+        kind, param, code = error.get("type"), error.get("param"), error.get("code")
+    if not isinstance(message, str):
+        message = f"The model's backend answered {status} {_phrase(status)}."
+        if isinstance(error, dict) and error:
+            message += f" It said: {json.dumps(error, ensure_ascii=False)[:500]}"
+    return ApiError(
+        status,
+        message,
+        type=kind if isinstance(kind, str) else _TYPES.get(status, "server_error" if status >= 500 else _INVALID),
+        param=param if isinstance(param, str) else None,
+        code=code if isinstance(code, str) else _code(status, message),
+    )
+
+
+_INVALID = "invalid_request_error"
+_TYPES = {401: "authentication_error", 403: "permission_error", 429: "rate_limit_error"}
+_CODES = {
+    401: "invalid_api_key",
+    404: "not_found",
+    429: "rate_limit_exceeded",
+    502: "bad_gateway",
+    503: "service_unavailable",
+    504: "gateway_timeout",
+}
+
+
+def _code(status: int, message: str) -> str | None:
+    """vLLM puts the status there, as a number; OpenAI puts a word, by which agents decide what to do."""
+    if status in (400, 413, 422) and _CONTEXT_LENGTH.search(message):
+        return "context_length_exceeded"
+    if status == 404 and "model" in message:
+        return "model_not_found"
+    return _CODES.get(status)
+
+
+def _phrase(status: int) -> str:
+    try:
+        return HTTPStatus(status).phrase
+    except ValueError:
+        return ""
+
+
+def json_type(value: object) -> str:
+    """What JSON calls the type of a decoded value, with its article."""
+    match value:
+        case None:
+            return "null"
+        case bool():
+            return "a boolean"
+        case int():
+            return "an integer"
+        case float():
+            return "a number"
+        case str():
+            return "a string"
+        case list():
+            return "an array"
+        case _:
+            return "an object"

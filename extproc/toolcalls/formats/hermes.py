@@ -1,0 +1,37 @@
+"""Hermes: a JSON object between `<tool_call>` and `</tool_call>`.
+
+What Qwen2.5, Qwen3 and the Hermes models were trained on. The object's end decides, not the closing tag: the tag
+may be missing at the end of the output, and may stand literally inside a string. Without tags a fence or a bare
+object is understood too, because the small ones of these models write that instead.
+"""
+
+from __future__ import annotations
+
+import re
+
+from extproc.toolcalls.formats.json import FENCE_AND_BARE_RULES, FENCE_AND_BARE_STATES
+from extproc.toolcalls.table import Format, Gap, JsonCall, Prose, Rule, Sink
+
+_CALL = {"<tool_call>": Rule("call")}
+
+FORMAT = Format(
+    name="hermes",
+    title="a JSON object in <tool_call> tags",
+    models=("Qwen2.5", "Qwen3", "QwQ", "Hermes 2 to 4"),
+    aliases=("qwen", "qwen25", "qwen3_json"),
+    example='<tool_call>\n{"name": "get_weather", "arguments": {"city": "Paris"}}\n</tool_call>',
+    thinking="thinking",
+    states={
+        "prose": Prose(Sink.CONTENT, {**_CALL, "<think>": Rule("thinking"), **FENCE_AND_BARE_RULES}),
+        # A call ends the thinking, said or not.
+        "thinking": Prose(Sink.REASONING, {**_CALL, "</think>": Rule("prose")}),
+        "call": JsonCall(then="after call", otherwise="prose", offered_only=False),
+        "after call": Gap(
+            junk=re.compile(r"[\s}\]]*"),
+            rules={"</tool_call>": Rule("prose"), **_CALL},
+            otherwise="prose",
+        ),
+        **FENCE_AND_BARE_STATES,
+        "code": Prose(Sink.CONTENT, {"```": Rule("prose", shown=True), **_CALL}),
+    },
+)

@@ -1,0 +1,65 @@
+"""Finds the markers of one state in a text that arrives in pieces.
+
+A lexer never looks at a character twice and never holds back more than could still become a marker: `find`
+returns the first whole marker, or the place where an unfinished one begins, or nothing. The search itself is
+one regular expression made from the markers' trie, in which every inner node may also end at the end of the
+text; so an unfinished marker is found by the same pass that finds a whole one.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from typing import TypeAlias
+
+_Trie: TypeAlias = dict[str, "_Trie"]
+_END = ""  # the key that says "a marker ends here"; no character is the empty string
+
+
+class Lexer:
+    """Searches for any of `markers`; of two that begin at the same place the longer one wins."""
+
+    __slots__ = ("_extensible", "_markers", "_search")
+
+    def __init__(self, markers: Iterable[str]) -> None:
+        self._markers = frozenset(markers)
+        if not self._markers or "" in self._markers:
+            raise ValueError("a lexer needs markers, none of them empty")
+        # Markers that begin another one: at the end of the text they may still grow.
+        self._extensible = frozenset(
+            short for short in self._markers for long in self._markers if short != long and long.startswith(short)
+        )
+        self._search = re.compile(_pattern(_trie(self._markers))).search
+
+    def find(self, text: str, start: int) -> tuple[int, str | None] | None:
+        """The first marker of `text` from `start`, as (position, marker).
+
+        (position, None) means that the text ends, from there, in something that may become a marker. None
+        means that there is neither: all of the text is settled.
+        """
+        match = self._search(text, start)
+        if match is None:
+            return None
+        found = match.group()
+        if found not in self._markers or (match.end() == len(text) and found in self._extensible):
+            return match.start(), None
+        return match.start(), found
+
+
+def _trie(markers: Iterable[str]) -> _Trie:
+    root: _Trie = {}
+    for marker in markers:
+        node = root
+        for character in marker:
+            node = node.setdefault(character, {})
+        node[_END] = {}
+    return root
+
+
+def _pattern(node: _Trie, *, root: bool = True) -> str:
+    branches = [re.escape(c) + _pattern(child, root=False) for c, child in sorted(node.items()) if c != _END]
+    if not branches:
+        return ""
+    if root:
+        return "|".join(branches)
+    return "(?:" + "|".join([*branches, "" if _END in node else r"\Z"]) + ")"

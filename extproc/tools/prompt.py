@@ -1,0 +1,101 @@
+"""Renders a conversation with tools as one without: system, user and assistant turns that hold nothing but text.
+
+Tools go into the system prompt, calls into the assistant's text, results into user turns. Neighbouring turns of
+one role become one turn, because many chat templates insist that user and assistant alternate.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, TypeAlias
+
+from extproc.openai.errors import invalid_value
+from extproc.openai.request import ChatRequest, NamedTool
+from extproc.tools import wording
+
+Message: TypeAlias = dict[str, Any]
+
+
+def render_conversation(request: ChatRequest) -> list[Message]:
+    """The messages that a model without tool calling understands.
+
+    Raises ApiError (400) for content that is not text: it has no place in a text prompt.
+    """
+    turns = _turns(request.messages)
+    if request.offers_tools:
+        _instruct(turns, wording.tool_instructions(request.tools))
+        match request.tool_choice:
+            case NamedTool(name):
+                _add(turns, "user", wording.must_call(name))
+            case "required":
+                _add(turns, "user", wording.must_call(None))
+    return turns
+
+
+def _instruct(turns: list[Message], instructions: str) -> None:
+    """Put the instructions behind the system prompt, or make one of them."""
+    if turns and turns[0]["role"] == "system":
+        turns[0]["content"] = f"{turns[0]['content']}\n\n{instructions}"
+    else:
+        turns.insert(0, {"role": "system", "content": instructions})
+
+
+def _turns(messages: Sequence[Message]) -> list[Message]:
+    turns: list[Message] = []
+    called: dict[str, tuple[int, str]] = {}  # id -> (place among the calls, tool)
+    waiting: list[tuple[int, str, str]] = []  # results: (place, tool, text)
+
+    def deliver() -> None:
+        if waiting:
+            waiting.sort(key=lambda result: result[0])
+            _add(turns, "user", wording.results([(name, text) for _, name, text in waiting]))
+            waiting.clear()
+
+    for index, message in enumerate(messages):
+        role = message["role"]
+        if role == "tool":
+            place, name = called[message["tool_call_id"]]
+            waiting.append((place, name, _text(message, index)))
+            continue
+        deliver()
+        match role:
+            case "assistant":
+                calls = message.get("tool_calls") or []
+                for call in calls:
+                    called[call["id"]] = (len(called), call["function"]["name"])
+                _add(turns, "assistant", _assistant_text(_text(message, index), calls))
+            case "user":
+                _add(turns, "user", wording.harmless(_text(message, index)))
+            case _:
+                _add(turns, "system", _text(message, index))
+    deliver()
+    return turns
+
+
+def _add(turns: list[Message], role: str, text: str) -> None:
+    if turns and turns[-1]["role"] == role:
+        turns[-1]["content"] += f"\n\n{text}"
+    else:
+        turns.append({"role": role, "content": text})
+
+
+def _assistant_text(text: str, calls: Sequence[Message]) -> str:
+    blocks = [wording.call(call["function"]["name"], call["function"]["arguments"]) for call in calls]
+    return "\n".join([text, *blocks] if text else blocks)
+
+
+def _text(message: Message, index: int) -> str:
+    content = message.get("content")
+    if content is None:
+        return ""
+    if isinstance(content, str):
+        return content
+    texts: list[str] = []
+    for place, part in enumerate(content):
+        if part["type"] != "text":
+            raise invalid_value(
+                f"messages[{index}].content[{place}].type",
+                f"this model takes text only when tools are used, got {part['type']!r}.",
+            )
+        texts.append(part["text"])
+    return "\n".join(texts)
