@@ -30,7 +30,7 @@ from google.protobuf.struct_pb2 import Struct
 from extproc.chat import Prepared, StreamedAnswer, prepare, rewrite_completion
 from extproc.config import Config
 from extproc.content_coding import Decoder, UnreadableCodingError
-from extproc.names import BACKEND_HEADER, CHAT_PATH, METADATA_NAMESPACE
+from extproc.names import BACKEND_HEADER, CHAT_PATH, METADATA_NAMESPACE, REPLY_DETAILS
 from extproc.openai.errors import ApiError, backend_error, backend_garbage, invalid_request
 from extproc.wire import (
     BodyMutation,
@@ -151,14 +151,15 @@ class Exchange:
             status=HttpStatus(code=_status_code(error.status)),
             headers=_mutation({"content-type": "application/json", **(keep or {})}),
             body=error.body(),
-            details=f"extproc_{error.code or error.type}",
+            details=REPLY_DETAILS + (error.code or error.type),
         )
         return _with_metadata(ProcessingResponse(immediate_response=immediate), _error_metadata(error))
 
     # Response
 
     def _response_headers(self, headers: HttpHeaders) -> list[ProcessingResponse]:
-        fields = _fields(headers.headers, ":status", "content-type", "content-encoding", "retry-after")
+        wanted = (":status", "content-type", "content-length", "content-encoding", "retry-after")
+        fields = _fields(headers.headers, *wanted)
         self._status = int(fields.get(":status", "200"))
         plan = self._prepared.answer if self._prepared else None
         failed = self._status >= 400
@@ -172,7 +173,10 @@ class Exchange:
             self._decoder = Decoder(fields.get("content-encoding", ""), self._config.limits.max_body_bytes)
         except UnreadableCodingError as error:
             return [self._refuse(backend_garbage(str(error)))]
-        remove = ["content-length", "content-encoding"]
+        limit = self._config.limits.max_body_bytes
+        if int(fields.get("content-length", "0")) > limit:
+            # Envoy would buffer up to its limit and then may never answer.
+            return [self._refuse(backend_garbage(f"it is larger than {limit} bytes."), keep=_kept(fields))]
         if plan is not None and not failed and fields.get("content-type", "").startswith("text/event-stream"):
             self.phase = Phase.RESPONSE_STREAM
             self._answer = StreamedAnswer(plan)
@@ -180,7 +184,7 @@ class Exchange:
         else:
             self.phase = Phase.RESPONSE_BODY
             mode = ProcessingMode.BUFFERED
-        common = CommonResponse(header_mutation=HeaderMutation(remove_headers=remove))
+        common = CommonResponse(header_mutation=HeaderMutation(remove_headers=["content-length", "content-encoding"]))
         # The trailer mode must stay as it was configured: SEND belongs to a full-duplex stream.
         override = ProcessingMode(response_body_mode=mode, response_trailer_mode=ProcessingMode.SEND)
         return [

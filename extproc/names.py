@@ -10,3 +10,7 @@ BACKEND_HEADER = "x-extproc-backend"
 
 METADATA_NAMESPACE = "extproc"
 """Dynamic metadata of an exchange, for the access log: model, backend, error and token counts."""
+
+REPLY_DETAILS = "extproc."
+"""How the response code details of every answer begin that the processor gives itself. Envoy's own answers are
+rewritten on the way out, and are told from the processor's by this."""

@@ -171,14 +171,14 @@ class _Filling:
 
     def _list(self, name: str, items: Schema, *, required: bool) -> list[Any]:
         values: list[Any] = []
-        more = True
-        while more:
+        while True:
             before = len(self._left)
             value = self._value(name, items, required=required and not values)
-            if value is not None:
+            taken = len(self._left) < before
+            if value is not None and (taken or not values):
                 values.append(value)
-            more = len(self._left) < before  # Each further item needs a mention of its own.
-        return values
+            if not taken:  # Each further item needs a mention of its own.
+                return values
 
     def _something(self, schema: Schema, kind: str) -> Any:
         """A value for a required parameter of which the request says nothing."""

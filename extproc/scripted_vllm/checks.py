@@ -5,8 +5,8 @@ vLLM checks in three layers, and the first to object answers: the API schema (40
 Only what was recorded is checked; vLLM ignores fields that it doesn't know, and so does this.
 
 Recordings (`tests/recordings/plain`): every `err_*` and `tools_*`, `so_two_kinds`. From a server with a tool parser
-comes the rule about `n` and temperature 0. Two messages are not recorded but taken from vLLM's source: the one for a
-body that is JSON but no object, and the one for `max_tokens` that no longer fits behind the prompt.
+comes the rule about `n` and temperature 0. Not recorded: `max_tokens` that no longer fits behind the prompt (worded as
+vLLM's source words it), other numbers out of range, and wrong types other than that of `messages` (put as that one is).
 """
 
 from __future__ import annotations
@@ -86,14 +86,16 @@ def read_chat(body: bytes, served: Served) -> ChatRequest:
     """Check a body sent to /v1/chat/completions. Raises RequestError."""
     data = _object(body)
     _check_relations(data)
-    _check_messages(data)
+    if "messages" not in data:
+        raise _invalid({"type": "missing", "loc": "body.messages", "msg": "Field required", "input": _shown(data)})
     _check_model(data, served)
     tools = data.get("tools") or ()
     _check_tool_choice(data)
     _check_conversation(data["messages"], served)
     prompt_tokens = tokens.count_prompt(data["messages"], tools)
-    max_tokens = _max_tokens(data.get("max_completion_tokens") or data.get("max_tokens"), prompt_tokens, served)
-    n = data.get("n") or 1
+    asked = data.get("max_tokens") if data.get("max_completion_tokens") is None else data["max_completion_tokens"]
+    max_tokens = _max_tokens(asked, prompt_tokens, served)
+    n = 1 if data.get("n") is None else data["n"]
     _check_sampling(data, n)
     options = data.get("stream_options") or {}
     include_usage = bool(options.get("include_usage"))
@@ -134,6 +136,32 @@ def read_completion(body: bytes, served: Served) -> CompletionRequest:
     )
 
 
+_MAX_N = 128
+"""Choices of one request; vLLM's own limit is far higher, and would only cost memory here."""
+
+_Expected = tuple[tuple[type, ...], str, str]
+"""The types that a field may have, and how the validator names and describes what it expected."""
+
+_BOOL: _Expected = ((bool,), "bool_type", "boolean")
+_INT: _Expected = ((int,), "int_type", "integer")
+_LIST: _Expected = ((list,), "list_type", "list")
+_DICT: _Expected = ((dict,), "dict_type", "dictionary")
+
+_FIELDS: Mapping[str, _Expected] = {
+    "stream": _BOOL,
+    "stream_options": _DICT,
+    "n": _INT,
+    "max_tokens": _INT,
+    "max_completion_tokens": _INT,
+    "temperature": ((int, float), "float_type", "number"),
+    "logprobs": _BOOL,
+    "top_logprobs": _INT,
+    "return_token_ids": _BOOL,
+    "stop": ((str, list), "string_type", "string"),
+    "tools": _LIST,
+}
+
+
 def _object(body: bytes) -> dict[str, Any]:
     if not body:
         raise _invalid({"type": "missing", "loc": "body", "msg": "Field required", "input": "None"})
@@ -151,10 +179,9 @@ def _object(body: bytes) -> dict[str, Any]:
         ) from error
     except UnicodeDecodeError as error:
         raise RequestError("There was an error parsing the body", kind="Bad Request") from error
-    if not isinstance(data, dict):
-        message = "Input should be a valid dictionary"
-        raise _invalid({"type": "dict_type", "loc": "body", "msg": message, "input": _shown(data)})
-    return data
+    _expect("body", data, _DICT)
+    _check_fields(data)
+    return dict(data)
 
 
 def _check_relations(data: Mapping[str, Any]) -> None:
@@ -177,18 +204,29 @@ def _check_relations(data: Mapping[str, Any]) -> None:
         )
 
 
-def _check_messages(data: Mapping[str, Any]) -> None:
+def _check_fields(data: Mapping[str, Any]) -> None:
+    for name, expected in _FIELDS.items():
+        if data.get(name) is not None:
+            _expect(f"body.{name}", data[name], expected)
     if "messages" not in data:
-        raise _invalid({"type": "missing", "loc": "body.messages", "msg": "Field required", "input": _shown(data)})
-    if not isinstance(data["messages"], list):
-        message = "Input should be a valid list"
-        given = _shown(data["messages"])
-        raise _invalid({"type": "list_type", "loc": "body.messages", "msg": message, "input": given})
+        return
+    _expect("body.messages", data["messages"], _LIST)
     for index, message in enumerate(data["messages"]):
-        if not isinstance(message, dict):
-            loc = f"body.messages.{index}"
-            text = "Input should be a valid dictionary"
-            raise _invalid({"type": "dict_type", "loc": loc, "msg": text, "input": _shown(message)})
+        place = f"body.messages.{index}"
+        _expect(place, message, _DICT)
+        if message.get("tool_calls") is not None:
+            _expect(f"{place}.tool_calls", message["tool_calls"], _LIST)
+        for list_name in ("content", "tool_calls"):
+            parts = message.get(list_name)
+            for part in parts if isinstance(parts, list) else ():
+                _expect(f"{place}.{list_name}", part, _DICT)
+
+
+def _expect(place: str, value: object, expected: _Expected) -> None:
+    types, name, noun = expected
+    if (isinstance(value, bool) and bool not in types) or not isinstance(value, types):
+        message = f"Input should be a valid {noun}"
+        raise _invalid({"type": name, "loc": place, "msg": message, "input": _shown(value)})
 
 
 def _check_model(data: Mapping[str, Any], served: Served) -> None:
@@ -228,6 +266,8 @@ def _check_conversation(messages: Sequence[Mapping[str, Any]], served: Served) -
 def _max_tokens(asked: int | None, prompt_tokens: int, served: Served) -> int:
     """How many tokens may follow the prompt. vLLM stops counting a prompt at the first token too many."""
     limit = served.max_model_len
+    if asked is not None and asked < 1:
+        raise RequestError.of_parameter(f"max_tokens must be at least 1, got {asked}.", "max_tokens", asked)
     if asked is not None and asked > limit:
         raise RequestError.of_parameter(
             f"max_tokens={asked} cannot be greater than max_model_len={limit}. Please request fewer output tokens.",
@@ -252,10 +292,12 @@ def _max_tokens(asked: int | None, prompt_tokens: int, served: Served) -> int:
             "input_tokens",
             too_many,
         )
-    return asked or limit - prompt_tokens
+    return limit - prompt_tokens if asked is None else asked
 
 
 def _check_sampling(data: Mapping[str, Any], n: int) -> None:
+    if not 1 <= n <= _MAX_N:
+        raise RequestError.of_parameter(f"n must be between 1 and {_MAX_N}, got {n}.", "n", n)
     temperature = data.get("temperature")
     if temperature is None:
         return

@@ -18,7 +18,7 @@ from typing import Any
 
 _TOKEN = re.compile(
     r"'(?:[sdmt]|ll|ve|re)\b"
-    r"|[^\w\r\n]?[^\W\d_]+"
+    r"|(?:[^\w\r\n]|_)?[^\W\d_]+"
     r"|\d"
     r"| ?(?:[^\s\w]|_)+[\r\n]*"
     r"|\s*[\r\n]+"

@@ -113,10 +113,9 @@ class JsonCallReader:
         """The output ends here. A call whose name is known stands, with what came of its arguments."""
         if self.done:
             return
-        if self._expect in (_Expect.IN_WORD_ARGUMENTS, _Expect.IN_OTHER):
-            self._scanner.end_of_input()
-            self._after_value(broken=False)
         self.done = True
+        if self._expect is _Expect.IN_WORD_ARGUMENTS and not "null".startswith(word := "".join(self._pieces)):
+            self._arguments.append(word)
         self.whole = self._has_arguments and self._expect is _Expect.KEY
         self._decide_at_end()
 

@@ -41,10 +41,6 @@ class JsonValue:
         self._escaped = False
         self._in_word = False
 
-    @property
-    def in_string(self) -> bool:
-        return self._in_string
-
     def closers(self) -> str:
         """The brackets that would close what is open."""
         return "".join(reversed(self._closers))
@@ -109,12 +105,6 @@ class JsonValue:
                     self.done = not self._closers
         piece = text[mark:position]
         return position, piece if pieces is None else "".join([*pieces, piece])
-
-    def end_of_input(self) -> None:
-        """A bare word (`42`, `null`) has no closing character: only what follows it ends it."""
-        if self._in_word:
-            self._in_word = False
-            self.done = True
 
     def _open(self, character: str, position: int) -> int:
         if character == '"':

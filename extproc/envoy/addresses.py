@@ -1,0 +1,21 @@
+"""Addresses in Envoy's terms."""
+
+from __future__ import annotations
+
+from envoy_data_plane.envoy.config.core import v3 as core
+
+from extproc.config import Address
+
+
+def tcp(address: Address) -> core.Address:
+    return core.Address(socket_address=core.SocketAddress(address=address.host, port_value=address.port))
+
+
+def unix(path: str) -> core.Address:
+    """A unix socket. The system allows paths of about 100 bytes; Envoy refuses longer ones when it starts."""
+    return core.Address(pipe=core.Pipe(path=path))
+
+
+def tcp_or_unix(text: str) -> core.Address:
+    """`text` is a path beginning with a slash, or host:port. Raises ValueError with a sentence for the user."""
+    return unix(text) if text.startswith("/") else tcp(Address.parse(text))

@@ -1,0 +1,15 @@
+"""How Envoy's configuration carries the settings of extensions: by name, packed into an Any."""
+
+from __future__ import annotations
+
+from betterproto2 import Message
+from envoy_data_plane.envoy.config.core.v3 import TypedExtensionConfig
+from envoy_data_plane.google.protobuf import Any
+
+
+def packed(settings: Message) -> Any:
+    return Any.pack(settings)
+
+
+def extension(name: str, settings: Message) -> TypedExtensionConfig:
+    return TypedExtensionConfig(name=name, typed_config=packed(settings))

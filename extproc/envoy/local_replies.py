@@ -1,0 +1,162 @@
+"""What clients read when Envoy itself answers: OpenAI's error JSON, with what happened and what to do about it.
+
+Envoy names the reason of every reply of its own in `response.code_details`; the names below were collected from
+Envoy 1.40. The processor's ImmediateResponses pass here as well: they already are error JSON, are known by the
+prefix of their details, and must never be touched. A format for all replies (`body_format`) would touch them; that
+is why there are only mappers, of which the first that matches decides.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from datetime import timedelta
+
+from envoy_data_plane.envoy.config.accesslog import v3 as accesslog
+from envoy_data_plane.envoy.config.core import v3 as core
+from envoy_data_plane.envoy.extensions.access_loggers.filters.cel.v3 import ExpressionFilter
+from envoy_data_plane.envoy.extensions.filters.network.http_connection_manager import v3 as hcm
+from envoy_data_plane.google.protobuf import Struct
+
+from extproc.envoy.extensions import packed
+
+DETAILS_PREFIX = "extproc_"
+"""How the `details` of all of the processor's ImmediateResponses begin."""
+
+
+@dataclass(frozen=True, slots=True)
+class LocalReply:
+    """One row of the table."""
+
+    when: str
+    """A CEL expression over Envoy's reply."""
+    code: str
+    message: str
+    """Envoy fills in its %OPERATORS% and escapes what they give."""
+    type: str = "server_error"
+    status: int | None = None
+    """Sent instead of Envoy's status."""
+
+
+def local_replies(*, max_body_bytes: int, silence: timedelta, processing: timedelta) -> hcm.LocalReplyConfig:
+    """`silence` is how long a backend may send nothing, `processing` how long the processor may take."""
+    replies = _replies(max_body_bytes, f"{silence.total_seconds():g}", f"{processing.total_seconds():g}")
+    untouched = hcm.ResponseMapper(filter=_filter(_begins(DETAILS_PREFIX)))
+    return hcm.LocalReplyConfig(mappers=[untouched, *map(_mapper, replies)])
+
+
+def _replies(max_body_bytes: int, silence: str, processing: str) -> Iterator[LocalReply]:
+    backend = "the backend '%UPSTREAM_CLUSTER%'"
+    yield LocalReply(
+        _is("request_payload_too_large"),
+        "request_too_large",
+        f"The request body is larger than {max_body_bytes} bytes, the most that this gateway accepts. "
+        "Send less, or raise limits.max_body_bytes.",
+        type="invalid_request_error",
+    )
+    yield LocalReply(
+        _begins("upstream_reset_before_response_started{overflow"),
+        "backend_overloaded",
+        f"Too many requests are waiting for {backend}. Try again later.",
+    )
+    yield LocalReply(
+        _begins(
+            "upstream_reset_before_response_started{remote_connection_failure",
+            "upstream_reset_before_response_started{local_connection_failure",
+        ),
+        "backend_unreachable",
+        f"No connection to {backend} at %UPSTREAM_HOST%: %UPSTREAM_TRANSPORT_FAILURE_REASON%. "
+        "Check that its server is running and listens there.",
+    )
+    yield LocalReply(
+        _begins("upstream_reset_before_response_started{connection_timeout"),
+        "backend_unreachable",
+        f"No connection to {backend} at %UPSTREAM_HOST%: it didn't answer. "
+        "Check that its server is running and that the network lets us reach it.",
+    )
+    yield LocalReply(
+        _is("no_healthy_upstream"),
+        "backend_unreachable",
+        f"No server is known for {backend}. Check that the name in its address can be resolved.",
+    )
+    yield LocalReply(
+        _is("cluster_not_found"),
+        "backend_unknown",
+        "Envoy doesn't know the backend of this model. If backends were added to the configuration, restart Envoy.",
+    )
+    yield LocalReply(
+        _is("response_payload_too_large"),
+        "response_too_large",
+        f"The answer of {backend} is larger than {max_body_bytes} bytes, the most that this gateway can rewrite. "
+        "Ask for a shorter one or for a stream, or raise limits.max_body_bytes.",
+        status=502,
+    )
+    yield LocalReply(
+        _begins("upstream_reset_"),
+        "backend_disconnected",
+        f"The connection to {backend} broke before its answer was complete: %RESPONSE_CODE_DETAILS%. "
+        "The log of its server may tell why.",
+        status=502,
+    )
+    yield LocalReply(
+        "response.code == 504 && " + _begins("response_timeout", "stream_idle_timeout", "upstream_per_try"),
+        "backend_timeout",
+        f"The request was given up after {silence} seconds without a byte from {backend}.",
+    )
+    yield LocalReply(
+        _begins("ext_proc_error_gRPC_error_14"),
+        "processor_unavailable",
+        "The processor that handles chat completions can't be reached. Check that it is running, and try again.",
+        status=503,
+    )
+    yield LocalReply(
+        _is("ext_proc_error_per-message_timeout_exceeded"),
+        "processor_timeout",
+        f"The processor that handles chat completions didn't reply within {processing} seconds. Try again later.",
+        status=503,
+    )
+    yield LocalReply(
+        _begins("ext_proc_error", "mismatch_between_content_length", "unhandled_message", "spurious_message"),
+        "processor_failed",
+        "The processor that handles chat completions failed. Its log tells why, under request id %REQ(X-REQUEST-ID)%.",
+        status=500,
+    )
+    yield LocalReply(
+        "response.code == 408",
+        "request_timeout",
+        "The request was given up because it didn't arrive completely in time.",
+        type="invalid_request_error",
+    )
+    yield LocalReply(
+        "response.code < 500",
+        "bad_request",
+        "The gateway refused the request: %RESPONSE_CODE_DETAILS%.",
+        type="invalid_request_error",
+    )
+    yield LocalReply("true", "gateway_error", "The gateway couldn't handle the request: %RESPONSE_CODE_DETAILS%.")
+
+
+def _is(details: str) -> str:
+    return f"response.code_details == '{details}'"
+
+
+def _begins(*prefixes: str) -> str:
+    return "(" + " || ".join(f"response.code_details.startsWith('{prefix}')" for prefix in prefixes) + ")"
+
+
+def _filter(expression: str) -> accesslog.AccessLogFilter:
+    return accesslog.AccessLogFilter(
+        extension_filter=accesslog.ExtensionFilter(
+            name="envoy.access_loggers.extension_filters.cel",
+            typed_config=packed(ExpressionFilter(expression=expression)),
+        )
+    )
+
+
+def _mapper(reply: LocalReply) -> hcm.ResponseMapper:
+    error = {"message": reply.message, "type": reply.type, "param": None, "code": reply.code}
+    return hcm.ResponseMapper(
+        filter=_filter(reply.when),
+        status_code=reply.status,
+        body_format_override=core.SubstitutionFormatString(json_format=Struct.from_dict({"error": error})),
+    )

@@ -1,0 +1,31 @@
+"""The processor as a process of its own: from its address to its last exchange."""
+
+from __future__ import annotations
+
+import logging
+
+from extproc.config import Config
+from extproc.server import Processor
+from extproc.stopping import StopSignals, completes
+
+log = logging.getLogger(__name__)
+
+
+async def serve(config: Config, address: str, grace: float) -> int:
+    """Serve on `address` (`host:port` or `unix:/path`) until a signal comes; returns the exit status.
+
+    Then health turns to not-serving and exchanges under way get `grace` seconds to finish. A second signal ends
+    them at once. Raises OSError when the address can't be had.
+    """
+    processor = Processor(config)
+    with StopSignals() as signals:
+        async with processor.running(address):
+            print(f"extproc: the processor is ready on {address}", flush=True)
+            await signals.asked()
+            log.info("stopping: %d exchanges are under way", processor.exchanges)
+
+            async def drain() -> None:
+                if not await processor.drain(grace):
+                    log.warning("%d exchanges didn't end within %g seconds", processor.exchanges, grace)
+
+            return 0 if await completes(drain(), unless=signals.insisted()) else 1

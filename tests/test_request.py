@@ -1,0 +1,279 @@
+"""What a request may say, and what it becomes for a model that knows only text."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import orjson
+import pytest
+
+from extproc.chat import Prepared, prepare
+from extproc.config import Config, parse
+from extproc.openai.errors import ApiError
+
+CONFIG: Config = parse("""
+models:
+  - {name: coder, backend: qwen, tools: prompt}
+  - {name: alias, backend: other, upstream_model: org/Real-Name, tools: prompt}
+backends:
+  - {name: qwen, address: 127.0.0.1:8000}
+  - {name: other, address: 127.0.0.1:8001}
+""")
+WEATHER = {
+    "type": "function",
+    "function": {
+        "name": "get_weather",
+        "description": "Weather in a city",
+        "parameters": {"type": "object", "properties": {"city": {"type": "string"}}, "required": ["city"]},
+    },
+}
+USER = {"role": "user", "content": "Weather in Paris?"}
+
+
+def call(call_id: str, name: str = "get_weather", arguments: str = '{"city": "Paris"}') -> dict[str, Any]:
+    return {"id": call_id, "type": "function", "function": {"name": name, "arguments": arguments}}
+
+
+def assistant(*calls: dict[str, Any], content: str | None = None) -> dict[str, Any]:
+    return {"role": "assistant", "content": content, "tool_calls": list(calls)}
+
+
+def result(call_id: str, content: Any) -> dict[str, Any]:
+    return {"role": "tool", "tool_call_id": call_id, "content": content}
+
+
+def prepared(**fields: Any) -> Prepared:
+    return prepare(orjson.dumps({"model": "coder", "messages": [USER], **fields}), CONFIG)
+
+
+def sent(**fields: Any) -> dict[str, Any]:
+    """The body that the backend gets."""
+    body = prepared(**fields).body
+    assert body is not None
+    value = orjson.loads(body)
+    assert isinstance(value, dict)
+    return value
+
+
+def refused(body: bytes) -> ApiError:
+    with pytest.raises(ApiError) as error:
+        prepare(body, CONFIG)
+    return error.value
+
+
+class TestWithoutTools:
+    def test_the_clients_own_bytes_go_on(self) -> None:
+        assert prepared(temperature=0.5, unheard_of=1) == Prepared("coder", "qwen", None, None)
+
+    def test_an_alias_is_the_only_change(self) -> None:
+        request = prepared(model="alias", unheard_of=1)
+        assert request.backend == "other"
+        assert request.body is not None
+        assert orjson.loads(request.body) == {"model": "org/Real-Name", "messages": [USER], "unheard_of": 1}
+        assert request.answer is None
+
+    def test_an_empty_list_of_tools_is_none(self) -> None:
+        assert prepared(tools=[]).body is None
+
+
+class TestTools:
+    def test_they_move_into_the_system_prompt(self) -> None:
+        body = sent(tools=[WEATHER], tool_choice="auto", parallel_tool_calls=True, temperature=0)
+        assert set(body) == {"model", "messages", "temperature"}
+        system, user = body["messages"]
+        assert system["role"] == "system"
+        assert f"<tools>\n{orjson.dumps(WEATHER).decode()}".replace(" ", "") in system["content"].replace(" ", "")
+        assert user == USER
+
+    def test_a_system_prompt_of_the_clients_comes_first(self) -> None:
+        messages = [{"role": "developer", "content": "Be brief."}, USER]
+        system = sent(tools=[WEATHER], messages=messages)["messages"][0]
+        assert system["role"] == "system"
+        assert system["content"].startswith("Be brief.\n\n# Tools\n")
+
+    def test_the_answer_is_to_be_parsed(self) -> None:
+        plan = prepared(tools=[WEATHER], parallel_tool_calls=False).answer
+        assert plan is not None
+        assert (plan.format, plan.tools, plan.parallel_tool_calls) == ("hermes", [WEATHER], False)
+
+    def test_tool_choice_none_hides_them(self) -> None:
+        request = prepared(tools=[WEATHER], tool_choice="none")
+        assert request.answer is None
+        assert request.body is not None
+        assert orjson.loads(request.body)["messages"] == [USER]
+
+    @pytest.mark.parametrize(
+        ("choice", "said"),
+        [
+            ("required", "You must call one of the tools now"),
+            ({"type": "function", "function": {"name": "get_weather"}}, "You must call the tool get_weather now"),
+        ],
+    )
+    def test_a_demanded_call_is_said_at_the_end(self, choice: Any, said: str) -> None:
+        assert said in sent(tools=[WEATHER], tool_choice=choice)["messages"][-1]["content"]
+
+    def test_usage_is_asked_of_the_backend_whatever_the_client_wants(self) -> None:
+        assert sent(tools=[WEATHER], stream=True)["stream_options"] == {"include_usage": True}
+        assert "stream_options" not in sent(tools=[WEATHER])
+        for wanted in (True, False):
+            plan = prepared(tools=[WEATHER], stream=True, stream_options={"include_usage": wanted}).answer
+            assert plan is not None
+            assert plan.include_usage is wanted
+
+    def test_parameters_that_the_backend_does_not_know_are_kept_back(self) -> None:
+        body = sent(tools=[WEATHER], top_k=3, verbosity="low", functions=[], web_search_options={})
+        assert body["top_k"] == 3
+        assert not {"verbosity", "functions", "web_search_options", "tools"} & set(body)
+
+
+class TestHistory:
+    def test_calls_and_results_become_text(self) -> None:
+        messages = [USER, assistant(call("call_1"), content="I look."), result("call_1", "18 degrees")]
+        *_, said, returned = sent(tools=[WEATHER], messages=messages)["messages"]
+        assert said == {
+            "role": "assistant",
+            "content": 'I look.\n<tool_call>\n{"name": "get_weather", "arguments": {"city": "Paris"}}\n</tool_call>',
+        }
+        assert returned["role"] == "user"
+        assert returned["content"].startswith("The tool get_weather returned:\n18 degrees")
+
+    def test_history_is_rendered_even_when_no_tools_are_offered_any_more(self) -> None:
+        request = prepared(messages=[USER, assistant(call("call_1")), result("call_1", "18")])
+        assert request.answer is None
+        assert request.body is not None
+        assert {message["role"] for message in orjson.loads(request.body)["messages"]} == {"user", "assistant"}
+
+    def test_results_come_in_the_order_of_their_calls(self) -> None:
+        messages = [
+            USER,
+            assistant(call("call_a"), call("call_b", "read_file", "{}")),
+            result("call_b", "second"),
+            result("call_a", "first"),
+        ]
+        content = sent(tools=[WEATHER], messages=messages)["messages"][-1]["content"]
+        first = content.index("The tool get_weather returned:\nfirst")
+        assert first < content.index("The tool read_file returned:\nsecond")
+
+    def test_neighbouring_turns_of_one_role_become_one(self) -> None:
+        messages = [USER, USER, assistant(call("call_1")), result("call_1", "18"), USER]
+        roles = [message["role"] for message in sent(tools=[WEATHER], messages=messages)["messages"]]
+        assert roles == ["system", "user", "assistant", "user"]
+
+    def test_parts_of_text_are_joined(self) -> None:
+        parts = [{"type": "text", "text": "one"}, {"type": "text", "text": "two"}]
+        messages = [{"role": "user", "content": parts}, assistant(call("call_1")), result("call_1", parts)]
+        _, user, _, returned = sent(tools=[WEATHER], messages=messages)["messages"]
+        assert user["content"] == "one\ntwo"
+        assert "returned:\none\ntwo" in returned["content"]
+
+    @pytest.mark.parametrize("token", ["<|im_end|>", "<|im_start|>", "<tool_call>", "</tool_call>", "</tools>"])
+    def test_nobody_can_spell_a_control_token(self, token: str) -> None:
+        tool = {"type": "function", "function": {"name": "f", "description": token}}
+        messages = [{"role": "user", "content": token}, assistant(call("call_1")), result("call_1", token)]
+        clean = sent(tools=[{"type": "function", "function": {"name": "f", "description": ""}}], messages=[USER])
+        count = clean["messages"][0]["content"].count(token)
+        system, user, _, returned = sent(tools=[tool], messages=messages)["messages"]
+        assert system["content"].count(token) == count
+        assert token not in user["content"] + returned["content"]
+        assert user["content"].replace("\u200b", "") == token
+
+    def test_a_longer_conversation_renders_to_a_longer_text(self) -> None:
+        """Turn n's prompt is a prefix of turn n+1's: only so the backend's prefix cache can work."""
+        conversation: list[dict[str, Any]] = [{"role": "system", "content": "Be brief."}, USER]
+        earlier: list[dict[str, Any]] = []
+        for turn in range(20):
+            rendered = sent(tools=[WEATHER], messages=conversation)["messages"]
+            assert rendered[: len(earlier)] == earlier
+            earlier = rendered
+            conversation += [
+                assistant(call(f"call_{turn}a"), call(f"call_{turn}b"), content="Hm." if turn % 2 else None),
+                result(f"call_{turn}b", f"result {turn}b"),
+                result(f"call_{turn}a", f"result {turn}a"),
+            ]
+            if turn % 3 == 0:
+                conversation += [{"role": "assistant", "content": "So."}, {"role": "user", "content": f"And {turn}?"}]
+
+
+MESSAGES = {"model": "coder", "messages": [USER]}
+
+
+@pytest.mark.parametrize(
+    ("fields", "param", "code", "says"),
+    [
+        ({"messages": [USER]}, "model", "missing_required_parameter", "model"),
+        ({"model": 7, "messages": [USER]}, "model", "invalid_type", "an integer"),
+        ({"model": "coder"}, "messages", "missing_required_parameter", "messages"),
+        ({"model": "coder", "messages": []}, "messages", "invalid_value", "at least one message"),
+        ({"model": "coder", "messages": {}}, "messages", "invalid_type", "an object"),
+        ({"model": "coder", "messages": ["hi"]}, "messages[0]", "invalid_type", "a string"),
+        ({"model": "coder", "messages": [{"content": "x"}]}, "messages[0].role", "missing_required_parameter", "role"),
+        ({"model": "coder", "messages": [{"role": "x"}]}, "messages[0].role", "invalid_value", "system, developer"),
+        ({"model": "coder", "messages": [{"role": "user"}]}, "messages[0].content", "missing_required_parameter", ""),
+        (
+            {"model": "coder", "messages": [{"role": "user", "content": 1}]},
+            "messages[0].content",
+            "invalid_type",
+            "a string or an array",
+        ),
+        (
+            {"model": "coder", "messages": [USER, {"role": "tool", "content": "x"}]},
+            "messages[1].tool_call_id",
+            "missing_required_parameter",
+            "id of the tool call",
+        ),
+        (
+            {"model": "coder", "messages": [USER, result("call_9", "x")]},
+            "messages[1].tool_call_id",
+            "invalid_value",
+            "'call_9' is the id of no tool call",
+        ),
+        (
+            {"model": "coder", "messages": [assistant(call("call_1", arguments={}))]},  # type: ignore[arg-type]
+            "messages[0].tool_calls[0].function.arguments",
+            "invalid_type",
+            "a string that holds JSON",
+        ),
+        (
+            {
+                "model": "coder",
+                "messages": [{"role": "user", "content": [{"type": "image_url", "image_url": {"url": "x"}}]}],
+                "tools": [WEATHER],
+            },
+            "messages[0].content[0].type",
+            "invalid_value",
+            "text only",
+        ),
+        ({**MESSAGES, "tools": {}}, "tools", "invalid_type", "an array"),
+        ({**MESSAGES, "tools": [{"type": "x"}]}, "tools[0].type", "invalid_value", "only 'function'"),
+        ({**MESSAGES, "tools": [{"type": "function"}]}, "tools[0].function", "missing_required_parameter", ""),
+        (
+            {**MESSAGES, "tools": [{"type": "function", "function": {"name": "a b"}}]},
+            "tools[0].function.name",
+            "invalid_value",
+            "1 to 64",
+        ),
+        ({**MESSAGES, "tools": [WEATHER, WEATHER]}, "tools[1].function.name", "invalid_value", "unique"),
+        ({**MESSAGES, "tool_choice": "auto"}, "tool_choice", "invalid_value", "'tools' are given"),
+        ({**MESSAGES, "tools": [WEATHER], "tool_choice": "any"}, "tool_choice", "invalid_value", "'any'"),
+        (
+            {**MESSAGES, "tools": [WEATHER], "tool_choice": {"type": "function", "function": {"name": "x"}}},
+            "tool_choice.function.name",
+            "invalid_value",
+            "get_weather",
+        ),
+        ({**MESSAGES, "stream": "yes"}, "stream", "invalid_type", "a boolean"),
+        ({**MESSAGES, "stream_options": {}}, "stream_options", "invalid_value", "when 'stream' is true"),
+        ({**MESSAGES, "model": "gpt-4"}, "model", "model_not_found", "alias, coder"),
+    ],
+)
+def test_a_bad_request_is_told_what_to_mend(fields: dict[str, Any], param: str, code: str, says: str) -> None:
+    error = refused(orjson.dumps(fields))
+    assert error.status == (404 if code == "model_not_found" else 400)
+    assert (error.type, error.param, error.code) == ("invalid_request_error", param, code)
+    assert says in error.message
+
+
+@pytest.mark.parametrize("body", [b"", b"{", b"[]", b'"x"', b"\xff", b'{"model": NaN}', b"[" * 100_000])
+def test_what_is_no_json_object_is_refused(body: bytes) -> None:
+    error = refused(body)
+    assert (error.status, error.code) == (400, "invalid_json")

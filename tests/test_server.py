@@ -1,0 +1,226 @@
+"""The gRPC shell, spoken to as Envoy does: over a real connection."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import grpc
+import pytest
+from grpc_health.v1 import health_pb2
+from grpc_reflection.v1alpha import reflection_pb2
+
+from extproc.config import Config, Limits
+from extproc.server import Processor
+from extproc.wire import SERVICE, ProcessingMode, ProcessingRequest, ProcessingResponse, ProtocolConfiguration
+from tests.test_answer import CALL, stream
+from tests.test_exchange import EVENTS, WITH_TOOLS, request_body, request_headers, response_body, response_headers
+from tests.test_request import CONFIG, MESSAGES
+
+PROCESS = f"/{SERVICE}/Process"
+
+
+class Envoy:
+    """The other side of the connection."""
+
+    def __init__(self, channel: grpc.aio.Channel) -> None:
+        self.channel = channel
+
+    def exchange(self) -> Any:
+        process = self.channel.stream_stream(
+            PROCESS,
+            request_serializer=ProcessingRequest.SerializeToString,
+            response_deserializer=ProcessingResponse.FromString,
+        )
+        return process()
+
+    async def serving(self, service: str = "") -> bool:
+        check = self.channel.unary_unary(
+            "/grpc.health.v1.Health/Check",
+            request_serializer=health_pb2.HealthCheckRequest.SerializeToString,
+            response_deserializer=health_pb2.HealthCheckResponse.FromString,
+        )
+        reply = await check(health_pb2.HealthCheckRequest(service=service))
+        return bool(reply.status == health_pb2.HealthCheckResponse.SERVING)
+
+    async def not_serving(self) -> None:
+        """Returns when the health service says so."""
+        watch = self.channel.unary_stream(
+            "/grpc.health.v1.Health/Watch",
+            request_serializer=health_pb2.HealthCheckRequest.SerializeToString,
+            response_deserializer=health_pb2.HealthCheckResponse.FromString,
+        )
+        call = watch(health_pb2.HealthCheckRequest())
+        async for reply in call:
+            if reply.status == health_pb2.HealthCheckResponse.NOT_SERVING:
+                break
+        call.cancel()
+
+
+@asynccontextmanager
+async def connected(config: Config, tmp_path: Path) -> AsyncIterator[tuple[Processor, Envoy]]:
+    processor = Processor(config)
+    address = f"unix:{tmp_path}/processor.sock"
+    options = [("grpc.max_send_message_length", -1), ("grpc.max_receive_message_length", -1)]
+    async with processor.running(address), grpc.aio.insecure_channel(address, options=options) as channel:
+        yield processor, Envoy(channel)
+
+
+@pytest.fixture
+def talk(tmp_path: Path) -> Callable[..., None]:
+    """Runs a conversation with a processor of its own."""
+
+    def run(conversation: Callable[[Processor, Envoy], Awaitable[None]], config: Config = CONFIG) -> None:
+        async def main() -> None:
+            async with connected(config, tmp_path) as (processor, envoy):
+                await asyncio.wait_for(conversation(processor, envoy), 30)
+
+        asyncio.run(main())
+
+    return run
+
+
+def test_a_whole_exchange(talk: Callable[..., None]) -> None:
+    async def conversation(processor: Processor, envoy: Envoy) -> None:
+        call = envoy.exchange()
+        for message in (request_headers(), request_body(WITH_TOOLS), response_headers(EVENTS)):
+            await call.write(message)
+            await call.read()
+        assert processor.exchanges == 1
+        await call.write(response_body(stream([CALL])))
+        last = await call.read()
+        assert b'"tool_calls"' in last.response_body.response.body_mutation.streamed_response.body
+        await call.done_writing()
+        assert await call.read() is grpc.aio.EOF
+        assert await call.code() is grpc.StatusCode.OK
+        assert processor.exchanges == 0
+
+    talk(conversation)
+
+
+def test_bodies_up_to_the_limit_come_through(talk: Callable[..., None]) -> None:
+    async def conversation(_: Processor, envoy: Envoy) -> None:
+        call = envoy.exchange()
+        await call.write(request_headers())
+        await call.read()
+        large = {**WITH_TOOLS, "messages": [{"role": "user", "content": "x" * 20_000_000}]}
+        await call.write(request_body(large))
+        reply = await call.read()
+        assert len(reply.request_body.response.body_mutation.body) > 20_000_000
+        call.cancel()
+
+    talk(conversation)
+
+
+def test_the_receive_limit_follows_the_configuration(talk: Callable[..., None]) -> None:
+    async def conversation(_: Processor, envoy: Envoy) -> None:
+        call = envoy.exchange()
+        await call.write(request_body(b"x" * 3_000_000))
+        assert await call.code() is grpc.StatusCode.RESOURCE_EXHAUSTED
+
+    talk(conversation, CONFIG.model_copy(update={"limits": Limits(max_body_bytes=1_000_000)}))
+
+
+def test_a_protocol_error_is_refused_loudly(talk: Callable[..., None], caplog: pytest.LogCaptureFixture) -> None:
+    async def conversation(_: Processor, envoy: Envoy) -> None:
+        call = envoy.exchange()
+        await call.write(
+            ProcessingRequest(
+                request_headers=request_headers().request_headers,
+                protocol_config=ProtocolConfiguration(request_body_mode=ProcessingMode.STREAMED),
+            )
+        )
+        assert await call.code() is grpc.StatusCode.FAILED_PRECONDITION
+        assert "request_body_mode BUFFERED" in await call.details()
+
+    talk(conversation)
+    assert [record.levelname for record in caplog.records] == ["ERROR"]
+
+
+def test_a_bug_ends_one_exchange_and_is_logged_once_without_what_was_said(
+    talk: Callable[..., None], caplog: pytest.LogCaptureFixture
+) -> None:
+    async def conversation(_: Processor, envoy: Envoy) -> None:
+        call = envoy.exchange()
+        await call.write(request_headers())
+        await call.read()
+        await call.write(request_body({**MESSAGES, "messages": [{"role": "user", "content": "a secret"}]}))
+        assert await call.code() is grpc.StatusCode.INTERNAL
+        assert "request-1" in await call.details()
+        other = envoy.exchange()
+        await other.write(request_headers())
+        assert (await other.read()).WhichOneof("response") == "request_headers"
+        other.cancel()
+
+    # A configuration that can't be: it makes the core fail where no input can.
+    talk(conversation, Config.model_construct(models=None, backends=(), limits=Limits()))
+    (record,) = (record for record in caplog.records if record.name == "extproc.server")
+    assert record.levelno == logging.ERROR
+    assert record.__dict__["exchange"] == "request-1"
+    assert "secret" not in caplog.text
+
+
+def test_draining_says_so_first_and_waits_for_what_runs(talk: Callable[..., None]) -> None:
+    async def conversation(processor: Processor, envoy: Envoy) -> None:
+        assert await envoy.serving()
+        assert await envoy.serving(SERVICE)
+        call = envoy.exchange()
+        await call.write(request_headers())
+        await call.read()
+        draining = asyncio.ensure_future(processor.drain(grace=20))
+        await envoy.not_serving()
+        assert not draining.done()
+        await call.write(request_body(WITH_TOOLS))
+        assert (await call.read()).WhichOneof("response") == "request_body"
+        late = envoy.exchange()
+        await late.write(request_headers())
+        assert (await late.read()).WhichOneof("response") == "request_headers"
+        assert not draining.done()
+        await call.done_writing()
+        await late.done_writing()
+        assert await draining is True
+
+    talk(conversation)
+
+
+def test_draining_gives_up_after_its_grace(talk: Callable[..., None]) -> None:
+    async def conversation(processor: Processor, envoy: Envoy) -> None:
+        call = envoy.exchange()
+        await call.write(request_headers())
+        await call.read()
+        assert await processor.drain(grace=0.01) is False
+        call.cancel()
+
+    talk(conversation)
+
+
+def test_the_service_can_be_asked_what_it_serves(talk: Callable[..., None]) -> None:
+    async def conversation(_: Processor, envoy: Envoy) -> None:
+        ask = envoy.channel.stream_stream(
+            "/grpc.reflection.v1alpha.ServerReflection/ServerReflectionInfo",
+            request_serializer=reflection_pb2.ServerReflectionRequest.SerializeToString,
+            response_deserializer=reflection_pb2.ServerReflectionResponse.FromString,
+        )
+        call = ask()
+        await call.write(reflection_pb2.ServerReflectionRequest(list_services=""))
+        reply = await call.read()
+        assert isinstance(reply, reflection_pb2.ServerReflectionResponse)
+        services = {service.name for service in reply.list_services_response.service}
+        assert services == {SERVICE, "grpc.health.v1.Health", "grpc.reflection.v1alpha.ServerReflection"}
+        call.cancel()
+
+    talk(conversation)
+
+
+def test_an_address_in_use_is_an_error() -> None:
+    async def main() -> None:
+        async with Processor(CONFIG).running("127.0.0.1:0") as port:
+            with pytest.raises(OSError, match="in use"):
+                async with Processor(CONFIG).running(f"127.0.0.1:{port}"):
+                    pass
+
+    asyncio.run(main())

@@ -1,0 +1,219 @@
+"""The parser, through its public door: every sample, in every cut."""
+
+from __future__ import annotations
+
+import json
+import random
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from extproc.toolcalls import (
+    FORMATS,
+    ArgumentsDelta,
+    CallEnd,
+    CallStart,
+    Event,
+    Parsed,
+    Parser,
+    Text,
+    UnknownFormatError,
+    parse,
+)
+from extproc.toolcalls.events import collect
+
+SAMPLES = [
+    json.loads(line)
+    for line in (Path(__file__).parent / "samples" / "outputs.jsonl").read_text(encoding="utf-8").split("\n")
+    if line
+]
+TOOLS = [{"type": "function", "function": {"name": name}} for name in ("get_weather", "write_file")]
+
+
+def cuts(text: str) -> Iterator[list[str]]:
+    yield [text]
+    for size in (1, 2, 3, 7, 16):
+        yield [text[at : at + size] for at in range(0, len(text), size)]
+    for seed in range(30):
+        yield random_cut(text, random.Random(seed))
+
+
+def random_cut(text: str, source: random.Random) -> list[str]:
+    pieces = []
+    at = 0
+    while at < len(text):
+        size = source.randint(1, 24)
+        pieces.append(text[at : at + size])
+        at += size
+    return pieces
+
+
+def events_of(pieces: list[str], **options: Any) -> list[Event]:
+    parser = Parser(**options)
+    return [event for piece in pieces for event in parser.feed(piece)] + parser.close()
+
+
+@pytest.mark.parametrize("sample", SAMPLES, ids=[sample["id"] for sample in SAMPLES])
+def test_every_sample_is_right_in_every_cut(sample: dict[str, Any]) -> None:
+    for pieces in cuts(sample["text"]):
+        parsed = collect(events_of(pieces, format=sample["format"], tools=sample["tools"]))
+        calls = [{"name": call.name, "arguments": json.loads(call.arguments)} for call in parsed.calls]
+        assert calls == sample["calls"], pieces
+        assert (parsed.content or "").strip() == (sample["content"] or "").strip(), pieces
+        assert (parsed.reasoning or None) == sample.get("reasoning"), pieces
+
+
+@pytest.mark.parametrize("sample", SAMPLES, ids=[sample["id"] for sample in SAMPLES])
+def test_cut_off_anywhere_nothing_is_raised_and_calls_already_made_stand(sample: dict[str, Any]) -> None:
+    text = sample["text"]
+    done = 0
+    for end in range(len(text) + 1):
+        parsed = parse(text[:end], format=sample["format"], tools=sample["tools"])
+        events = events_of([text[:end]], format=sample["format"], tools=sample["tools"])
+        whole = sum(1 for event in events if isinstance(event, CallEnd) and event.whole)
+        assert whole >= done, text[:end]
+        done = whole
+        for call, expected in zip(parsed.calls[:whole], sample["calls"], strict=False):
+            assert call.name == expected["name"]
+            assert json.loads(call.arguments) == expected["arguments"], text[:end]
+
+
+@pytest.mark.parametrize("format_", FORMATS, ids=lambda format_: format_.name)
+def test_a_formats_own_example_is_understood(format_: Any) -> None:
+    assert parse(format_.example, format=format_.name, tools=TOOLS) == Parsed(
+        None, None, parse('{"name": "get_weather", "arguments": {"city": "Paris"}}', format="json", tools=TOOLS).calls
+    )
+
+
+def test_arguments_leave_while_they_are_written() -> None:
+    parser = Parser(format="hermes", tools=TOOLS)
+    events = parser.feed('<tool_call>\n{"name": "write_file", "arguments": {"text": "first wo')
+    assert events == [CallStart(0, "write_file"), ArgumentsDelta(0, '{"text": "first wo')]
+    assert parser.feed("rds") == [ArgumentsDelta(0, "rds")]
+
+
+def test_text_leaves_at_once_and_only_what_may_be_a_marker_is_held() -> None:
+    parser = Parser(format="hermes", tools=TOOLS)
+    assert parser.feed("Hello") == [Text("Hello")]
+    assert parser.feed(" you <tool_") == [Text(" you")]
+    assert parser.feed("box>") == [Text(" <tool_box>")]
+
+
+def test_other_json_leaves_as_soon_as_it_shows_that_it_is_no_call() -> None:
+    parser = Parser(format="json", tools=TOOLS)
+    assert parser.feed('{"colour') == []
+    assert parser.feed('"') == [Text('{"colour"')]
+    assert parser.feed(": 1}") == [Text(": 1}")]
+
+
+def test_several_calls_may_come_in_one_piece() -> None:
+    block = '<tool_call>\n{"name": "get_weather", "arguments": {}}\n</tool_call>'
+    events = Parser(format="hermes", tools=TOOLS).feed(f"{block}\n{block}")
+    assert [event for event in events if not isinstance(event, ArgumentsDelta)] == [
+        CallStart(0, "get_weather"),
+        CallEnd(0),
+        CallStart(1, "get_weather"),
+        CallEnd(1),
+    ]
+
+
+def test_output_that_begins_inside_thinking() -> None:
+    parsed = parse("So.</think>\nYes.", format="hermes", tools=TOOLS, reasoning="open")
+    assert parsed == Parsed("Yes.", "So.", [])
+
+
+def test_a_call_that_was_cut_off_keeps_what_was_sent() -> None:
+    events = events_of(['<tool_call>{"name": "write_file", "arguments": {"text": "abc'], format="hermes", tools=TOOLS)
+    assert events == [CallStart(0, "write_file"), ArgumentsDelta(0, '{"text": "abc'), CallEnd(0, whole=False)]
+
+
+def test_no_marker_shows_beside_a_call_when_the_next_one_is_cut_off() -> None:
+    call = '<tool_call>{"name": "get_weather", "arguments": {}}</tool_call>'
+    parsed = parse(f'{call}<tool_call>{{"na', format="hermes", tools=TOOLS)
+    assert parsed.content == '{"na'
+    assert len(parsed.calls) == 1
+
+
+def test_an_unknown_format_is_refused_with_near_names() -> None:
+    with pytest.raises(UnknownFormatError, match="no tool-call format is named 'hermez'; did you mean 'hermes'"):
+        Parser(format="hermez", tools=TOOLS)
+
+
+# Invariants
+
+_MARKUP = st.sampled_from(
+    ["<tool_call>", "</tool_call>", "<think>", "</think>", "```json\n", "```", "{", "}", '{"name": "get_weather"', '"']
+)
+_OUTPUTS = st.lists(
+    st.one_of(
+        _MARKUP,
+        st.sampled_from(['"arguments": ', '{"city": "Par\\"is"}', ", ", "\n", " ", "null", "[1, 2]", "<", "\\", "\\u"]),
+        st.text(max_size=12),
+    ),
+    max_size=24,
+).map("".join)
+
+
+@given(_OUTPUTS, st.randoms(use_true_random=False), st.sampled_from([format_.name for format_ in FORMATS]))
+def test_any_text_gives_the_same_events_in_any_cut(text: str, source: random.Random, name: str) -> None:
+    whole = collect(events_of([text], format=name, tools=TOOLS))
+    assert collect(events_of(random_cut(text, source), format=name, tools=TOOLS)) == whole
+    assert collect(events_of(list(text), format=name, tools=TOOLS)) == whole
+
+
+@given(st.text(alphabet=st.characters(exclude_characters="<{`"), max_size=200))
+def test_text_without_markup_comes_back_as_it_is(text: str) -> None:
+    assert parse(text, format="hermes", tools=TOOLS) == Parsed(text or None, None, [])
+
+
+@given(_OUTPUTS)
+def test_a_text_without_calls_or_thinking_is_conserved(text: str) -> None:
+    parsed = parse(text, format="hermes", tools=TOOLS)
+    if not parsed.calls and parsed.reasoning is None and "<think>" not in text:
+        assert (parsed.content or "") == text
+
+
+@given(_OUTPUTS)
+def test_events_keep_their_order(text: str) -> None:
+    """Calls are numbered without gaps, never overlap, and their deltas belong to the open one."""
+    open_call: int | None = None
+    calls = 0
+    for event in events_of(list(text), format="hermes", tools=TOOLS):
+        match event:
+            case CallStart(index):
+                assert open_call is None
+                assert index == calls
+                open_call, calls = index, calls + 1
+            case ArgumentsDelta(index):
+                assert index == open_call
+            case CallEnd(index):
+                assert index == open_call
+                open_call = None
+    assert open_call is None
+
+
+_JSON = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | st.text(),
+    lambda inner: st.lists(inner, max_size=4) | st.dictionaries(st.text(), inner, max_size=4),
+    max_leaves=12,
+)
+_CALLS = st.lists(st.tuples(st.sampled_from(["get_weather", "write_file"]), st.dictionaries(st.text(), _JSON)))
+
+
+@given(_CALLS, st.booleans(), st.randoms(use_true_random=False))
+def test_generated_calls_come_back_exactly(
+    calls: list[tuple[str, dict[str, Any]]], ascii_only: bool, source: random.Random
+) -> None:
+    texts = [json.dumps(arguments, ensure_ascii=ascii_only) for _, arguments in calls]
+    blocks = [
+        f'<tool_call>\n{{"name": "{name}", "arguments": {text}}}\n</tool_call>'
+        for (name, _), text in zip(calls, texts, strict=True)
+    ]
+    parsed = collect(events_of(random_cut("\n".join(["I begin.", *blocks]), source), format="hermes", tools=TOOLS))
+    assert [call.name for call in parsed.calls] == [name for name, _ in calls]
+    assert [call.arguments for call in parsed.calls] == texts, "arguments go through verbatim"
+    assert parsed.content == "I begin."
