@@ -3,7 +3,7 @@ PYTHON ?= python3
 VENV   ?= .venv
 BIN    := $(VENV)/bin
 
-.PHONY: run test lint protos clean
+.PHONY: run test test-vllm lint protos clean
 
 # The virtual environment is remade when the dependencies or their pinned versions change.
 $(VENV)/.ready: pyproject.toml constraints.txt
@@ -12,8 +12,19 @@ $(VENV)/.ready: pyproject.toml constraints.txt
 	@$(BIN)/pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[dev]'
 	@touch $@
 
+# A model of its own, played by a script, unless told otherwise: make run BACKEND=http://host:8000 MODEL=name
+BACKEND ?=
+MODEL   ?=
+run: $(VENV)/.ready
+	@$(BIN)/extproc up $(if $(BACKEND),--backend $(BACKEND) $(if $(MODEL),--model $(MODEL)),--scripted)
+
 test: $(VENV)/.ready
 	@$(BIN)/pytest
+
+# A real vLLM on the CPU with a real model; the first time it downloads some 3 GB, which stay outside the checkout.
+test-vllm: $(VENV)/.ready
+	@$(BIN)/python -m tests.real_vllm.setup
+	@$(BIN)/pytest -m vllm tests/real_vllm
 
 lint: $(VENV)/.ready
 	@$(BIN)/ruff check

@@ -6,6 +6,7 @@ field, and says what is wrong. Nothing here opens a socket or looks at a backend
 
 from __future__ import annotations
 
+import ipaddress
 from collections.abc import Mapping
 from functools import cached_property
 from pathlib import Path
@@ -48,6 +49,15 @@ class Address(NamedTuple):
 
 def _check_address(text: str) -> str:
     Address.parse(text)
+    return text
+
+
+def _check_listen(text: str) -> str:
+    host = Address.parse(text).host
+    try:
+        ipaddress.ip_address(host)
+    except ValueError:
+        raise ValueError(f"expected an IP address to listen on, such as 127.0.0.1 or 0.0.0.0, got {host!r}") from None
     return text
 
 
@@ -105,7 +115,7 @@ class Limits(_Settings):
 class Config(_Settings):
     """The whole file."""
 
-    listen: AddressText = "127.0.0.1:10000"
+    listen: Annotated[str, AfterValidator(_check_listen)] = "127.0.0.1:10000"
     models: Annotated[tuple[Model, ...], Field(min_length=1)]
     backends: Annotated[tuple[Backend, ...], Field(min_length=1)]
     limits: Limits = Limits()

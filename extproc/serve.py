@@ -22,10 +22,11 @@ async def serve(config: Config, address: str, grace: float) -> int:
         async with processor.running(address):
             print(f"extproc: the processor is ready on {address}", flush=True)
             await signals.asked()
-            log.info("stopping: %d exchanges are under way", processor.exchanges)
+            if processor.exchanges:
+                log.info("stopping; exchanges still running: %d", processor.exchanges)
 
             async def drain() -> None:
                 if not await processor.drain(grace):
-                    log.warning("%d exchanges didn't end within %g seconds", processor.exchanges, grace)
+                    log.warning("exchanges cut off after %g seconds: %d", grace, processor.exchanges)
 
             return 0 if await completes(drain(), unless=signals.insisted()) else 1

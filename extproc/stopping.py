@@ -5,29 +5,31 @@ from __future__ import annotations
 import asyncio
 import signal
 from collections.abc import Coroutine
-from contextlib import suppress
 from types import TracebackType
 from typing import Any, Self
 
-_SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
-
 
 class StopSignals:
-    """Counts the signals that arrive inside its `with` block, instead of letting them end the process."""
+    """Counts the signals that arrive inside its `with` block, instead of letting them end the process.
+
+    Those that the process was started to ignore (SIGHUP by nohup, SIGINT in the background) stay ignored.
+    """
 
     def __init__(self) -> None:
+        wanted = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+        self._numbers = [number for number in wanted if signal.getsignal(number) is not signal.SIG_IGN]
         self._asked = asyncio.Event()
         self._insisted = asyncio.Event()
 
     def __enter__(self) -> Self:
-        for number in _SIGNALS:
+        for number in self._numbers:
             asyncio.get_running_loop().add_signal_handler(number, self._received)
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        for number in _SIGNALS:
+        for number in self._numbers:
             asyncio.get_running_loop().remove_signal_handler(number)
 
     def _received(self) -> None:
@@ -53,8 +55,7 @@ async def completes(work: Coroutine[Any, Any, None], *, unless: Coroutine[Any, A
     finally:
         for task in (working, stopping):
             task.cancel()
-            with suppress(asyncio.CancelledError):
-                await asyncio.wait((task,))
+            await asyncio.wait((task,))
     if working.cancelled():
         return False
     working.result()

@@ -18,11 +18,7 @@ def generate(target: Path) -> list[Path]:
     sources = sorted(path.relative_to(PROTOS) for path in PROTOS.rglob("*.proto"))
     arguments = [f"--proto_path={PROTOS}", f"--python_out={target}", f"--pyi_out={target}"]
     subprocess.run([sys.executable, "-m", "grpc_tools.protoc", *arguments, *map(str, sources)], check=True)
-    return [
-        target / source.with_name(source.stem + suffix)
-        for source in sources
-        for suffix in ("_pb2.py", "_pb2.pyi")
-    ]
+    return [target / source.with_name(source.stem + suffix) for source in sources for suffix in ("_pb2.py", "_pb2.pyi")]
 
 
 if __name__ == "__main__":

@@ -168,7 +168,9 @@ def test_the_request_id_becomes_part_of_the_answers_id(client: httpx.Client) -> 
         ({"n": 0}, "n"),
         ({"temperature": "hot"}, "body.temperature"),
         ({"stream": 3}, "body.stream"),
+        ({"stop": ["a", 1]}, "body.stop.1"),
         ({"messages": ["hi"]}, "body.messages.0"),
+        ({"messages": [{"role": "assistant", "tool_calls": [{}]}]}, "body.messages.0.tool_calls.function"),
         ({"messages": [{"role": "user", "content": ["hi"]}]}, "body.messages.0.content"),
     ],
 )

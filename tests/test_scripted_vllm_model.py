@@ -58,7 +58,7 @@ def asked(request: str, tools: Sequence[Json] = TOOLS) -> list[tuple[str, Json]]
             ("get_weather", {"city": "New York", "unit": "fahrenheit", "days": 3}),
         ),
         ("Read notes.txt", ("read_file", {"path": "notes.txt"})),
-        ("Could you read the file /tmp/a/b.log for me?", ("read_file", {"path": "/tmp/a/b.log"})),
+        ("Could you read the file /var/log/a.log for me?", ("read_file", {"path": "/var/log/a.log"})),
         ('Write "hello world" to `out.txt`', ("writeFile", {"path": "out.txt", "content": "hello world"})),
         ("Write 'x' to out.txt, don't append", ("writeFile", {"path": "out.txt", "content": "x", "append": False})),
         ("Delete a.txt and b.txt by force", ("delete_files", {"paths": ["a.txt", "b.txt"], "force": True})),

@@ -21,6 +21,10 @@ from extproc.envoy.listener import listener
 
 __all__ = ["bootstrap", "to_yaml"]
 
+HEAD = """\
+# Made by `extproc envoy`: change extproc's configuration instead. Why each setting is as it is: extproc/envoy/.
+"""
+
 MAX_CONNECTIONS = 50_000
 """Of all clients together. Envoy warns at every start unless there is a number."""
 
@@ -50,4 +54,4 @@ def bootstrap(config: Config, *, processor: str, admin: str | None = None) -> Bo
 
 def to_yaml(message: Bootstrap) -> str:
     """The message as Envoy reads it with `-c`."""
-    return yaml.safe_dump(message.to_dict(casing=Casing.SNAKE), sort_keys=False, width=120)
+    return HEAD + yaml.safe_dump(message.to_dict(casing=Casing.SNAKE), sort_keys=False, width=120)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import ipaddress
+
 from envoy_data_plane.envoy.config.core import v3 as core
 
 from extproc.config import Address
@@ -19,3 +21,14 @@ def unix(path: str) -> core.Address:
 def tcp_or_unix(text: str) -> core.Address:
     """`text` is a path beginning with a slash, or host:port. Raises ValueError with a sentence for the user."""
     return unix(text) if text.startswith("/") else tcp(Address.parse(text))
+
+
+def is_name(address: core.Address) -> bool:
+    """Whether the address has to be looked up in the DNS."""
+    if address.socket_address is None:
+        return False
+    try:
+        ipaddress.ip_address(address.socket_address.address)
+    except ValueError:
+        return True
+    return False

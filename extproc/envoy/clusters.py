@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ipaddress
 from datetime import timedelta
 
 from envoy_data_plane.envoy.config.cluster import v3 as cluster
@@ -12,7 +11,7 @@ from envoy_data_plane.envoy.extensions.upstreams.http import v3 as upstreams
 from envoy_data_plane.google.protobuf import Any
 
 from extproc.config import Backend
-from extproc.envoy.addresses import tcp, tcp_or_unix
+from extproc.envoy.addresses import is_name, tcp, tcp_or_unix
 from extproc.envoy.extensions import packed
 
 PROCESSOR = "_processor"
@@ -30,15 +29,16 @@ CONCURRENT_EXCHANGES = 100_000
 
 
 def backend_cluster(backend: Backend) -> cluster.Cluster:
+    endpoint_address = tcp(backend.endpoint)
     return cluster.Cluster(
         name=backend.name,
-        type=_discovery(backend.endpoint.host),
+        type=_discovery(endpoint_address),
         # A name with addresses of both families usually means a server that listens on the older one as well.
         dns_lookup_family=cluster.ClusterDnsLookupFamily.V4_PREFERRED,
         # Requests differ in cost by orders of magnitude: taking turns would let them pile up on one replica.
         lb_policy=cluster.ClusterLbPolicy.LEAST_REQUEST,
         connect_timeout=CONNECT_TIMEOUT,
-        load_assignment=_one_endpoint(backend.name, tcp(backend.endpoint)),
+        load_assignment=_one_endpoint(backend.name, endpoint_address),
         typed_extension_protocol_options=_protocol(
             upstreams.HttpProtocolOptionsExplicitHttpConfig(http_protocol_options=core.Http1ProtocolOptions()),
             core.HttpProtocolOptions(idle_timeout=IDLE_BACKEND_CONNECTION),
@@ -53,13 +53,12 @@ def backend_cluster(backend: Backend) -> cluster.Cluster:
 
 def processor_cluster(address: str) -> cluster.Cluster:
     """`address` is the path of a unix socket, or host:port."""
+    endpoint_address = tcp_or_unix(address)
     return cluster.Cluster(
         name=PROCESSOR,
-        type=cluster.ClusterDiscoveryType.STATIC
-        if address.startswith("/")
-        else cluster.ClusterDiscoveryType.STRICT_DNS,
+        type=_discovery(endpoint_address),
         connect_timeout=timedelta(seconds=1),
-        load_assignment=_one_endpoint(PROCESSOR, tcp_or_unix(address)),
+        load_assignment=_one_endpoint(PROCESSOR, endpoint_address),
         typed_extension_protocol_options=_protocol(
             upstreams.HttpProtocolOptionsExplicitHttpConfig(http2_protocol_options=core.Http2ProtocolOptions())
         ),
@@ -73,12 +72,8 @@ def processor_cluster(address: str) -> cluster.Cluster:
     )
 
 
-def _discovery(host: str) -> cluster.ClusterDiscoveryType:
-    try:
-        ipaddress.ip_address(host)
-    except ValueError:
-        return cluster.ClusterDiscoveryType.STRICT_DNS
-    return cluster.ClusterDiscoveryType.STATIC
+def _discovery(address: core.Address) -> cluster.ClusterDiscoveryType:
+    return cluster.ClusterDiscoveryType.STRICT_DNS if is_name(address) else cluster.ClusterDiscoveryType.STATIC
 
 
 def _one_endpoint(name: str, address: core.Address) -> endpoint.ClusterLoadAssignment:

@@ -1,7 +1,7 @@
 """The listener that clients talk to: HTTP settings, the processor's filter, the access log.
 
-The filter's layout (request buffered, response untouched unless the processor overrides that for one exchange) and
-why it is so is told in `docs/architecture.md`; `extproc.exchange` is written for this layout and no other.
+The filter's layout: the processor sees the whole request, then the head of the response, of which nothing more
+unless it overrides the mode for this one exchange. `extproc.exchange` is written for this layout and no other.
 """
 
 from __future__ import annotations
@@ -84,7 +84,8 @@ def _http_connection_manager(config: Config) -> hcm.HttpConnectionManager:
                 HeaderMutation(mutations=[Mutation(remove=BACKEND_HEADER)]),
             )
         ],
-        # Clients are not trusted with Envoy's own headers; but their request id is kept, and shown in every answer.
+        # Who the client is, the connection says, not its x-forwarded-for. Its request id is kept, and every answer
+        # shows the id.
         use_remote_address=True,
         preserve_external_request_id=True,
         always_set_request_id_in_response=True,

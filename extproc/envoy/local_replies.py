@@ -19,9 +19,7 @@ from envoy_data_plane.envoy.extensions.filters.network.http_connection_manager i
 from envoy_data_plane.google.protobuf import Struct
 
 from extproc.envoy.extensions import packed
-
-DETAILS_PREFIX = "extproc_"
-"""How the `details` of all of the processor's ImmediateResponses begin."""
+from extproc.names import REPLY_DETAILS
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,7 +39,7 @@ class LocalReply:
 def local_replies(*, max_body_bytes: int, silence: timedelta, processing: timedelta) -> hcm.LocalReplyConfig:
     """`silence` is how long a backend may send nothing, `processing` how long the processor may take."""
     replies = _replies(max_body_bytes, f"{silence.total_seconds():g}", f"{processing.total_seconds():g}")
-    untouched = hcm.ResponseMapper(filter=_filter(_begins(DETAILS_PREFIX)))
+    untouched = hcm.ResponseMapper(filter=_filter(_begins(REPLY_DETAILS)))
     return hcm.LocalReplyConfig(mappers=[untouched, *map(_mapper, replies)])
 
 

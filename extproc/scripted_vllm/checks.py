@@ -144,6 +144,7 @@ _Expected = tuple[tuple[type, ...], str, str]
 
 _BOOL: _Expected = ((bool,), "bool_type", "boolean")
 _INT: _Expected = ((int,), "int_type", "integer")
+_STR: _Expected = ((str,), "string_type", "string")
 _LIST: _Expected = ((list,), "list_type", "list")
 _DICT: _Expected = ((dict,), "dict_type", "dictionary")
 
@@ -208,6 +209,9 @@ def _check_fields(data: Mapping[str, Any]) -> None:
     for name, expected in _FIELDS.items():
         if data.get(name) is not None:
             _expect(f"body.{name}", data[name], expected)
+    if isinstance(data.get("stop"), list):
+        for index, one in enumerate(data["stop"]):
+            _expect(f"body.stop.{index}", one, _STR)
     if "messages" not in data:
         return
     _expect("body.messages", data["messages"], _LIST)
@@ -220,6 +224,8 @@ def _check_fields(data: Mapping[str, Any]) -> None:
             parts = message.get(list_name)
             for part in parts if isinstance(parts, list) else ():
                 _expect(f"{place}.{list_name}", part, _DICT)
+                if list_name == "tool_calls":
+                    _expect(f"{place}.{list_name}.function", part.get("function"), _DICT)
 
 
 def _expect(place: str, value: object, expected: _Expected) -> None:

@@ -7,10 +7,11 @@ module nothing of sockets. The body is framed by the headers: `content-length` i
 
 from __future__ import annotations
 
+import gzip
 import itertools
 import zlib
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from http import HTTPStatus
 
 from extproc.scripted_vllm import shapes
@@ -28,6 +29,7 @@ from extproc.scripted_vllm.troubles import (
     Nonsense,
     Refuse,
     Stall,
+    Trouble,
 )
 
 
@@ -53,7 +55,10 @@ class HangUp:
 Step = Send | Wait | HangUp
 Header = tuple[str, str]
 
-HTML_PAGE = b"<html>\r\n<head><title>%d %s</title></head>\r\n<body><h1>%d %s</h1></body>\r\n</html>\r\n"
+_EVENT_STREAM: Header = ("content-type", "text/event-stream; charset=utf-8")
+_GZIPPED: Header = ("content-encoding", "gzip")
+_NONSENSE = b"upstream says hello"
+_HTML_PAGE = b"<html>\r\n<head><title>%d %s</title></head>\r\n<body><h1>%d %s</h1></body>\r\n</html>\r\n"
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,37 +90,47 @@ def refusal(error: RequestError) -> Answer:
 def unary(body: bytes, reply: Reply) -> Answer:
     """The body of a completion, delivered as `reply` has it."""
     trouble = reply.trouble
-    good = whole(body)
+    instead = _instead(trouble)
+    if instead is not None:
+        return instead
+    answer = whole(body)
     match trouble:
-        case Refuse():
-            return Answer(200, before=[HangUp()])
-        case Fail():
-            return _failure(trouble)
         case ErrorEvent(message=message, status=status):
             return refusal(_server_error(message, status))
+        case Garbage(what=Nonsense.NOT_JSON):
+            answer = whole(_NONSENSE)
+        case Garbage(what=Nonsense.BROKEN_JSON):
+            answer = whole(body[: len(body) // 2])
+        case Gzip():
+            answer = whole(gzip.compress(body), headers=[_GZIPPED])
         case Stall(seconds=seconds):
-            return Answer(good.status, good.headers, _cut_anew(good.steps, reply.wire_cut), [Wait(seconds)])
+            answer = replace(answer, before=[Wait(seconds)])
         case Cut(after_bytes=after_bytes):
             end = len(body) // 2 if after_bytes is None else after_bytes
-            return Answer(good.status, good.headers, [*_cut_anew([Send(body[:end])], reply.wire_cut), HangUp()])
-        case Garbage(what=Nonsense.NOT_JSON):
-            return whole(b"upstream says hello")
-        case Garbage(what=Nonsense.BROKEN_JSON):
-            return whole(body[: len(body) // 2])
-        case Garbage(what=Nonsense.WRONG_TYPE):
-            return whole(_html(HTTPStatus.OK), content_type="text/html")
-        case Gzip():
-            packed = b"".join(step.data for step in _gzipped([Send(body)]) if isinstance(step, Send))
-            headers = [("content-encoding", "gzip"), *whole(packed).headers]
-            return Answer(good.status, headers, _cut_anew([Send(packed)], reply.wire_cut))
-    return Answer(good.status, good.headers, _cut_anew(good.steps, reply.wire_cut))
+            answer = replace(answer, steps=_first_bytes(answer.steps, end))
+    return replace(answer, steps=_cut_anew(answer.steps, reply.wire_cut))
 
 
 def streamed(events: Iterable[shapes.StreamEvent], reply: Reply) -> Answer:
     """The events of a stream, delivered as `reply` has it."""
     trouble = reply.trouble
-    headers: list[Header] = [("content-type", "text/event-stream; charset=utf-8")]
-    before: list[Step] = []
+    instead = _instead(trouble)
+    if instead is not None:
+        return instead
+    headers, steps = [_EVENT_STREAM], _play(events, reply)
+    if isinstance(trouble, Gzip):
+        headers, steps = [_GZIPPED, *headers], _gzipped(steps)
+    answer = Answer(200, headers, _cut_anew(steps, reply.wire_cut))
+    match trouble:
+        case Stall(after=None, seconds=seconds):
+            answer = replace(answer, before=[Wait(seconds)])
+        case Cut(after_bytes=int(after_bytes)):
+            answer = replace(answer, steps=_first_bytes(answer.steps, after_bytes))
+    return answer
+
+
+def _instead(trouble: Trouble | None) -> Answer | None:
+    """What comes in place of any answer, streamed or not."""
     match trouble:
         case Refuse():
             return Answer(200, before=[HangUp()])
@@ -123,59 +138,48 @@ def streamed(events: Iterable[shapes.StreamEvent], reply: Reply) -> Answer:
             return _failure(trouble)
         case Garbage(what=Nonsense.WRONG_TYPE):
             return whole(_html(HTTPStatus.OK), content_type="text/html")
-        case Stall(after=None, seconds=seconds):
-            before = [Wait(seconds)]
-        case Gzip():
-            headers = [("content-encoding", "gzip"), *headers]
-    steps: Iterable[Step] = _play(events, reply)
-    if isinstance(trouble, Gzip):
-        steps = _gzipped(steps)
-    steps = _cut_anew(steps, reply.wire_cut)
-    if isinstance(trouble, Cut) and trouble.after_bytes is not None:
-        steps = _first_bytes(steps, trouble.after_bytes)
-    return Answer(200, headers, steps, before)
+    return None
 
 
 def _play(events: Iterable[shapes.StreamEvent], reply: Reply) -> Iterator[Step]:
-    """The stream's events with pauses between them, up to the trouble or to `[DONE]`."""
+    """The stream's events and `[DONE]` with pauses between them, up to the trouble or past it."""
     trouble = reply.trouble
+    strikes_after = _strikes_after(trouble)
     pieces = 0
-    struck = not isinstance(trouble, Stall | Cut | Garbage | ErrorEvent)
-    if isinstance(trouble, Stall) and trouble.after is None:
-        struck = True
-    if isinstance(trouble, Cut) and trouble.after_bytes is not None:
-        struck = True
-    done = shapes.StreamEvent(shapes.DONE)
-    ending = [] if isinstance(trouble, NoDone) else [done]
+    ending = () if isinstance(trouble, NoDone) else (shapes.StreamEvent(shapes.DONE),)
     for position, event in enumerate(itertools.chain(events, ending)):
-        opened = position > 0
-        if not struck and opened and _due(trouble, pieces):
-            struck = True
+        data = event.data
+        if position > 0 and pieces == strikes_after:
+            strikes_after = None
             match trouble:
                 case Stall(seconds=seconds):
                     yield Wait(seconds)
                 case Cut():
                     yield HangUp()
-                    return
-                case Garbage(what=Nonsense.BROKEN_JSON):
-                    yield Send(event.data[: len(event.data) // 2] + b"\n\n")
-                    continue
-                case Garbage():
-                    yield Send(b"data: upstream says hello\n\n")
                 case ErrorEvent(message=message, status=status):
                     yield Send(shapes.error_event(_server_error(message, status)))
                     yield Send(shapes.DONE)
                     return
+                case Garbage(what=Nonsense.BROKEN_JSON):
+                    data = data[: len(data) // 2] + b"\n\n"
+                case Garbage():
+                    data = b"data: " + _NONSENSE + b"\n\n"
         if position > 0 and reply.pace:
             yield Wait(reply.pace)
         if isinstance(trouble, Comments):
             yield Send(f": {trouble.text}\n\n".encode())
-        yield Send(event.data)
+        yield Send(data)
         pieces += event.is_piece
 
 
-def _due(trouble: object, pieces: int) -> bool:
-    return isinstance(trouble, Stall | Cut | Garbage | ErrorEvent) and pieces == trouble.after
+def _strikes_after(trouble: Trouble | None) -> int | None:
+    """The number of pieces after which a trouble strikes, if it waits for pieces."""
+    match trouble:
+        case Cut(after_bytes=int()):
+            return None
+        case Stall(after=after) | Cut(after=after) | Garbage(after=after) | ErrorEvent(after=after):
+            return after
+    return None
 
 
 def _failure(trouble: Fail) -> Answer:
@@ -197,7 +201,7 @@ def _server_error(message: str, status: int) -> RequestError:
 
 def _html(status: HTTPStatus) -> bytes:
     phrase = status.phrase.encode()
-    return HTML_PAGE % (status, phrase, status, phrase)
+    return _HTML_PAGE % (status, phrase, status, phrase)
 
 
 def _gzipped(steps: Iterable[Step]) -> Iterator[Step]:

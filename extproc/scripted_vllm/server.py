@@ -93,6 +93,13 @@ class ScriptedVLLM:
         with self._changed:
             self._queue.extend(replies)
 
+    def forget(self) -> None:
+        """Drop the replies that wait, and what was sent so far."""
+        with self._changed:
+            self._queue.clear()
+            self._requests.clear()
+            self._abandoned.clear()
+
     def wait_for(self, condition: Callable[[], bool], timeout: float = 10.0) -> bool:
         """Wait until `condition` holds, checked whenever a request arrives or ends. False: time is up."""
         with self._changed:

@@ -8,7 +8,7 @@ see anything but the turns' text.
 - several things for one tool ("in Paris and in Rome"): several calls
 - "please": a sentence before the calls, since real models do that too
 - nothing fits: plain text, unless the prompt demands a call
-- a tool that ends a task (agents offer one, `attempt_completion`) takes the place of a final answer in plain text
+- a tool that ends a task (coding clients offer one) takes the place of a final answer in plain text
 """
 
 from __future__ import annotations

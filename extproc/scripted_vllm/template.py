@@ -36,7 +36,7 @@ def _turn(message: Mapping[str, Any]) -> Turn:
     role, text = str(message.get("role")), message_text(message)
     if role == "tool":
         return Turn("user", f"<tool_response>\n{text}\n</tool_response>")
-    calls = [call["function"] for call in message.get("tool_calls") or () if "function" in call]
+    calls = [call["function"] for call in message.get("tool_calls") or ()]
     written = (
         f'<tool_call>\n{{"name": {json.dumps(call.get("name"))}, "arguments": {call.get("arguments")}}}\n</tool_call>'
         for call in calls

@@ -2,7 +2,8 @@
 
 Real vLLM does some of these itself (429, 500, an error event inside a stream); the others happen to it: a process that
 dies, a proxy in between, a network. Each is one frozen dataclass that says what happens and when; `script` acts them
-out. "After n pieces" counts pieces of the model's text: `after=0` is once the opening role chunk is out.
+out. `after` counts pieces of the model's text: 0 is once the opening role chunk is out. A stream with fewer pieces gets
+through unharmed.
 """
 
 from __future__ import annotations
@@ -72,7 +73,7 @@ class Nonsense(enum.Enum):
 
 @dataclass(frozen=True, slots=True)
 class Garbage:
-    """Answer 200 with nonsense; in a stream the good pieces before it are sent first."""
+    """Answer 200 with nonsense; in a stream it takes the place of the event after n pieces."""
 
     what: Nonsense = Nonsense.NOT_JSON
     after: int = 0

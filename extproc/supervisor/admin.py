@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+from contextlib import suppress
 from pathlib import Path
 
 from extproc.supervisor.fetch import Answer, fetch
@@ -11,7 +12,8 @@ from extproc.supervisor.fetch import Answer, fetch
 _TIMEOUT = 5.0
 _POLL = 0.05
 
-_UNFINISHED = r"^http\.(?!admin\.).*downstream_(rq_active|cx_tx_bytes_buffered)$"
+_UNFINISHED = "downstream_(rq_active|cx_tx_bytes_buffered)$"
+"""Requests that are not answered yet, and bytes of answers that clients have not taken yet."""
 
 
 class EnvoyAdmin:
@@ -22,7 +24,10 @@ class EnvoyAdmin:
 
     async def until_ready(self) -> None:
         """Wait until Envoy accepts requests."""
-        while not await self._is_ready():
+        while True:
+            with suppress(OSError):  # Envoy has yet to open the socket.
+                if (await self._ask("GET", "/ready")).status == 200:
+                    return
             await asyncio.sleep(_POLL)
 
     async def stop_accepting(self) -> None:
@@ -36,19 +41,13 @@ class EnvoyAdmin:
 
     async def until_idle(self) -> None:
         """Wait until every request is answered and the last byte was handed to the system."""
-        while await self.unfinished():
+        while True:
+            answer = await self._ask("GET", f"/stats?format=json&filter={_UNFINISHED}")
+            # The question itself is counted too, under http.admin.
+            gauges = [stat for stat in json.loads(answer.body)["stats"] if not stat["name"].startswith("http.admin.")]
+            if not any(gauge["value"] for gauge in gauges):
+                return
             await asyncio.sleep(_POLL)
-
-    async def unfinished(self) -> int:
-        """How much is under way: 0 only when no request is active and nothing waits to be written."""
-        answer = await self._ask("GET", f"/stats?format=json&filter={_UNFINISHED}")
-        return sum(stat["value"] for stat in json.loads(answer.body)["stats"])
-
-    async def _is_ready(self) -> bool:
-        try:
-            return (await self._ask("GET", "/ready")).status == 200
-        except OSError:
-            return False  # It has yet to open the socket.
 
     async def _ask(self, method: str, path: str) -> Answer:
         opening = asyncio.open_unix_connection(str(self._socket))

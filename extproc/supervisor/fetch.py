@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import io
+import socket
 from collections.abc import Awaitable
 from http.client import HTTPException, HTTPResponse
 from typing import NamedTuple, TypeAlias, cast
@@ -33,7 +34,7 @@ async def fetch(opening: Awaitable[Streams], method: str, path: str, *, host: st
 
 
 def _parsed(received: bytes, method: str) -> Answer:
-    response = HTTPResponse(cast("socket.socket", _Received(received)), method=method)
+    response = HTTPResponse(cast(socket.socket, _Received(received)), method=method)
     response.begin()
     return Answer(response.status, response.read())
 

@@ -9,15 +9,25 @@ from __future__ import annotations
 
 import enum
 from collections.abc import Set as AbstractSet
+from dataclasses import dataclass
 
 from extproc.toolcalls.json_scanner import JsonString, JsonValue
-from extproc.toolcalls.table import JsonCall
+from extproc.toolcalls.table import Body, Reader, Verdict
 
 
-class Verdict(enum.Enum):
-    UNDECIDED = enum.auto()
-    CALL = enum.auto()
-    NOT_A_CALL = enum.auto()
+@dataclass(frozen=True, slots=True)
+class JsonCall(Body):
+    """An object such as `{"name": "f", "arguments": {...}}`, keys in any order."""
+
+    offered_only: bool = False
+    """Without a marker that says "call", only an object with arguments that names an offered tool is one."""
+    name_keys: frozenset[str] = frozenset({"name"})
+    arguments_keys: frozenset[str] = frozenset({"arguments", "parameters"})
+    other_keys: frozenset[str] = frozenset({"id", "type"})
+    """What else a call may hold. Any other key shows that an object without a marker is no call."""
+
+    def reader(self, offered: AbstractSet[str], name: str | None) -> Reader:
+        return JsonCallReader(self, offered)
 
 
 class _Expect(enum.Enum):
@@ -110,14 +120,15 @@ class JsonCallReader:
         return position
 
     def end_of_input(self) -> None:
-        """The output ends here. A call whose name is known stands, with what came of its arguments."""
+        """The output ends here. A call whose arguments have begun stands, with what came of them."""
         if self.done:
             return
         self.done = True
         if self._expect is _Expect.IN_WORD_ARGUMENTS and not "null".startswith(word := "".join(self._pieces)):
             self._arguments.append(word)
         self.whole = self._has_arguments and self._expect is _Expect.KEY
-        self._decide_at_end()
+        if self.verdict is Verdict.UNDECIDED:
+            self._reject()
 
     def _structure(self, text: str, position: int) -> int:
         """One character outside of keys and values."""

@@ -26,8 +26,24 @@ from extproc.toolcalls.events import (
     collect,
 )
 from extproc.toolcalls.formats import get_format
-from extproc.toolcalls.json_call import JsonCallReader, Verdict
-from extproc.toolcalls.table import Format, Gap, JsonCall, Prose, Rule, Sink
+from extproc.toolcalls.table import (
+    Body,
+    Format,
+    Gap,
+    Header,
+    Key,
+    Name,
+    Prose,
+    Reader,
+    Rule,
+    Sink,
+    State,
+    Value,
+    Verdict,
+)
+from extproc.toolcalls.tagged import ArgumentsWriter
+
+_LONGEST_NAME = 512  # no tool has a longer name; what is longer is text
 
 
 class Parser:
@@ -45,13 +61,19 @@ class Parser:
         "_events",
         "_format",
         "_held",
+        "_key",
+        "_key_types",
         "_line_start",
-        "_names",
+        "_name",
+        "_parts",
         "_reader",
         "_sent",
+        "_skipped",
         "_space",
         "_state",
         "_thought",
+        "_tools",
+        "_writer",
     )
 
     def __init__(
@@ -62,22 +84,26 @@ class Parser:
         reasoning: Literal["open"] | None = None,
     ) -> None:
         self._format: Format = get_format(format)
-        self._names = frozenset(tool["function"]["name"] for tool in tools or ())
-        start = self._format.start
-        if reasoning == "open" and self._format.thinking is not None:
-            start = self._format.thinking
+        self._tools = {tool["function"]["name"]: tool for tool in tools or ()}
         self._events: list[Event] = []
         self._calls = 0
         self._held = ""  # the beginning of what may become a marker
-        self._candidate: list[str] = []  # the text of what may become a call
-        self._reader: JsonCallReader | None = None
-        self._begun = False  # the call being read has been announced
-        self._sent = False  # ... and some of its arguments with it
         self._space: list[str] = []  # white space that is content only if more content follows
         self._line_start = True
         self._thought = False  # nothing but white space came since the last reasoning
-        self._state = self._format.states[start]
-        self._enter(start)
+        # The call being read. Its text so far, as (text, whether it is a marker), until it has begun:
+        self._candidate: list[tuple[str, bool]] = []
+        self._begun = False  # it has been announced
+        self._sent = False  # ... and some of its arguments with it
+        self._parts: list[str] = []  # of the name, header or key being read
+        self._name: str | None = None
+        self._key = ""
+        self._key_types: frozenset[str] | None = None
+        self._writer: ArgumentsWriter | None = None
+        self._reader: Reader | None = None
+        self._skipped: list[str] = []  # in a gap that may turn out to belong to a value
+        thinking = self._format.thinking if reasoning == "open" else None
+        self._state: State = self._format.states[thinking or self._format.start]
 
     def feed(self, text: str) -> list[Event]:
         """The next piece of the output; returns what it made certain."""
@@ -89,10 +115,14 @@ class Parser:
             match self._state:
                 case Prose() as state:
                     position = self._prose(state, text, position)
-                case JsonCall() as state:
-                    position = self._json_call(state, text, position)
+                case Body() as state:
+                    position = self._body(state, text, position)
+                case Value() as state:
+                    position = self._value(state, text, position)
                 case Gap() as state:
                     position = self._gap(state, text, position)
+                case Name() | Header() | Key() as state:
+                    position = self._word(state, text, position)
         return self._take_events()
 
     def close(self) -> list[Event]:
@@ -101,10 +131,13 @@ class Parser:
         match self._state:
             case Prose(sink=sink):
                 self._emit(sink, held)
-            case JsonCall() as state:
-                self._close_json_call(state)
-            case Gap():
-                pass  # the beginning of a closing marker
+            case Body():
+                self._close_body()
+            case Name(ends_with_output=True) if "".join(self._parts).strip() in self._tools and not held:
+                self._set_name("".join(self._parts).strip())
+                self._finish_call()
+            case _:
+                self._close_call(held)
         if self._space and not self._calls:
             self._events.append(Text("".join(self._space)))
         self._space.clear()
@@ -113,11 +146,6 @@ class Parser:
     def _take_events(self) -> list[Event]:
         events, self._events = self._events, []
         return events
-
-    def _enter(self, name: str) -> None:
-        self._state = self._format.states[name]
-        if isinstance(self._state, JsonCall):
-            self._reader = JsonCallReader(self._state, self._names)
 
     # Prose
 
@@ -149,15 +177,33 @@ class Parser:
 
     def _follow(self, rule: Rule, marker: str, at: int) -> int:
         """Go where a marker leads; returns where the next state reads on."""
+        if rule.ends_call:
+            self._finish_call()
         target = self._format.states[rule.to]
-        if isinstance(target, JsonCall):
-            if not rule.keep:
-                self._candidate.append(marker)
-        elif rule.shown:
-            assert isinstance(target, Prose)  # noqa: S101 - tables are checked when they are made
-            self._emit(target.sink, marker)
-        self._enter(rule.to)
+        if isinstance(target, Prose):
+            if self._candidate:
+                self._give_back(rule.to)
+            self._state = target
+            if rule.shown:
+                self._emit(target.sink, marker)
+        else:
+            trailing = isinstance(target, Gap) and target.trailing
+            if not rule.keep and not self._begun and not trailing:
+                self._candidate.append((marker, True))
+            self._enter(target)
         return at if rule.keep else at + len(marker)
+
+    def _enter(self, state: State) -> None:
+        self._state = state
+        match state:
+            case Body():
+                self._reader = state.reader(self._tools.keys(), self._name)
+            case Value(trim=trim):
+                self._begin_call(self._name or "")
+                assert self._writer is not None  # noqa: S101 - tables lead from a name to its values
+                self._writer.begin_value(self._key, trim, self._key_types)
+            case Name() | Header() | Key():
+                self._parts.clear()
 
     def _emit(self, sink: Sink, text: str) -> None:
         if not text:
@@ -182,65 +228,85 @@ class Parser:
         if len(solid) < len(text):
             self._space.append(text[len(solid) :])
 
-    # Calls
+    # Names, headers and keys: words up to a marker
 
-    def _json_call(self, state: JsonCall, text: str, position: int) -> int:
-        reader = self._reader
-        assert reader is not None  # noqa: S101 - made on entering the state
-        end = reader.scan(text, position)
-        if reader.verdict is Verdict.CALL:
-            self._advance_call(reader)
-        else:
-            self._candidate.append(text[position:end])
-            if reader.verdict is Verdict.NOT_A_CALL:
-                self._give_back(state)
-                return end
-        if reader.done:
-            self._end_call(reader)
-            self._enter(state.then)
-        return end
+    def _word(self, state: Name | Header | Key, text: str, position: int) -> int:
+        found = state.lexer.find(text, position)
+        at, marker = (len(text), None) if found is None else found
+        piece = text[position:at]
+        self._parts.append(piece)
+        if not self._begun and piece:
+            self._candidate.append((piece, False))
+        if isinstance(state, Name) and not self._may_be_name(state):
+            self._give_back(state.otherwise, markers=not state.hides_markers)
+            return at
+        if marker is None:
+            self._held = text[at:]
+            return len(text)
+        word = "".join(self._parts)
+        rule = state.rules[marker]
+        match state:
+            case Name():
+                named = state.pattern.fullmatch(word)
+                if named is None:
+                    self._give_back(state.otherwise, markers=not state.hides_markers)
+                    return at
+                self._set_name(named["name"])
+            case Header():
+                for pattern, to in state.routes:
+                    if routed := pattern.fullmatch(word):
+                        if "name" in pattern.groupindex:
+                            self._set_name(routed["name"])
+                        elif not self._begun:
+                            self._candidate.clear()  # a header that introduces prose is markup
+                        rule = Rule(to)
+                        break
+            case Key():
+                keyed = state.pattern.fullmatch(word)
+                groups = keyed.groupdict() if keyed else {}
+                self._key = groups.get("key", word)
+                self._key_types = state.types.get(groups.get("type") or "")
+        return self._follow(rule, marker, at)
 
-    def _advance_call(self, reader: JsonCallReader) -> None:
-        if not self._begun:
-            self._begun = True
-            self._candidate.clear()
-            self._events.append(CallStart(self._calls, reader.name))
-        if piece := reader.take():
-            self._sent = True
-            self._events.append(ArgumentsDelta(self._calls, piece))
+    def _may_be_name(self, state: Name) -> bool:
+        word = "".join(self._parts)
+        return len(word) <= _LONGEST_NAME and state.possible.fullmatch(word) is not None
 
-    def _end_call(self, reader: JsonCallReader) -> None:
-        if not self._sent:
-            self._events.append(ArgumentsDelta(self._calls, "{}"))
-        self._events.append(CallEnd(self._calls, reader.whole))
-        self._calls += 1
-        self._begun = self._sent = False
+    def _set_name(self, name: str) -> None:
+        self._name = name
+        self._writer = ArgumentsWriter(self._tools.get(name))
 
-    def _give_back(self, state: JsonCall) -> None:
-        """The candidate was no call: its text is what it looks like."""
-        text = "".join(self._candidate)
-        self._candidate.clear()
-        self._enter(state.otherwise)
-        self._emit(Sink.CONTENT, text)
+    # Values between tags
 
-    def _close_json_call(self, state: JsonCall) -> None:
-        reader = self._reader
-        assert reader is not None  # noqa: S101 - made on entering the state
-        reader.end_of_input()
-        if reader.verdict is Verdict.CALL:
-            self._advance_call(reader)
-            self._end_call(reader)
-        else:
-            if self._calls and not state.offered_only:
-                # Cut off before its name: what came of it is text, but no marker shows beside calls.
-                del self._candidate[0]
-            self._give_back(state)
+    def _value(self, state: Value, text: str, position: int) -> int:
+        writer = self._writer
+        assert writer is not None  # noqa: S101 - made with the name
+        found = state.lexer.find(text, position)
+        at, marker = (len(text), None) if found is None else found
+        writer.write(text[position:at])
+        if marker is None:
+            self._send(writer.take())
+            self._held = text[at:]
+            return len(text)
+        rule = state.rules[marker]
+        target = self._format.states[rule.to]
+        if isinstance(target, Gap) and target.resumes:
+            self._skipped.append(marker)
+            self._state = target
+            return at + len(marker)
+        self._end_value(writer)
+        return self._follow(rule, marker, at)
+
+    def _end_value(self, writer: ArgumentsWriter) -> None:
+        writer.end_value()
+        self._send(writer.take())
 
     # Gaps
 
     def _gap(self, state: Gap, text: str, position: int) -> int:
         junk = state.junk.match(text, position)
-        if junk is not None:
+        if junk is not None and junk.end() > position:
+            self._skip(state, junk.group())
             position = junk.end()
         if position == len(text):
             return position
@@ -250,9 +316,122 @@ class Parser:
             if marker is None:
                 self._held = text[position:]
                 return len(text)
+            if state.resumes and self._writer is not None:
+                self._skipped.clear()
+                self._end_value(self._writer)
             return self._follow(state.rules[marker], marker, position)
-        self._enter(state.otherwise)
+        if state.resumes and self._writer is not None:
+            self._writer.write("".join(self._skipped))
+            self._skipped.clear()
+            self._state = self._format.states[state.otherwise]
+        else:
+            self._fall_through(state)
         return position
+
+    def _skip(self, state: Gap, junk: str) -> None:
+        if state.resumes:
+            self._skipped.append(junk)
+        elif self._candidate:
+            self._candidate.append((junk, False))
+
+    def _fall_through(self, state: Gap) -> None:
+        """Something stands here that is neither junk nor a marker."""
+        target = self._format.states[state.otherwise]
+        if not isinstance(target, Prose):
+            self._enter(target)
+        elif self._candidate:
+            self._give_back(state.otherwise)
+        else:
+            if self._begun:
+                self._finish_call()
+            self._state = target
+
+    # Calls
+
+    def _body(self, state: Body, text: str, position: int) -> int:
+        reader = self._reader
+        assert reader is not None  # noqa: S101 - made on entering the state
+        end = reader.scan(text, position)
+        if reader.verdict is Verdict.CALL:
+            self._begin_call(reader.name)
+            self._send(reader.take())
+        else:
+            self._candidate.append((text[position:end], False))
+            if reader.verdict is Verdict.NOT_A_CALL:
+                self._give_back(state.otherwise)
+                return end
+        if reader.done:
+            self._end_call(whole=reader.whole)
+            self._state = self._format.states[state.then]
+        return end
+
+    def _close_body(self) -> None:
+        reader = self._reader
+        assert reader is not None  # noqa: S101 - made on entering the state
+        reader.end_of_input()
+        if reader.verdict is Verdict.CALL:
+            self._begin_call(reader.name)
+            self._send(reader.take())
+            self._end_call(whole=reader.whole)
+        else:
+            self._give_back_at_end("")
+
+    def _close_call(self, held: str) -> None:
+        """The output ends between a call's markers. A call that has begun stands."""
+        if self._begun and self._writer is not None:
+            writer = self._writer
+            if self._skipped:
+                writer.end_value()
+            elif writer.in_value:
+                writer.write(held)
+            whole = not writer.in_value
+            writer.end()
+            self._send(writer.take())
+            self._end_call(whole=whole)
+        elif self._candidate:
+            self._give_back_at_end(held)
+
+    def _begin_call(self, name: str) -> None:
+        if not self._begun:
+            self._begun = True
+            self._candidate.clear()
+            self._events.append(CallStart(self._calls, name))
+
+    def _send(self, arguments: str) -> None:
+        if arguments:
+            self._sent = True
+            self._events.append(ArgumentsDelta(self._calls, arguments))
+
+    def _finish_call(self) -> None:
+        """A marker shows that the call between tags is complete."""
+        if self._name is None or self._writer is None:
+            return
+        self._begin_call(self._name)
+        self._writer.end()
+        self._send(self._writer.take())
+        self._end_call(whole=True)
+
+    def _end_call(self, *, whole: bool) -> None:
+        if not self._sent:
+            self._events.append(ArgumentsDelta(self._calls, "{}"))
+        self._events.append(CallEnd(self._calls, whole))
+        self._calls += 1
+        self._begun = self._sent = False
+        self._name = self._writer = self._reader = None
+
+    def _give_back(self, to: str, *, markers: bool = True) -> None:
+        """The candidate was no call: its text is what it looks like."""
+        text = "".join(piece for piece, is_marker in self._candidate if markers or not is_marker)
+        self._candidate.clear()
+        self._name = self._writer = self._reader = None
+        self._state = self._format.states[to]
+        self._emit(Sink.CONTENT, text)
+
+    def _give_back_at_end(self, held: str) -> None:
+        """Cut off before it was a call: what came of it is text, but no marker shows beside other calls."""
+        pieces = [piece for piece, is_marker in self._candidate if not (is_marker and self._calls)]
+        self._emit(Sink.CONTENT, "".join(pieces) + held)
+        self._candidate.clear()
 
 
 def parse(

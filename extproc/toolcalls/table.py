@@ -2,12 +2,15 @@
 
 A format names its states. Each state says what happens to the text in it and which markers lead where:
 
-- `Prose`   free text, for the reader or as reasoning, up to a marker.
-- `JsonCall` a JSON object that holds a call's name and arguments, up to the object's end.
-- `Gap`     what may stand between the parts of a call and means nothing, up to a marker or to prose again.
+- `Prose`   free text, for the reader or as reasoning;
+- `Gap`     what stands between the parts of a call and means nothing;
+- `Name`    the name of the tool that is called;
+- `Header`  what introduces a message in formats with channels, and says what the message is;
+- `Key` and `Value`   one argument of a call whose arguments stand between tags;
+- `Body`    a call, or its arguments, in a notation that has a reader of its own: JSON, Python, and their kin.
 
-A marker that leads into a `JsonCall` is only a candidate until the object has shown itself to be a call: until
-then all of its text is kept, and given back as prose when it is none.
+From its first marker on, a call is only a candidate until it has shown what it is: until then all of its text is
+kept, and given back as prose when it is none. What shows it is the first argument, or a marker that ends the call.
 """
 
 from __future__ import annotations
@@ -15,11 +18,13 @@ from __future__ import annotations
 import enum
 import re
 from collections.abc import Mapping
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field
 from types import MappingProxyType
-from typing import TypeAlias
+from typing import Protocol, TypeAlias
 
 from extproc.toolcalls.lexer import Lexer
+from extproc.toolcalls.tagged import Trim
 
 
 class Sink(enum.Enum):
@@ -40,56 +45,158 @@ class Rule:
     line_start: bool = False
     """It counts only as the first thing on a line."""
     keep: bool = False
-    """The marker is the first character of what the next state reads (the `{` of a bare object)."""
+    """The marker is the beginning of what the next state reads (the `{` of a bare object)."""
+    ends_call: bool = False
+    """It shows that the call is one, and complete."""
+
+
+Rules: TypeAlias = Mapping[str, Rule]
 
 
 @dataclass(frozen=True, slots=True)
-class Prose:
+class _Marked:
+    """A state that ends at markers."""
+
+    rules: Rules
+    lexer: Lexer = field(init=False, compare=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "rules", MappingProxyType(dict(self.rules)))
+        object.__setattr__(self, "lexer", Lexer(self.rules))
+
+    def targets(self) -> set[str]:
+        return {rule.to for rule in self.rules.values()}
+
+
+@dataclass(frozen=True, slots=True)
+class Prose(_Marked):
     """Free text up to a marker."""
 
-    sink: Sink
-    rules: Mapping[str, Rule]
-    lexer: Lexer = field(init=False)
+    sink: Sink = Sink.CONTENT
 
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "lexer", Lexer(self.rules))
+
+WHITE_SPACE = re.compile(r"\s*")
 
 
 @dataclass(frozen=True, slots=True)
-class JsonCall:
-    """An object such as `{"name": "f", "arguments": {...}}`, keys in any order."""
+class Gap(_Marked):
+    """Junk up to a marker. Anything else leads `otherwise`, and is read there."""
+
+    otherwise: str = "prose"
+    junk: re.Pattern[str] = WHITE_SPACE
+    resumes: bool = False
+    """What was skipped since the last state, its marker included, belongs to the state `otherwise` after all: so a
+    closing tag inside a value is told from the one behind it, by what follows."""
+    trailing: bool = False
+    """It lies behind a complete call: what leads here and stands here is markup, and never given back."""
+
+    def targets(self) -> set[str]:
+        return {rule.to for rule in self.rules.values()} | {self.otherwise}
+
+
+@dataclass(frozen=True, slots=True)
+class Name(_Marked):
+    """A tool's name up to a marker. Text that can't be one leads `otherwise`, with all of the candidate."""
+
+    otherwise: str = "prose"
+    pattern: re.Pattern[str] = re.compile(r"\s*[\"']?(?P<name>[^\s\"'<>{}]{1,256})[\"']?\s*")
+    """What the whole text has to be, and which part of it is the name."""
+    possible: re.Pattern[str] = re.compile(r"\s*[\"']?[^\s<>{}]*\s*")
+    """What the text has to be while it is still being written."""
+    ends_with_output: bool = False
+    """The name of an offered tool is a whole call when the output ends there."""
+    hides_markers: bool = False
+    """When it proves to be no name, only the text between the markers is given back."""
+
+    def targets(self) -> set[str]:
+        return {rule.to for rule in self.rules.values()} | {self.otherwise}
+
+
+@dataclass(frozen=True, slots=True)
+class Header(_Marked):
+    """A message's header up to a marker: the first of `routes` that fits all of it says where to go."""
+
+    routes: tuple[tuple[re.Pattern[str], str], ...] = ()
+    """A pattern with a group `name` names the tool that is called."""
+
+    def targets(self) -> set[str]:
+        return {rule.to for rule in self.rules.values()} | {to for _, to in self.routes}
+
+
+@dataclass(frozen=True, slots=True)
+class Key(_Marked):
+    """An argument's name up to a marker."""
+
+    pattern: re.Pattern[str] = re.compile(r"\s*[\"']?(?P<key>.*?)[\"']?\s*", re.DOTALL)
+    """What the text has to be: its `key`, and if the output says it its `type`."""
+    types: Mapping[str, frozenset[str]] = field(default_factory=dict)
+    """What the words of `type` stand for."""
+
+
+@dataclass(frozen=True, slots=True)
+class Value(_Marked):
+    """An argument's value up to a marker, typed by the tool's schema."""
+
+    trim: Trim = Trim.NOTHING
+
+
+class Verdict(enum.Enum):
+    """Whether what is being read is a call."""
+
+    UNDECIDED = enum.auto()
+    CALL = enum.auto()
+    NOT_A_CALL = enum.auto()
+
+
+class Reader(Protocol):
+    """Follows one call in its own notation, as it arrives.
+
+    Until the verdict nothing of it may leave; after it, `take` returns what became ready of the arguments.
+    """
+
+    verdict: Verdict
+    done: bool
+    """The call ended, or broke off, at the end that `scan` returned."""
+    whole: bool
+    """It ended as it should."""
+
+    @property
+    def name(self) -> str:
+        """The tool's name; only after the verdict CALL."""
+
+    def scan(self, text: str, position: int) -> int:
+        """Consume what belongs to the call from `position`; returns the end."""
+
+    def end_of_input(self) -> None:
+        """The output ends here."""
+
+    def take(self) -> str:
+        """The arguments that became ready since the last time: a piece of a JSON text."""
+
+
+@dataclass(frozen=True, slots=True)
+class Body:
+    """A call, or its arguments, in a notation with a reader of its own."""
 
     then: str
-    """The state behind a call."""
-    otherwise: str
+    """The state behind the call."""
+    otherwise: str = "prose"
     """The state when it proves to be no call, and its text has been given back."""
-    offered_only: bool
-    """Without a marker that says "call", only an object with arguments that names an offered tool is one."""
-    name_keys: frozenset[str] = frozenset({"name"})
-    arguments_keys: frozenset[str] = frozenset({"arguments", "parameters"})
-    other_keys: frozenset[str] = frozenset({"id", "type"})
-    """What else a call may hold. Any other key shows that an object without a marker is no call."""
+
+    def reader(self, offered: AbstractSet[str], name: str | None) -> Reader:
+        """A new reader. `name` is the tool's, where a marker told it already."""
+        raise NotImplementedError
+
+    def targets(self) -> set[str]:
+        return {self.then, self.otherwise}
 
 
-@dataclass(frozen=True, slots=True)
-class Gap:
-    """Meaningless text between the parts of a call; the first thing that is neither junk nor a marker is prose."""
-
-    junk: re.Pattern[str]
-    rules: Mapping[str, Rule]
-    otherwise: str
-    lexer: Lexer = field(init=False)
-
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "lexer", Lexer(self.rules))
-
-
-State: TypeAlias = Prose | JsonCall | Gap
+State: TypeAlias = Prose | Gap | Name | Header | Key | Value | Body
 
 
 @dataclass(frozen=True, slots=True)
 class Format:
-    """How a family of models writes calls. `start` and `thinking` name the first state of an output."""
+    """How a family of models writes calls."""
 
     name: str
     title: str
@@ -99,6 +206,7 @@ class Format:
     """A call of `get_weather` for Paris, as these models write it."""
     states: Mapping[str, State]
     start: str = "prose"
+    """The first state of an output."""
     thinking: str | None = None
     """The first state of an output that begins inside thinking."""
     aliases: tuple[str, ...] = ()
@@ -106,13 +214,6 @@ class Format:
     def __post_init__(self) -> None:
         object.__setattr__(self, "states", MappingProxyType(dict(self.states)))
         targets = {self.start} | ({self.thinking} if self.thinking else set())
-        for state in self.states.values():
-            match state:
-                case Prose(rules=rules):
-                    targets |= {rule.to for rule in rules.values()}
-                case Gap(rules=rules, otherwise=otherwise):
-                    targets |= {rule.to for rule in rules.values()} | {otherwise}
-                case JsonCall(then=then, otherwise=otherwise):
-                    targets |= {then, otherwise}
+        targets.update(*(state.targets() for state in self.states.values()))
         if unknown := targets - self.states.keys():
             raise ValueError(f"format {self.name}: no such state: {', '.join(sorted(unknown))}")

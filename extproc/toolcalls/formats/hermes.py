@@ -10,7 +10,8 @@ from __future__ import annotations
 import re
 
 from extproc.toolcalls.formats.json import FENCE_AND_BARE_RULES, FENCE_AND_BARE_STATES
-from extproc.toolcalls.table import Format, Gap, JsonCall, Prose, Rule, Sink
+from extproc.toolcalls.json_call import JsonCall
+from extproc.toolcalls.table import Format, Gap, Prose, Rule, Sink
 
 _CALL = {"<tool_call>": Rule("call")}
 
@@ -22,16 +23,17 @@ FORMAT = Format(
     example='<tool_call>\n{"name": "get_weather", "arguments": {"city": "Paris"}}\n</tool_call>',
     thinking="thinking",
     states={
-        "prose": Prose(Sink.CONTENT, {**_CALL, "<think>": Rule("thinking"), **FENCE_AND_BARE_RULES}),
+        "prose": Prose({**_CALL, "<think>": Rule("thinking"), **FENCE_AND_BARE_RULES}),
         # A call ends the thinking, said or not.
-        "thinking": Prose(Sink.REASONING, {**_CALL, "</think>": Rule("prose")}),
-        "call": JsonCall(then="after call", otherwise="prose", offered_only=False),
+        "thinking": Prose({**_CALL, "</think>": Rule("prose")}, Sink.REASONING),
+        "call": JsonCall(then="after call", otherwise="prose"),
         "after call": Gap(
             junk=re.compile(r"[\s}\]]*"),
             rules={"</tool_call>": Rule("prose"), **_CALL},
             otherwise="prose",
+            trailing=True,
         ),
         **FENCE_AND_BARE_STATES,
-        "code": Prose(Sink.CONTENT, {"```": Rule("prose", shown=True), **_CALL}),
+        "code": Prose({"```": Rule("prose", shown=True), **_CALL}),
     },
 )

@@ -11,7 +11,8 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 
-from extproc.toolcalls.table import Format, Gap, JsonCall, Prose, Rule, Sink, State
+from extproc.toolcalls.json_call import JsonCall
+from extproc.toolcalls.table import Format, Gap, Prose, Rule, State
 
 _FENCE = "```"
 
@@ -25,12 +26,13 @@ FENCE_AND_BARE_RULES: Mapping[str, Rule] = {
 
 FENCE_AND_BARE_STATES: Mapping[str, State] = {
     # A code block is shown as it is; nothing in it is a call.
-    "code": Prose(Sink.CONTENT, {_FENCE: Rule("prose", shown=True)}),
+    "code": Prose({_FENCE: Rule("prose", shown=True)}),
     "fenced call": JsonCall(then="after fenced call", otherwise="code", offered_only=True),
     "after fenced call": Gap(
         junk=re.compile(r"[\s,}\]]*"),
         rules={_FENCE: Rule("prose"), "{": Rule("next fenced call", keep=True)},
         otherwise="code",
+        trailing=True,
     ),
     "next fenced call": JsonCall(then="after fenced call", otherwise="code", offered_only=True),
     "bare call": JsonCall(then="after bare call", otherwise="prose", offered_only=True),
@@ -38,6 +40,7 @@ FENCE_AND_BARE_STATES: Mapping[str, State] = {
         junk=re.compile(r"[\s,;}\]]*"),
         rules={"{": Rule("bare call", keep=True)},
         otherwise="prose",
+        trailing=True,
     ),
 }
 
@@ -46,5 +49,5 @@ FORMAT = Format(
     title="a JSON object, bare or in a ```json fence",
     models=("small models that are prompted for calls",),
     example='```json\n{"name": "get_weather", "arguments": {"city": "Paris"}}\n```',
-    states={"prose": Prose(Sink.CONTENT, FENCE_AND_BARE_RULES), **FENCE_AND_BARE_STATES},
+    states={"prose": Prose(FENCE_AND_BARE_RULES), **FENCE_AND_BARE_STATES},
 )

@@ -1,0 +1,190 @@
+"""The gateway's life: children in the order of their start, the watch over them, and their end.
+
+    start    the scripted vLLM if wanted, the processor, then Envoy: nobody is let in before all are ready
+    watch    the processor is started again when it ends; without Envoy or the scripted vLLM there is no going on
+    finish   no new connections, requests under way come to their end, then Envoy ends, then the processor
+
+Envoy's and the processor's sockets, and the configuration that both were started with, lie in one private directory.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import importlib.util
+import os
+import re
+import sys
+import time
+from collections import deque
+from collections.abc import Coroutine
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+import grpc
+import yaml
+from grpc_health.v1 import health_pb2
+
+from extproc.config import Address, Config
+from extproc.supervisor.admin import EnvoyAdmin
+from extproc.supervisor.binary import validate
+from extproc.supervisor.child import DEVNULL, PIPE, Child
+from extproc.supervisor.errors import GatewayError
+
+_START_TIMEOUT = 30.0
+_POLL = 0.05
+_END_TIMEOUT = 5.0
+"""For a child that has nothing left to do."""
+_DEATHS, _WITHIN = 5, 60.0
+"""A processor that ends so many times in so many seconds is given up."""
+_SOCKET_PATH_BYTES = 100
+"""The system's limit is 104 or 108, with a terminating NUL."""
+_ENVOY_LOG = '{"time": "%Y-%m-%dT%T.%e%z", "level": "%l", "logger": "envoy.%n", "message": "%j"}'
+"""The same JSON lines as the processor's."""
+
+
+class Gateway:
+    """The children and what they share. `kill` must follow, whatever happened."""
+
+    def __init__(self, directory: Path) -> None:
+        self._bootstrap = directory / "envoy.yaml"
+        self._configuration = directory / "extproc.yaml"
+        self._processor_socket = directory / "processor.sock"
+        self._admin_socket = directory / "admin.sock"
+        if len(os.fsencode(self._processor_socket)) > _SOCKET_PATH_BYTES:
+            raise GatewayError(f"the path of {directory} is too long for sockets; set TMPDIR to a shorter one")
+        self._admin = EnvoyAdmin(self._admin_socket)
+        self._envoy: Child | None = None
+        self._processor: Child | None = None
+        self._scripted: Child | None = None
+
+    async def start_scripted_vllm(self, model: str) -> Address:
+        """Start the scripted vLLM on a port of its own, and tell where it is."""
+        if importlib.util.find_spec("h11") is None:
+            raise GatewayError("--scripted needs the package h11; install it with `pip install 'extproc[scripted]'`")
+        options = ("--port", "0", "--pace", "0.02", "--model", model)
+        self._scripted = await Child.start_python("extproc.scripted_vllm", *options, stdout=PIPE)
+        line = await self._scripted.first_line()
+        found = re.search(r"http://([^/]+)/", line)
+        if found is None:
+            await self._scripted.stop(_END_TIMEOUT)
+            raise GatewayError(f"the scripted vLLM doesn't start ({self._scripted.fate}); what it said is above")
+        return Address.parse(found[1])
+
+    async def start(self, config: Config, envoy: str, *, quiet: bool) -> None:
+        """Start the processor and Envoy with `config`; done when both are ready for requests."""
+        self._configuration.write_text(yaml.safe_dump(config.model_dump(mode="json")), encoding="utf-8")
+        self._processor = await self._start_processor()
+        self._write_bootstrap(config)  # While the processor starts: the import alone takes a second.
+        await asyncio.to_thread(validate, envoy, self._bootstrap)
+        if not await self._processor_ready(self._processor):
+            raise GatewayError(f"the processor doesn't start ({self._processor.fate}); what it said is above")
+        self._envoy = await Child.start(
+            envoy,
+            *("-c", str(self._bootstrap)),
+            "--disable-hot-restart",  # Two of them on one machine would fight over its shared memory.
+            *("--log-level", "warning", "--component-log-level", "main:error"),  # It warns of every SIGTERM.
+            *("--log-format", _ENVOY_LOG),
+            *("--file-flush-interval-msec", "200"),  # People watch the access log.
+            stdout=DEVNULL if quiet else None,
+        )
+        if not await _ready(self._envoy, self._admin.until_ready(), "Envoy"):
+            raise GatewayError(f"Envoy doesn't start ({self._envoy.fate}); what it said is above")
+
+    async def watch(self) -> None:
+        """Keep the processor running. Raises GatewayError when the gateway can't go on; never returns."""
+        deaths = deque[float](maxlen=_DEATHS)
+        while self._processor is not None:
+            children = (self._envoy, self._processor, self._scripted)
+            await asyncio.wait([child.ended for child in children if child], return_when=asyncio.FIRST_COMPLETED)
+            if self._envoy and self._envoy.ended.done():
+                raise GatewayError(f"Envoy ended unexpectedly ({self._envoy.fate}); stopping everything")
+            if self._scripted and self._scripted.ended.done():
+                raise GatewayError(f"the scripted vLLM ended ({self._scripted.fate}); stopping everything")
+            fate = self._processor.fate
+            deaths.append(time.monotonic())
+            if len(deaths) == _DEATHS and deaths[-1] - deaths[0] < _WITHIN:
+                raise GatewayError(
+                    f"the processor ended {_DEATHS} times within a minute, the last time with: {fate}; giving up. "
+                    "What it said is above."
+                )
+            say(f"the processor ended ({fate}); starting it again")
+            self._processor = await self._start_processor()
+            if await self._processor_ready(self._processor):
+                say("the processor is ready again")
+
+    async def finish(self, grace: float) -> None:
+        """Let requests under way come to their end, for at most `grace` seconds; then end the children."""
+        if self._envoy:
+            with suppress(OSError):  # Envoy has just ended: then there is nothing to wait for.
+                await self._admin.stop_accepting()
+                try:
+                    await asyncio.wait_for(self._admin.until_idle(), grace)
+                except TimeoutError:
+                    say(f"some requests didn't end within {grace:g} seconds and are cut off")
+        for child in (self._envoy, self._processor, self._scripted):
+            if child:
+                await child.stop(_END_TIMEOUT)
+
+    async def kill(self) -> None:
+        """End whatever still runs, at once."""
+        for child in (self._envoy, self._processor, self._scripted):
+            if child:
+                await child.kill()
+
+    async def _start_processor(self) -> Child:
+        return await Child.start_python(
+            "extproc",
+            "serve",
+            *("--config", str(self._configuration)),
+            *("--listen", f"unix:{self._processor_socket}"),
+            *("--grace", str(_END_TIMEOUT)),  # It is asked to end when Envoy has ended.
+            stdout=DEVNULL,
+        )
+
+    def _write_bootstrap(self, config: Config) -> None:
+        from extproc.envoy import bootstrap, to_yaml  # Takes a second to import: only now.
+
+        described = bootstrap(config, processor=str(self._processor_socket), admin=str(self._admin_socket))
+        self._bootstrap.write_text(to_yaml(described), encoding="utf-8")
+
+    async def _processor_ready(self, processor: Child) -> bool:
+        return await _ready(processor, _until_serving(self._processor_socket), "the processor")
+
+
+async def _ready(child: Child, readiness: Coroutine[Any, Any, None], name: str) -> bool:
+    """Wait until the child is ready; False when it ends before."""
+    waiting = asyncio.create_task(readiness)
+    try:
+        done, _ = await asyncio.wait(
+            (waiting, child.ended), timeout=_START_TIMEOUT, return_when=asyncio.FIRST_COMPLETED
+        )
+    finally:
+        waiting.cancel()
+        await asyncio.wait((waiting,))
+    if not done:
+        raise GatewayError(f"{name} isn't ready after {_START_TIMEOUT:g} seconds; what it said is above")
+    return not child.ended.done()
+
+
+async def _until_serving(socket: Path) -> None:
+    """Wait until the processor on this socket reports that it is serving."""
+    eager = [("grpc.initial_reconnect_backoff_ms", 50), ("grpc.max_reconnect_backoff_ms", 200)]
+    question = health_pb2.HealthCheckRequest()
+    async with grpc.aio.insecure_channel(f"unix:{socket}", options=eager) as channel:
+        check = channel.unary_unary(
+            "/grpc.health.v1.Health/Check",
+            request_serializer=health_pb2.HealthCheckRequest.SerializeToString,
+            response_deserializer=health_pb2.HealthCheckResponse.FromString,
+        )
+        while True:
+            with suppress(grpc.aio.AioRpcError):  # It ended while it was being asked.
+                answer = await check(question, wait_for_ready=True)
+                if answer.status == health_pb2.HealthCheckResponse.SERVING:
+                    return
+            await asyncio.sleep(_POLL)
+
+
+def say(message: str) -> None:
+    """Tell the person at the terminal; stdout is for the guide and the access log."""
+    print(f"extproc: {message}", file=sys.stderr, flush=True)

@@ -1,0 +1,63 @@
+"""What a person reads when the gateway is ready: where it is, what it serves, and what to type next."""
+
+from __future__ import annotations
+
+import ipaddress
+import json
+import shlex
+
+from extproc.config import Address, Config
+
+_REQUEST = """{
+  "model": %(model)s,
+  "messages": [{"role": "user", "content": "What is the weather in Paris?"}],
+  "tools": [{"type": "function", "function": {
+    "name": "get_weather",
+    "description": "Get the current weather in a city",
+    "parameters": {"type": "object", "properties": {"city": {"type": "string"}}, "required": ["city"]}
+  }}]
+}"""
+
+
+def guide(config: Config) -> str:
+    """The text, with commands that work as they stand."""
+    base_url = f"http://{reachable(config.listen_address)}/v1"
+    model = config.models[0].name
+    return f"""\
+Ready at {base_url}
+
+{_models(config)}
+
+Try it, with a tool:
+
+{_curl(base_url, model)}
+
+For a stream add "stream": true to the request, and -N to curl.
+
+In Cline choose the API provider "OpenAI Compatible", and set
+  Base URL   {base_url}
+  API Key    anything; it is passed on to the backend
+  Model ID   {model}
+
+Ctrl-C stops the gateway.
+"""
+
+
+def reachable(address: Address) -> Address:
+    """Where clients on this machine find what listens on `address`."""
+    if not ipaddress.ip_address(address.host).is_unspecified:
+        return address
+    return Address("::1" if ":" in address.host else "127.0.0.1", address.port)
+
+
+def _models(config: Config) -> str:
+    addresses = {backend.name: backend.address for backend in config.backends}
+    rows = [("model", "backend", "tool calls")]
+    rows += [(model.name, addresses[model.backend], f"{model.tools}, {model.format}") for model in config.models]
+    widths = [max(len(row[column]) for row in rows) for column in range(2)]
+    return "\n".join(f"  {row[0]:{widths[0]}}  {row[1]:{widths[1]}}  {row[2]}" for row in rows)
+
+
+def _curl(base_url: str, model: str) -> str:
+    body = _REQUEST % {"model": json.dumps(model, ensure_ascii=False)}
+    return f"curl {base_url}/chat/completions -H 'content-type: application/json' -d {shlex.quote(body)}"

@@ -1,0 +1,43 @@
+"""`extproc up` from its options to its exit status."""
+
+from __future__ import annotations
+
+import tempfile
+from pathlib import Path
+
+from extproc.stopping import StopSignals, completes
+from extproc.supervisor.backends import complaints
+from extproc.supervisor.binary import find_envoy
+from extproc.supervisor.gateway import Gateway, say
+from extproc.supervisor.guide import guide
+from extproc.supervisor.options import FromBackend, Options, Scripted, check_listen, configuration
+
+
+async def up(options: Options) -> int:
+    """Run the gateway until a signal comes; returns the exit status, 0 unless a second signal cut it short.
+
+    Raises ConfigError or GatewayError when it can't start or can't go on. No child and no file is left behind.
+    """
+    envoy = find_envoy(options.envoy)
+    with StopSignals() as signals, tempfile.TemporaryDirectory(prefix="extproc-") as directory:
+        gateway = Gateway(Path(directory))
+        try:
+            if not await completes(_start(gateway, options, envoy), unless=signals.asked()):
+                return 0
+            await completes(gateway.watch(), unless=signals.asked())
+            say("stopping as soon as running requests have ended; Ctrl-C again stops at once")
+            return 0 if await completes(gateway.finish(options.grace), unless=signals.insisted()) else 1
+        finally:
+            await gateway.kill()
+
+
+async def _start(gateway: Gateway, options: Options, envoy: str) -> None:
+    source = options.source
+    if isinstance(source, Scripted):
+        source = FromBackend(await gateway.start_scripted_vllm(source.model), source.model)
+    config = await configuration(source, options.listen)
+    check_listen(config.listen_address)
+    await gateway.start(config, envoy, quiet=options.quiet)
+    for complaint in await complaints(config):
+        say(f"warning: {complaint}")
+    print(guide(config), flush=True)

@@ -1,0 +1,89 @@
+"""GLM and its kin: a name, then `<arg_key>` and `<arg_value>` in turn, in a `<tool_call>` block.
+
+GLM-4.5 and 4.6 put line breaks between the tags, 4.7 and 5 don't; both are read. A missing `<arg_value>` or closing
+tag does no harm. Hunyuan 3 has the same between `<tool_calls>`, with a separator behind the name.
+"""
+
+from __future__ import annotations
+
+from extproc.toolcalls.formats.shapes import States, key_value, prose
+from extproc.toolcalls.table import Format, Gap, Rule
+
+_TAGS = ("<arg_key>", "</arg_key>", "<arg_value>", "</arg_value>")
+_EXAMPLE = "<tool_call>get_weather\n<arg_key>city</arg_key>\n<arg_value>Paris</arg_value>\n</tool_call>"
+
+
+def _states(opening: str, closing: str) -> States:
+    return {**prose({opening: Rule("block")}), **key_value(opening, closing, _TAGS)}
+
+
+_TOOL_CALL = _states("<tool_call>", "</tool_call>")
+
+GLM45 = Format(
+    name="glm45",
+    title="NAME, <arg_key> and <arg_value> in <tool_call>",
+    models=("GLM-4.5", "GLM-4.6", "GLM-4.7", "GLM-5", "Spark 2.5"),
+    aliases=("glm47", "glm", "spark25"),
+    example=_EXAMPLE,
+    thinking="thinking",
+    states=_TOOL_CALL,
+)
+
+LING3 = Format(
+    name="ling3",
+    title="as glm45",
+    models=("Ling 3",),
+    example=_EXAMPLE.replace("\n", ""),
+    thinking="thinking",
+    states=_TOOL_CALL,
+)
+
+POOLSIDE_V1 = Format(
+    name="poolside_v1",
+    title="as glm45",
+    models=("Poolside Laguna",),
+    example=_EXAMPLE,
+    thinking="thinking",
+    states=_TOOL_CALL,
+)
+
+IQUEST_Q1 = Format(
+    name="iquest_q1",
+    title="as glm45, in <iquest_tool_call>",
+    models=("IQuest",),
+    example=_EXAMPLE.replace("tool_call>", "iquest_tool_call>"),
+    thinking="thinking",
+    states=_states("<iquest_tool_call>", "</iquest_tool_call>"),
+)
+
+_HY_STATES = {
+    **prose({"<tool_calls>": Rule("section"), "<tool_call>": Rule("block")}),
+    "section": Gap({"<tool_call>": Rule("block"), "</tool_calls>": Rule("prose")}),
+    **key_value("<tool_call>", "</tool_call>", _TAGS, separator="<tool_sep>"),
+    "after block": Gap(
+        {"<tool_call>": Rule("block"), "</tool_calls>": Rule("prose"), "<tool_calls>": Rule("section")}, trailing=True
+    ),
+}
+_HY_EXAMPLE = (
+    "<tool_calls>\n<tool_call>get_weather<tool_sep>\n"
+    "<arg_key>city</arg_key>\n<arg_value>Paris</arg_value>\n</tool_call>\n</tool_calls>"
+)
+
+HY_V3 = Format(
+    name="hy_v3",
+    title="as glm45 with <tool_sep>, in <tool_calls>",
+    models=("Hunyuan 3 (Hy3)",),
+    aliases=("hunyuan",),
+    example=_HY_EXAMPLE,
+    thinking="thinking",
+    states=_HY_STATES,
+)
+
+HY_V4 = Format(
+    name="hy_v4",
+    title="as hy_v3",
+    models=("Hunyuan 4 (Hy4)",),
+    example=_HY_EXAMPLE,
+    thinking="thinking",
+    states=_HY_STATES,
+)

@@ -1,0 +1,190 @@
+"""The shapes that several formats share, as functions that make their states.
+
+Formats differ in their markers more than in their grammar. Each function here makes the states of one grammar from
+the markers; a format's file names the markers, and adds what is its own.
+"""
+
+from __future__ import annotations
+
+import re
+
+from extproc.toolcalls.json_arguments import JsonArguments
+from extproc.toolcalls.json_call import JsonCall
+from extproc.toolcalls.table import Format, Gap, Key, Name, Prose, Rule, Rules, Sink, State, Value
+from extproc.toolcalls.tagged import Trim
+from extproc.toolcalls.values import ANY_TYPE, STRING
+
+States = dict[str, State]
+
+THINK = ("<think>", "</think>")
+
+_BRACKETS = re.compile(r"[\s}\]]*")
+"""Closing brackets too many: small models write them."""
+
+
+def prose(openers: Rules, thinking: tuple[str, str] | None = THINK) -> States:
+    """Free text that may hold calls, and thinking between a pair of tags. A call ends the thinking, said or not."""
+    if thinking is None:
+        return {"prose": Prose(openers)}
+    opening, closing = thinking
+    return {
+        "prose": Prose({**openers, opening: Rule("thinking")}),
+        "thinking": Prose({**openers, closing: Rule("prose")}, Sink.REASONING),
+    }
+
+
+def json_block(opening: str, closing: str | None, *, name: str = "call") -> States:
+    """`OPENING {"name": ..., "arguments": {...}} CLOSING`, repeated."""
+    rules = {opening: Rule(name)}
+    if closing is not None:
+        rules[closing] = Rule("prose")
+    return {
+        name: JsonCall(then=f"after {name}"),
+        f"after {name}": Gap(rules, junk=_BRACKETS, trailing=True),
+    }
+
+
+def json_array(opening: str, closing: str | None, *, body: JsonCall | None = None) -> States:
+    """`OPENING [{"name": ..., "arguments": {...}}, ...] CLOSING`; the brackets may be missing. Entry: "calls"."""
+    rules = {"{": Rule("array call", keep=True), opening: Rule("calls")}
+    if closing is not None:
+        rules[closing] = Rule("prose")
+    return {
+        "calls": Gap({"{": Rule("array call", keep=True)}, junk=re.compile(r"[\s\[,]*")),
+        "array call": body or JsonCall(then="after array call"),
+        "after array call": Gap(rules, junk=re.compile(r"[\s,;}\]]*"), trailing=True),
+    }
+
+
+def named_json(separator: Rules, after: Rules, *, name: Name | None = None) -> States:
+    """A name, then its arguments as a JSON object. Entry: "name"."""
+    return {
+        "name": name or Name(separator),
+        "arguments": JsonArguments(then="after arguments"),
+        "after arguments": Gap(after, junk=_BRACKETS, trailing=True),
+    }
+
+
+def function_parameter(opening: str, closing: str, trim: Trim = Trim.LINE_BREAKS) -> States:
+    """`OPENING<function=NAME><parameter=KEY>VALUE</parameter></function>CLOSING`. Entry: "block".
+
+    The function may come without its block. The closing tag of a value counts only if one of the tags follows that
+    may follow; otherwise it is part of the value, as in a file that holds such tags.
+    """
+    next_call = {
+        "<function=": Rule("name", ends_call=True),
+        opening: Rule("block", ends_call=True),
+        closing: Rule("prose", ends_call=True),
+    }
+    next_parameter = {
+        "<parameter=": Rule("key"),
+        "</function>": Rule("after function", ends_call=True),
+        **next_call,
+    }
+    return {
+        "block": Gap({"<function=": Rule("name"), "{": Rule("json call", keep=True), closing: Rule("prose")}),
+        "name": Name({">": Rule("parameters"), "<parameter=": Rule("key"), **_ends(["</function>"], "after function")}),
+        "parameters": Gap(next_parameter),
+        "key": Key({">": Rule("value")}),
+        "value": Value(
+            {
+                "</parameter>": Rule("after value"),
+                "\n<parameter=": Rule("key"),
+                "</function>": Rule("after unclosed value"),
+                closing: Rule("after unclosed value"),
+            },
+            trim,
+        ),
+        "after value": Gap(next_parameter, otherwise="value", resumes=True),
+        "after unclosed value": Gap(next_call, otherwise="value", resumes=True),
+        "after function": Gap(
+            {"<function=": Rule("name"), opening: Rule("block"), closing: Rule("prose"), "</function>": Rule("prose")},
+            trailing=True,
+        ),
+        "json call": JsonCall(then="after json call"),
+        "after json call": Gap({opening: Rule("block"), closing: Rule("prose")}, junk=_BRACKETS, trailing=True),
+    }
+
+
+def key_value(opening: str, closing: str, tags: tuple[str, str, str, str], *, separator: str | None = None) -> States:
+    """`OPENING NAME [SEPARATOR] <key>KEY</key><value>VALUE</value> CLOSING`. Entry: "block"."""
+    open_key, close_key, open_value, close_value = tags
+    end = {closing: Rule("after block", ends_call=True), opening: Rule("block", ends_call=True)}
+    next_parameter = {open_key: Rule("key"), **end}
+    name_ends = {open_key: Rule("key"), **end}
+    if separator is not None:
+        name_ends[separator] = Rule("parameters")
+    return {
+        "block": Gap({"{": Rule("json call", keep=True)}, otherwise="name"),
+        "name": Name(name_ends),
+        "parameters": Gap(next_parameter),
+        "key": Key({close_key: Rule("after key"), open_value: Rule("value")}),
+        "after key": Gap({open_value: Rule("value"), **next_parameter}, otherwise="value"),
+        "value": Value(
+            {close_value: Rule("after value"), closing: Rule("after unclosed value"), open_key: Rule("key")},
+        ),
+        "after value": Gap(next_parameter, otherwise="value", resumes=True),
+        "after unclosed value": Gap({opening: Rule("block", ends_call=True)}, otherwise="value", resumes=True),
+        "after block": Gap({opening: Rule("block")}, trailing=True),
+        "json call": JsonCall(then="after json call"),
+        "after json call": Gap({opening: Rule("block"), closing: Rule("prose")}, junk=_BRACKETS, trailing=True),
+    }
+
+
+def _ends(markers: list[str], to: str) -> Rules:
+    return {marker: Rule(to, ends_call=True) for marker in markers}
+
+
+_ATTRIBUTES = re.compile(
+    r"\s*[\"']?(?P<key>[^\"'>]*?)[\"']?(?:\s*(?:string|type)\s*=\s*[\"']?(?P<type>\w+)[\"']?)?\s*", re.DOTALL
+)
+_TOOL_NAME_ATTRIBUTE = re.compile(r"\s*[\"']?[^\"'<>]*[\"']?\s*")
+
+
+def invoke_parameter(
+    invoke: str,
+    parameter: str,
+    sections: Rules,
+    *,
+    name_attribute: str = " name=",
+    trim: Trim = Trim.NOTHING,
+    followers: Rules | None = None,
+) -> States:
+    """`<INVOKE name="N"><PARAMETER name="k">v</PARAMETER></INVOKE>`, in sections. Entries: "section", "name".
+
+    `invoke` and `parameter` are the tags' names; `sections` are the markers of sections, and where they lead.
+    """
+    open_invoke, close_invoke = f"<{invoke}{name_attribute}", f"</{invoke}>"
+    open_parameter, close_parameter = f"<{parameter}{name_attribute}", f"</{parameter}>"
+    next_call = {
+        open_invoke: Rule("name", ends_call=True),
+        **{marker: Rule(rule.to, ends_call=True) for marker, rule in sections.items()},
+        **(followers or {}),
+    }
+    next_parameter = {open_parameter: Rule("key"), close_invoke: Rule("after invoke", ends_call=True), **next_call}
+    return {
+        "section": Gap({open_invoke: Rule("name"), **sections}),
+        "name": Name(
+            {">": Rule("parameters"), "/>": Rule("after invoke", ends_call=True)},
+            pattern=re.compile(r"\s*[\"']?(?P<name>[^\"'<>{}]{1,256}?)[\"']?\s*"),
+            possible=_TOOL_NAME_ATTRIBUTE,
+        ),
+        "parameters": Gap(next_parameter),
+        "key": Key({">": Rule("value")}, pattern=_ATTRIBUTES, types={"true": STRING, "false": ANY_TYPE}),
+        "value": Value(
+            {
+                close_parameter: Rule("after value"),
+                close_invoke: Rule("after unclosed value"),
+                "\n" + open_parameter: Rule("key"),
+            },
+            trim,
+        ),
+        "after value": Gap(next_parameter, otherwise="value", resumes=True),
+        "after unclosed value": Gap(next_call, otherwise="value", resumes=True),
+        "after invoke": Gap({open_invoke: Rule("name"), **sections}, trailing=True),
+    }
+
+
+def tagged_format(states: States, **about: object) -> Format:
+    """A format with thinking tags."""
+    return Format(states=states, thinking="thinking", **about)  # type: ignore[arg-type]

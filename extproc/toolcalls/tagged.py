@@ -1,0 +1,102 @@
+"""Writes a call's arguments as JSON while a model names them one by one between tags.
+
+A value that can only be a string leaves as it comes. One that may be something else has to be complete before its
+type is known, except that a string which may also be null leaves as soon as it is not the word `null`.
+"""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Mapping
+from typing import Any
+
+from extproc.toolcalls.values import STRING, STRING_OR_NULL, allowed_types, parameter_schemas, quoted, typed
+
+
+class Trim(enum.Enum):
+    """What of a value's edges is markup."""
+
+    NOTHING = enum.auto()
+    LINE_BREAKS = enum.auto()
+    """One line break after the opening tag and one before the closing tag."""
+
+
+class ArgumentsWriter:
+    """The arguments of one call. `take()` returns the JSON text that has become certain."""
+
+    __slots__ = (
+        "_count",
+        "_in_value",
+        "_line_break",
+        "_out",
+        "_pieces",
+        "_properties",
+        "_root",
+        "_streams",
+        "_trim",
+        "_types",
+    )
+
+    def __init__(self, tool: Mapping[str, Any] | None) -> None:
+        self._root, self._properties = parameter_schemas(tool or {})
+        self._out: list[str] = []
+        self._count = 0
+        self._in_value = False
+        self._trim = Trim.NOTHING
+        self._types = STRING
+        self._streams = False  # the value's beginning has left already
+        self._line_break: str | None = None  # held at the end of what came; None before anything came
+        self._pieces: list[str] = []  # of a value that has to be complete first
+
+    @property
+    def in_value(self) -> bool:
+        return self._in_value
+
+    def begin_value(self, key: str, trim: Trim, types: frozenset[str] | None = None) -> None:
+        """A value for `key` begins; `types` when the output itself says what it is."""
+        self._out.append("{" if self._count == 0 else ", ")
+        self._out.append(quoted(key) + ": ")
+        self._count += 1
+        self._in_value = True
+        self._trim = trim
+        self._types = types if types is not None else allowed_types(self._properties.get(key), self._root)
+        self._streams = self._types == STRING
+        self._line_break = None
+        self._pieces.clear()
+        if self._streams:
+            self._out.append('"')
+
+    def write(self, text: str) -> None:
+        """The next piece of the value."""
+        if not text:
+            return
+        if self._trim is Trim.LINE_BREAKS:
+            if self._line_break is None:
+                text = text.removeprefix("\n")
+                self._line_break = ""
+            text = self._line_break + text
+            self._line_break = "\n" if text.endswith("\n") else ""
+            if self._line_break:
+                text = text[:-1]
+        if self._streams:
+            self._out.append(quoted(text)[1:-1])
+            return
+        self._pieces.append(text)
+        if self._types == STRING_OR_NULL and not "null".startswith("".join(self._pieces).strip()):
+            self._streams = True
+            self._out.append(quoted("".join(self._pieces))[:-1])
+            self._pieces.clear()
+
+    def end_value(self) -> None:
+        self._in_value = False
+        self._out.append('"' if self._streams else typed("".join(self._pieces), self._types))
+
+    def end(self) -> None:
+        """The call is complete."""
+        if not self._in_value:
+            self._out.append("}" if self._count else "{}")
+
+    def take(self) -> str:
+        taken = "".join(self._out)
+        self._out.clear()
+        return taken

@@ -1,0 +1,29 @@
+"""One gateway for all tests that talk to it; each test gets it with a fresh backend script."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+
+import pytest
+from hypothesis import settings
+
+from extproc.scripted_vllm import ScriptedVLLM
+from tests.gateway import MODEL, Gateway, running_gateway
+
+# A busy machine is no reason to fail.
+settings.register_profile("extproc", deadline=None)
+settings.load_profile("ci" if os.environ.get("CI") else "extproc")
+
+
+@pytest.fixture(scope="session")
+def shared_gateway(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Gateway]:
+    backend = ScriptedVLLM(model=MODEL)
+    with backend.running(), running_gateway(tmp_path_factory.mktemp("gateway"), backend) as gateway:
+        yield gateway
+
+
+@pytest.fixture
+def gateway(shared_gateway: Gateway) -> Gateway:
+    shared_gateway.backend.forget()
+    return shared_gateway

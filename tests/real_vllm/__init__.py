@@ -1,0 +1,1 @@
+"""The main job against a real vLLM with a real model, on the CPU: slow, exact, and without a GPU."""

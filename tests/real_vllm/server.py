@@ -1,0 +1,125 @@
+"""One vLLM server for tests: started plainly, without a tool parser, on a free port of the loopback interface.
+
+Started as a user would who knows nothing of tool calling: that is the server the gateway is for.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import httpx
+
+from extproc.supervisor import tether
+from tests.real_vllm.environment import Environment
+from tests.real_vllm.model import Model
+
+MODEL = "qwen2.5-coder-0.5b"
+MAX_MODEL_LENGTH = 4096
+_START_SECONDS = 300
+"""How long a start may take; 25 to 45 s on two idle cores, and they may be busy."""
+_STOP_SECONDS = 20
+_ATTEMPTS_A_SECOND = 5
+
+
+class VLLM:
+    """A running server, and what it says of itself."""
+
+    def __init__(self, port: int, log: Path) -> None:
+        self.port = port
+        self.url = f"http://127.0.0.1:{port}"
+        self.log = log
+
+    def is_healthy(self) -> bool:
+        """Whether it takes requests."""
+        try:
+            return httpx.get(f"{self.url}/health", timeout=5).status_code == 200
+        except httpx.TransportError:
+            return False
+
+    def count(self, metric: str) -> int:
+        """One of its own counters, such as `vllm:prompt_tokens_total`."""
+        lines = httpx.get(f"{self.url}/metrics", timeout=10).raise_for_status().text.splitlines()
+        values = [float(line.rpartition(" ")[2]) for line in lines if line.startswith(metric + "{")]
+        assert values, f"vLLM has no counter {metric}"
+        return int(sum(values))
+
+
+@contextmanager
+def running_vllm(environment: Environment, model: Model, log: Path) -> Iterator[VLLM]:
+    """Start a server, wait until it is healthy, and end it and all it started. Its output goes to `log`."""
+    server = VLLM(_free_port(), log)
+    command = [
+        *("-m", "vllm.entrypoints.openai.api_server"),
+        *("--model", str(model.directory), "--served-model-name", MODEL),
+        *("--host", "127.0.0.1", "--port", str(server.port)),
+        *("--dtype", "bfloat16", "--max-model-len", str(MAX_MODEL_LENGTH)),
+        # The compiled path gave wrong text for one model, and takes minutes to compile.
+        "--enforce-eager",
+    ]
+    settings = {
+        # One thread for each core that this process may use; vLLM by itself leaves one of them out.
+        "VLLM_CPU_OMP_THREADS_BIND": ",".join(map(str, sorted(os.sched_getaffinity(0)))),
+        "VLLM_CPU_KVCACHE_SPACE": "1",
+        "VLLM_NO_USAGE_STATS": "1",
+        "HF_HUB_OFFLINE": "1",
+    }
+    # Tethered: it also ends when the tests are killed. A session of its own makes a process group of all it starts.
+    tethered = [sys.executable, "-I", "-S", tether.__file__, str(os.getpid()), str(environment.python)]
+    with log.open("wb") as output:
+        process = subprocess.Popen(
+            [*tethered, *command],
+            env={**os.environ, **settings},
+            stdin=subprocess.DEVNULL,
+            stdout=output,
+            stderr=subprocess.STDOUT,
+            start_new_session=True,
+        )
+    try:
+        _wait_until_healthy(server, process)
+        yield server
+    finally:
+        _end(process)
+
+
+def _wait_until_healthy(server: VLLM, process: subprocess.Popen[bytes]) -> None:
+    deadline = time.monotonic() + _START_SECONDS
+    while not server.is_healthy():
+        if _has_ended(process):
+            raise RuntimeError(f"vLLM ended while starting:\n{_tail(server.log)}")
+        if time.monotonic() > deadline:
+            raise RuntimeError(f"vLLM isn't ready after {_START_SECONDS} s:\n{_tail(server.log)}")
+        time.sleep(1 / _ATTEMPTS_A_SECOND)
+
+
+def _end(process: subprocess.Popen[bytes]) -> None:
+    """Let it end by itself, then make sure that nothing of its process group is left."""
+    os.kill(process.pid, signal.SIGTERM)
+    deadline = time.monotonic() + _STOP_SECONDS
+    while not _has_ended(process) and time.monotonic() < deadline:
+        time.sleep(1 / _ATTEMPTS_A_SECOND)
+    os.killpg(process.pid, signal.SIGKILL)
+    process.wait()
+
+
+def _has_ended(process: subprocess.Popen[bytes]) -> bool:
+    """Unlike `poll` this leaves the process to be reaped: until then nobody else can get the number of its group."""
+    return os.waitid(os.P_PID, process.pid, os.WEXITED | os.WNOHANG | os.WNOWAIT) is not None
+
+
+def _tail(log: Path) -> str:
+    return "\n".join(log.read_text(errors="replace").splitlines()[-40:])
+
+
+def _free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port: int = probe.getsockname()[1]
+        return port

