@@ -15,8 +15,9 @@ $(VENV)/.ready: pyproject.toml constraints.txt
 # A model of its own, played by a script, unless told otherwise: make run BACKEND=http://host:8000 MODEL=name
 BACKEND ?=
 MODEL   ?=
+LISTEN  ?=
 run: $(VENV)/.ready
-	@$(BIN)/extproc up $(if $(BACKEND),--backend $(BACKEND) $(if $(MODEL),--model $(MODEL)),--scripted)
+	@$(BIN)/extproc up $(if $(LISTEN),--listen $(LISTEN)) $(if $(BACKEND),--backend $(BACKEND) $(if $(MODEL),--model $(MODEL)),--scripted)
 
 test: $(VENV)/.ready
 	@$(BIN)/pytest
