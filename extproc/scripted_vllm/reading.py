@@ -17,11 +17,11 @@ from extproc.scripted_vllm.template import Turn
 
 _TOOLS = re.compile(r"<tools>(.*?)</tools>", re.DOTALL)
 _RESULT = re.compile(
-    r"^The tool [`'\"]?(?P<name>[^\s`'\"]+)[`'\"]? returned:?(?P<text>.*?)(?=^The tool \S+ returned|^Now answer|\Z)"
+    r"^The tool [`'\"]?(?P<name>[^\s`'\"]+)[`'\"]? returned:?(?P<text>.*?)(?=^The tool \S+ returned|^Continue\.$|\Z)"
     r"|<tool_response>(?P<tagged>.*?)</tool_response>",
     re.DOTALL | re.MULTILINE,
 )
-_GO_ON = re.compile(r"^Now answer\b.*$", re.MULTILINE)
+_GO_ON = re.compile(r"^Continue\.$", re.MULTILINE)
 _DEMAND = re.compile(r"^You must call (?:the tool [`'\"]?(?P<name>[^\s`'\"]+)|one of the tools).*$", re.MULTILINE)
 _SURROUNDINGS = re.compile(r"<environment_details>.*?</environment_details>|</?[a-z_]+>", re.DOTALL)
 """Editors wrap what the user said in tags and add the state of the workspace."""

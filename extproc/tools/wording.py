@@ -54,7 +54,7 @@ def call(name: str, arguments: str) -> str:
 def results(named: Sequence[tuple[str, str]]) -> str:
     """The user turn that brings what tools returned: (name, text) in the order of the calls."""
     parts = [f"The tool {name} returned:\n{harmless(text)}" for name, text in named]
-    return "\n\n".join([*parts, "Now answer, or call another tool if you still need one."])
+    return "\n\n".join([*parts, "Continue."])
 
 
 def must_call(name: str | None) -> str:
