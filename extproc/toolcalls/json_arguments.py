@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Set as AbstractSet
+from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Any
 
 from extproc.toolcalls.json_scanner import JsonValue
 from extproc.toolcalls.table import Body, Reader, Verdict
@@ -13,7 +14,7 @@ from extproc.toolcalls.table import Body, Reader, Verdict
 class JsonArguments(Body):
     """A JSON object, handed on verbatim. Anything else shows that this was no call."""
 
-    def reader(self, offered: AbstractSet[str], name: str | None) -> Reader:
+    def reader(self, tools: Mapping[str, Any], name: str | None) -> Reader:
         return JsonArgumentsReader(name or "")
 
 

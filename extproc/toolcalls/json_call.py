@@ -8,8 +8,10 @@ then CALL or NOT_A_CALL for good; `take()` returns what has become ready since t
 from __future__ import annotations
 
 import enum
+from collections.abc import Mapping
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
+from typing import Any
 
 from extproc.toolcalls.json_scanner import JsonString, JsonValue
 from extproc.toolcalls.table import Body, Reader, Verdict
@@ -26,8 +28,11 @@ class JsonCall(Body):
     other_keys: frozenset[str] = frozenset({"id", "type"})
     """What else a call may hold. Any other key shows that an object without a marker is no call."""
 
-    def reader(self, offered: AbstractSet[str], name: str | None) -> Reader:
-        return JsonCallReader(self, offered)
+    name_is_key: bool = False
+    """The object is `{"NAME": {...}}`."""
+
+    def reader(self, tools: Mapping[str, Any], name: str | None) -> Reader:
+        return JsonCallReader(self, tools.keys())
 
 
 class _Expect(enum.Enum):
@@ -138,6 +143,8 @@ class JsonCallReader:
         match self._expect, character:
             case _Expect.OBJECT, "{":
                 self._expect = _Expect.KEY
+            case _Expect.OBJECT, "[":
+                pass
             case _Expect.KEY, '"':
                 self._begin_string(_Expect.IN_KEY)
             case _Expect.KEY, ",":
@@ -169,8 +176,12 @@ class JsonCallReader:
 
     def _end_of_string(self, string: str) -> None:
         if self._expect is _Expect.IN_KEY:
-            self._key = string
             self._expect = _Expect.COLON
+            if self._table.name_is_key and self._name is None:
+                self._name = string
+                self._key = next(iter(self._table.arguments_keys))
+                return
+            self._key = string
             if self._table.offered_only and self.verdict is Verdict.UNDECIDED and not self._is_known(string):
                 self._reject()
         else:

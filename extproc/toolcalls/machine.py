@@ -136,6 +136,8 @@ class Parser:
             case Name(ends_with_output=True) if "".join(self._parts).strip() in self._tools and not held:
                 self._set_name("".join(self._parts).strip())
                 self._finish_call()
+            case Gap(ends_with_output=True) if self._name is not None and not held:
+                self._finish_call()
             case _:
                 self._close_call(held)
         if self._space and not self._calls:
@@ -197,11 +199,12 @@ class Parser:
         self._state = state
         match state:
             case Body():
-                self._reader = state.reader(self._tools.keys(), self._name)
-            case Value(trim=trim):
+                self._reader = state.reader(self._tools, self._name)
+            case Value():
                 self._begin_call(self._name or "")
                 assert self._writer is not None  # noqa: S101 - tables lead from a name to its values
-                self._writer.begin_value(self._key, trim, self._key_types)
+                packed = self._key in state.packed_keys
+                self._writer.begin_value(self._key, state.trim, self._key_types, packed=packed)
             case Name() | Header() | Key():
                 self._parts.clear()
 
@@ -251,7 +254,7 @@ class Parser:
                 if named is None:
                     self._give_back(state.otherwise, markers=not state.hides_markers)
                     return at
-                self._set_name(named["name"])
+                self._set_name(_decoded(named["name"]) if state.entities else named["name"])
             case Header():
                 for pattern, to in state.routes:
                     if routed := pattern.fullmatch(word):
@@ -262,17 +265,28 @@ class Parser:
                         rule = Rule(to)
                         break
             case Key():
-                keyed = state.pattern.fullmatch(word)
-                groups = keyed.groupdict() if keyed else {}
-                self._key = groups.get("key", word)
-                self._key_types = state.types.get(groups.get("type") or "")
+                self._read_key(state, word)
         return self._follow(rule, marker, at)
+
+    def _read_key(self, state: Key, word: str) -> None:
+        keyed = state.pattern.fullmatch(word)
+        if keyed is None or "key" in state.pattern.groupindex:
+            key = keyed["key"] if keyed else word
+            self._key = _decoded(key) if state.entities else key
+            self._key_types = None
+        if keyed is not None and "type" in state.pattern.groupindex:
+            self._key_types = state.types.get(keyed["type"] or "")
 
     def _may_be_name(self, state: Name) -> bool:
         word = "".join(self._parts)
         return len(word) <= _LONGEST_NAME and state.possible.fullmatch(word) is not None
 
     def _set_name(self, name: str) -> None:
+        if name not in self._tools:
+            # Formats with namespaces double a name that has none: `echo.echo`.
+            first, _, rest = name.partition(".")
+            if first == rest and first in self._tools:
+                name = first
         self._name = name
         self._writer = ArgumentsWriter(self._tools.get(name))
 
@@ -289,6 +303,8 @@ class Parser:
             self._held = text[at:]
             return len(text)
         rule = state.rules[marker]
+        if rule.dropped:
+            return at + len(marker)
         target = self._format.states[rule.to]
         if isinstance(target, Gap) and target.resumes:
             self._skipped.append(marker)
@@ -358,7 +374,7 @@ class Parser:
         else:
             self._candidate.append((text[position:end], False))
             if reader.verdict is Verdict.NOT_A_CALL:
-                self._give_back(state.otherwise)
+                self._give_back(state.otherwise, markers=not state.hides_markers)
                 return end
         if reader.done:
             self._end_call(whole=reader.whole)
@@ -432,6 +448,12 @@ class Parser:
         pieces = [piece for piece, is_marker in self._candidate if not (is_marker and self._calls)]
         self._emit(Sink.CONTENT, "".join(pieces) + held)
         self._candidate.clear()
+
+
+def _decoded(text: str) -> str:
+    for entity, character in (("&quot;", '"'), ("&lt;", "<"), ("&gt;", ">"), ("&amp;", "&")):
+        text = text.replace(entity, character)
+    return text
 
 
 def parse(

@@ -18,10 +18,9 @@ from __future__ import annotations
 import enum
 import re
 from collections.abc import Mapping
-from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field
 from types import MappingProxyType
-from typing import Protocol, TypeAlias
+from typing import Any, Protocol, TypeAlias
 
 from extproc.toolcalls.lexer import Lexer
 from extproc.toolcalls.tagged import Trim
@@ -46,6 +45,8 @@ class Rule:
     """It counts only as the first thing on a line."""
     keep: bool = False
     """The marker is the beginning of what the next state reads (the `{` of a bare object)."""
+    dropped: bool = False
+    """Inside a value: the marker is no part of it, and changes nothing."""
     ends_call: bool = False
     """It shows that the call is one, and complete."""
 
@@ -87,6 +88,8 @@ class Gap(_Marked):
     resumes: bool = False
     """What was skipped since the last state, its marker included, belongs to the state `otherwise` after all: so a
     closing tag inside a value is told from the one behind it, by what follows."""
+    ends_with_output: bool = False
+    """The call whose name is known is whole when the output ends here: its closing marker is a stop token."""
     trailing: bool = False
     """It lies behind a complete call: what leads here and stands here is markup, and never given back."""
 
@@ -107,6 +110,8 @@ class Name(_Marked):
     """The name of an offered tool is a whole call when the output ends there."""
     hides_markers: bool = False
     """When it proves to be no name, only the text between the markers is given back."""
+    entities: bool = False
+    """`&amp;`, `&quot;`, `&lt;` and `&gt;` in it stand for their characters."""
 
     def targets(self) -> set[str]:
         return {rule.to for rule in self.rules.values()} | {self.otherwise}
@@ -128,9 +133,10 @@ class Key(_Marked):
     """An argument's name up to a marker."""
 
     pattern: re.Pattern[str] = re.compile(r"\s*[\"']?(?P<key>.*?)[\"']?\s*", re.DOTALL)
-    """What the text has to be: its `key`, and if the output says it its `type`."""
+    """What the text has to be: the `key`, its `type` if the output says it, or either alone."""
     types: Mapping[str, frozenset[str]] = field(default_factory=dict)
     """What the words of `type` stand for."""
+    entities: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -138,6 +144,8 @@ class Value(_Marked):
     """An argument's value up to a marker, typed by the tool's schema."""
 
     trim: Trim = Trim.NOTHING
+    packed_keys: frozenset[str] = frozenset()
+    """Keys under which models pack all arguments as one JSON object, when the schema has no such parameter."""
 
 
 class Verdict(enum.Enum):
@@ -182,9 +190,11 @@ class Body:
     """The state behind the call."""
     otherwise: str = "prose"
     """The state when it proves to be no call, and its text has been given back."""
+    hides_markers: bool = False
+    """... without the markers before it."""
 
-    def reader(self, offered: AbstractSet[str], name: str | None) -> Reader:
-        """A new reader. `name` is the tool's, where a marker told it already."""
+    def reader(self, tools: Mapping[str, Any], name: str | None) -> Reader:
+        """A new reader. `tools` are the offered ones by name; `name` is the called one's, if a marker told it."""
         raise NotImplementedError
 
     def targets(self) -> set[str]:

@@ -10,7 +10,15 @@ import enum
 from collections.abc import Mapping
 from typing import Any
 
-from extproc.toolcalls.values import STRING, STRING_OR_NULL, allowed_types, parameter_schemas, quoted, typed
+from extproc.toolcalls.values import (
+    STRING,
+    STRING_OR_NULL,
+    allowed_types,
+    object_members,
+    parameter_schemas,
+    quoted,
+    typed,
+)
 
 
 class Trim(enum.Enum):
@@ -29,6 +37,7 @@ class ArgumentsWriter:
         "_in_value",
         "_line_break",
         "_out",
+        "_packed_key",
         "_pieces",
         "_properties",
         "_root",
@@ -44,6 +53,7 @@ class ArgumentsWriter:
         self._in_value = False
         self._trim = Trim.NOTHING
         self._types = STRING
+        self._packed_key: str | None = None
         self._streams = False  # the value's beginning has left already
         self._line_break: str | None = None  # held at the end of what came; None before anything came
         self._pieces: list[str] = []  # of a value that has to be complete first
@@ -52,15 +62,18 @@ class ArgumentsWriter:
     def in_value(self) -> bool:
         return self._in_value
 
-    def begin_value(self, key: str, trim: Trim, types: frozenset[str] | None = None) -> None:
-        """A value for `key` begins; `types` when the output itself says what it is."""
-        self._out.append("{" if self._count == 0 else ", ")
-        self._out.append(quoted(key) + ": ")
-        self._count += 1
+    def begin_value(self, key: str, trim: Trim, types: frozenset[str] | None = None, *, packed: bool = False) -> None:
+        """A value for `key` begins; `types` when the output itself says what it is.
+
+        `packed`: if the tool has no such parameter, an object in it holds the arguments themselves.
+        """
+        self._packed_key = key if packed and self._properties and key not in self._properties else None
+        if self._packed_key is None:
+            self._begin_member(key)
         self._in_value = True
         self._trim = trim
         self._types = types if types is not None else allowed_types(self._properties.get(key), self._root)
-        self._streams = self._types == STRING
+        self._streams = self._types == STRING and self._packed_key is None
         self._line_break = None
         self._pieces.clear()
         if self._streams:
@@ -89,7 +102,18 @@ class ArgumentsWriter:
 
     def end_value(self) -> None:
         self._in_value = False
-        self._out.append('"' if self._streams else typed("".join(self._pieces), self._types))
+        text = "".join(self._pieces)
+        if self._packed_key is not None:
+            if members := object_members(text):
+                self._out.append(("{" if self._count == 0 else ", ") + members)
+                self._count += 1
+                return
+            self._begin_member(self._packed_key)
+        self._out.append('"' if self._streams else typed(text, self._types))
+
+    def _begin_member(self, key: str) -> None:
+        self._out.append(("{" if self._count == 0 else ", ") + quoted(key) + ": ")
+        self._count += 1
 
     def end(self) -> None:
         """The call is complete."""

@@ -80,6 +80,16 @@ def typed(text: str, types: frozenset[str]) -> str:
     return quoted(text)
 
 
+def object_members(text: str) -> str | None:
+    """What stands between the braces of a JSON object; None when it is none, or empty."""
+    stripped = text.strip()
+    try:
+        value = json.loads(stripped, parse_constant=_refuse)
+    except (ValueError, RecursionError):
+        return None
+    return stripped[1:-1].strip() if isinstance(value, dict) and value else None
+
+
 def quoted(text: str) -> str:
     """`text` as a JSON string."""
     return json.dumps(text, ensure_ascii=False)

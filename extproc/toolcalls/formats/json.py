@@ -21,6 +21,7 @@ FENCE_AND_BARE_RULES: Mapping[str, Rule] = {
     "```\n": Rule("fenced call"),
     _FENCE: Rule("code", shown=True),
     "{": Rule("bare call", line_start=True, keep=True),
+    "[": Rule("bare call", line_start=True, keep=True),
 }
 """What a prose state needs, besides its own markers, to find unmarked calls."""
 

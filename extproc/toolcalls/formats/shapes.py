@@ -7,10 +7,11 @@ the markers; a format's file names the markers, and adds what is its own.
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 
 from extproc.toolcalls.json_arguments import JsonArguments
 from extproc.toolcalls.json_call import JsonCall
-from extproc.toolcalls.table import Format, Gap, Key, Name, Prose, Rule, Rules, Sink, State, Value
+from extproc.toolcalls.table import Gap, Key, Name, Prose, Rule, Rules, Sink, State, Value
 from extproc.toolcalls.tagged import Trim
 from extproc.toolcalls.values import ANY_TYPE, STRING
 
@@ -138,6 +139,7 @@ def _ends(markers: list[str], to: str) -> Rules:
 _ATTRIBUTES = re.compile(
     r"\s*[\"']?(?P<key>[^\"'>]*?)[\"']?(?:\s*(?:string|type)\s*=\s*[\"']?(?P<type>\w+)[\"']?)?\s*", re.DOTALL
 )
+_SAID_TYPES: Mapping[str, frozenset[str]] = {"true": STRING, "false": ANY_TYPE}
 _TOOL_NAME_ATTRIBUTE = re.compile(r"\s*[\"']?[^\"'<>]*[\"']?\s*")
 
 
@@ -148,18 +150,20 @@ def invoke_parameter(
     *,
     name_attribute: str = " name=",
     trim: Trim = Trim.NOTHING,
-    followers: Rules | None = None,
+    packed_keys: frozenset[str] = frozenset(),
+    dropped: tuple[str, ...] = (),
+    types: Mapping[str, frozenset[str]] = _SAID_TYPES,
 ) -> States:
     """`<INVOKE name="N"><PARAMETER name="k">v</PARAMETER></INVOKE>`, in sections. Entries: "section", "name".
 
-    `invoke` and `parameter` are the tags' names; `sections` are the markers of sections, and where they lead.
+    `invoke` and `parameter` are the tags' names; `sections` are the markers of sections, and where they lead;
+    `dropped` are wrappings of a value that are no part of it; `types` is what the words of a type attribute mean.
     """
     open_invoke, close_invoke = f"<{invoke}{name_attribute}", f"</{invoke}>"
     open_parameter, close_parameter = f"<{parameter}{name_attribute}", f"</{parameter}>"
     next_call = {
         open_invoke: Rule("name", ends_call=True),
         **{marker: Rule(rule.to, ends_call=True) for marker, rule in sections.items()},
-        **(followers or {}),
     }
     next_parameter = {open_parameter: Rule("key"), close_invoke: Rule("after invoke", ends_call=True), **next_call}
     return {
@@ -170,21 +174,18 @@ def invoke_parameter(
             possible=_TOOL_NAME_ATTRIBUTE,
         ),
         "parameters": Gap(next_parameter),
-        "key": Key({">": Rule("value")}, pattern=_ATTRIBUTES, types={"true": STRING, "false": ANY_TYPE}),
+        "key": Key({">": Rule("value")}, pattern=_ATTRIBUTES, types=types),
         "value": Value(
             {
                 close_parameter: Rule("after value"),
                 close_invoke: Rule("after unclosed value"),
                 "\n" + open_parameter: Rule("key"),
+                **{marker: Rule("value", dropped=True) for marker in dropped},
             },
             trim,
+            packed_keys,
         ),
         "after value": Gap(next_parameter, otherwise="value", resumes=True),
         "after unclosed value": Gap(next_call, otherwise="value", resumes=True),
         "after invoke": Gap({open_invoke: Rule("name"), **sections}, trailing=True),
     }
-
-
-def tagged_format(states: States, **about: object) -> Format:
-    """A format with thinking tags."""
-    return Format(states=states, thinking="thinking", **about)  # type: ignore[arg-type]

@@ -1,0 +1,129 @@
+"""Formats whose calls are a JSON array of objects behind one marker."""
+
+from __future__ import annotations
+
+from extproc.toolcalls.formats.json import FENCE_AND_BARE_RULES, FENCE_AND_BARE_STATES
+from extproc.toolcalls.formats.shapes import json_array, prose
+from extproc.toolcalls.json_call import JsonCall
+from extproc.toolcalls.table import Format, Prose, Rule, Sink
+
+_ARRAY = '[{"name": "get_weather", "arguments": {"city": "Paris"}}]'
+
+GRANITE = Format(
+    name="granite",
+    title="a JSON array behind <|tool_call|>",
+    models=("Granite 3.0 to 3.3",),
+    example=f"<|tool_call|>{_ARRAY}",
+    thinking="thinking",
+    states={
+        **prose({"<|tool_call|>": Rule("calls"), "<tool_call>": Rule("calls")}),
+        **json_array("<|tool_call|>", "</tool_call>"),
+    },
+)
+
+PHI4_MINI_JSON = Format(
+    name="phi4_mini_json",
+    title="a JSON array behind functools",
+    models=("Phi-4-mini",),
+    aliases=("phi4_mini",),
+    example=f"functools{_ARRAY}",
+    states={
+        **prose({"functools[": Rule("calls"), "functools [": Rule("calls"), "<|tool_call|>": Rule("calls")}, None),
+        **json_array("functools[", "<|/tool_call|>"),
+    },
+)
+
+_TOOL_CALLS = {**prose({"<tool_calls>": Rule("calls")}), **json_array("<tool_calls>", "</tool_calls>")}
+
+HUNYUAN_A13B = Format(
+    name="hunyuan_a13b",
+    title="a JSON array in <tool_calls>",
+    models=("Hunyuan-A13B",),
+    example=f"<tool_calls>{_ARRAY}</tool_calls>",
+    thinking="thinking",
+    states=_TOOL_CALLS,
+)
+
+JAMBA = Format(
+    name="jamba",
+    title="a JSON array in <tool_calls>",
+    models=("Jamba 1.5 to 1.7",),
+    example=f"<tool_calls>{_ARRAY}</tool_calls>",
+    thinking="thinking",
+    states=_TOOL_CALLS,
+)
+
+XLAM = Format(
+    name="xlam",
+    title="a JSON array, bare, in a fence, or behind [TOOL_CALLS] or <tool_call>",
+    models=("xLAM-2", "Qwen-xLAM"),
+    example=_ARRAY,
+    thinking="thinking",
+    states={
+        **prose(
+            {"[TOOL_CALLS]": Rule("calls"), "<tool_call>": Rule("calls"), **FENCE_AND_BARE_RULES},
+        ),
+        **json_array("[TOOL_CALLS]", "</tool_call>"),
+        **FENCE_AND_BARE_STATES,
+    },
+)
+
+APERTUS = Format(
+    name="apertus",
+    title="a JSON array of {NAME: arguments} in <|tools_prefix|>",
+    models=("Apertus",),
+    aliases=("apertus2509",),
+    example='<|tools_prefix|>[{"get_weather": {"city": "Paris"}}]<|tools_suffix|>',
+    thinking="thinking",
+    states={
+        **prose({"<|tools_prefix|>": Rule("calls")}, ("<|inner_prefix|>", "<|inner_suffix|>")),
+        **json_array("<|tools_prefix|>", "<|tools_suffix|>", body=JsonCall(then="after array call", name_is_key=True)),
+    },
+)
+
+_COHERE = {
+    "<|START_ACTION|>": Rule("calls"),
+    **{f"<|{edge}_{part}|>": Rule("prose") for edge in ("START", "END") for part in ("RESPONSE", "TEXT")},
+    "<|END_ACTION|>": Rule("prose"),
+    "<|END_THINKING|>": Rule("prose"),
+    "<|START_THINKING|>": Rule("thinking"),
+}
+
+
+def _cohere(name: str, models: tuple[str, ...]) -> Format:
+    return Format(
+        name=name,
+        title="a JSON array in <|START_ACTION|>",
+        models=models,
+        example=(
+            '<|START_ACTION|>[{"tool_call_id": "0", "tool_name": "get_weather", "parameters": {"city": "Paris"}}]'
+            "<|END_ACTION|>"
+        ),
+        thinking="thinking",
+        states={
+            "prose": Prose(_COHERE),
+            "thinking": Prose(_COHERE, Sink.REASONING),
+            **json_array(
+                "<|START_ACTION|>",
+                "<|END_ACTION|>",
+                body=JsonCall(then="after array call", name_keys=frozenset({"tool_name", "name"})),
+            ),
+        },
+    )
+
+
+COHERE_COMMAND3 = _cohere("cohere_command3", ("Command A reasoning",))
+COHERE_COMMAND4 = _cohere("cohere_command4", ("Command A+",))
+
+LLAMA3_JSON = Format(
+    name="llama3_json",
+    title="a bare JSON object, or one behind <|python_tag|>",
+    models=("Llama 3.1 to 3.3", "Llama 4"),
+    aliases=("llama4_json", "llama3"),
+    example='{"name": "get_weather", "parameters": {"city": "Paris"}}',
+    states={
+        **prose({"<|python_tag|>": Rule("calls"), **FENCE_AND_BARE_RULES}, None),
+        **FENCE_AND_BARE_STATES,
+        **json_array("<|python_tag|>", None),
+    },
+)
