@@ -6,8 +6,6 @@ as they are certain. Three promises hold for every format:
 - however the text is cut, the joined events are the same;
 - the work per character is constant: nothing that was seen is scanned again;
 - every character ends up in content, in reasoning, in a call, or belongs to the markup around calls.
-
-White space between content and a call belongs to the markup, unless more content follows.
 """
 
 from __future__ import annotations
@@ -15,17 +13,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, Literal
 
-from extproc.toolcalls.events import (
-    ArgumentsDelta,
-    CallEnd,
-    CallStart,
-    Event,
-    Parsed,
-    Reasoning,
-    Text,
-    collect,
-)
+from extproc.toolcalls.events import Event, Parsed, collect
 from extproc.toolcalls.formats import get_format
+from extproc.toolcalls.output import Output
 from extproc.toolcalls.table import (
     Body,
     Format,
@@ -55,23 +45,17 @@ class Parser:
     """
 
     __slots__ = (
-        "_begun",
-        "_calls",
         "_candidate",
-        "_events",
         "_format",
         "_held",
         "_key",
         "_key_types",
-        "_line_start",
         "_name",
+        "_output",
         "_parts",
         "_reader",
-        "_sent",
         "_skipped",
-        "_space",
         "_state",
-        "_thought",
         "_tools",
         "_writer",
     )
@@ -85,16 +69,10 @@ class Parser:
     ) -> None:
         self._format: Format = get_format(format)
         self._tools = {tool["function"]["name"]: tool for tool in tools or ()}
-        self._events: list[Event] = []
-        self._calls = 0
+        self._output = Output()
         self._held = ""  # the beginning of what may become a marker
-        self._space: list[str] = []  # white space that is content only if more content follows
-        self._line_start = True
-        self._thought = False  # nothing but white space came since the last reasoning
         # The call being read. Its text so far, as (text, whether it is a marker), until it has begun:
         self._candidate: list[tuple[str, bool]] = []
-        self._begun = False  # it has been announced
-        self._sent = False  # ... and some of its arguments with it
         self._parts: list[str] = []  # of the name, header or key being read
         self._name: str | None = None
         self._key = ""
@@ -123,14 +101,14 @@ class Parser:
                     position = self._gap(state, text, position)
                 case Name() | Header() | Key() as state:
                     position = self._word(state, text, position)
-        return self._take_events()
+        return self._output.take()
 
     def close(self) -> list[Event]:
         """The output has ended, finished or cut off; returns what was still held."""
         held, self._held = self._held, ""
         match self._state:
             case Prose(sink=sink):
-                self._emit(sink, held)
+                self._output.text(sink, held)
             case Body():
                 self._close_body()
             case Name(ends_with_output=True) if "".join(self._parts).strip() in self._tools and not held:
@@ -140,14 +118,8 @@ class Parser:
                 self._finish_call()
             case _:
                 self._close_call(held)
-        if self._space and not self._calls:
-            self._events.append(Text("".join(self._space)))
-        self._space.clear()
-        return self._take_events()
-
-    def _take_events(self) -> list[Event]:
-        events, self._events = self._events, []
-        return events
+        self._output.end()
+        return self._output.take()
 
     # Prose
 
@@ -156,26 +128,19 @@ class Parser:
         while True:
             found = state.lexer.find(text, position)
             if found is None:
-                self._emit(state.sink, text[start:])
+                self._output.text(state.sink, text[start:])
                 return len(text)
             at, marker = found
             if marker is None:
-                self._emit(state.sink, text[start:at])
+                self._output.text(state.sink, text[start:at])
                 self._held = text[at:]
                 return len(text)
             rule = state.rules[marker]
-            if rule.line_start and not self._at_line_start(text, start, at):
+            if rule.line_start and not self._output.at_line_start(text, start, at):
                 position = at + len(marker)
                 continue
-            self._emit(state.sink, text[start:at])
+            self._output.text(state.sink, text[start:at])
             return self._follow(rule, marker, at)
-
-    def _at_line_start(self, text: str, start: int, at: int) -> bool:
-        """Whether only white space stands between the last line break and `at`."""
-        newline = text.rfind("\n", start, at)
-        if newline >= 0:
-            return not text[newline + 1 : at].strip()
-        return self._line_start and not text[start:at].strip()
 
     def _follow(self, rule: Rule, marker: str, at: int) -> int:
         """Go where a marker leads; returns where the next state reads on."""
@@ -183,14 +148,15 @@ class Parser:
             self._finish_call()
         target = self._format.states[rule.to]
         if isinstance(target, Prose):
-            if self._candidate:
+            given_back = bool(self._candidate)
+            if given_back:
                 self._give_back(rule.to)
             self._state = target
-            if rule.shown:
-                self._emit(target.sink, marker)
+            if rule.shown or given_back:
+                self._output.text(target.sink, marker)
         else:
             trailing = isinstance(target, Gap) and target.trailing
-            if not rule.keep and not self._begun and not trailing:
+            if not rule.keep and not self._output.in_call and not trailing:
                 self._candidate.append((marker, True))
             self._enter(target)
         return at if rule.keep else at + len(marker)
@@ -208,41 +174,20 @@ class Parser:
             case Name() | Header() | Key():
                 self._parts.clear()
 
-    def _emit(self, sink: Sink, text: str) -> None:
-        if not text:
-            return
-        newline = text.rfind("\n")
-        if newline >= 0:
-            self._line_start = not text[newline:].strip()
-        elif self._line_start:
-            self._line_start = not text.strip()
-        if sink is Sink.REASONING:
-            self._events.append(Reasoning(text))
-            self._thought = True
-            return
-        if self._thought:
-            # The line breaks between a closing thinking tag and the answer belong to the tag.
-            text = text.lstrip()
-            self._thought = not text
-        solid = text.rstrip()
-        if solid:
-            self._events.append(Text("".join([*self._space, solid])))
-            self._space.clear()
-        if len(solid) < len(text):
-            self._space.append(text[len(solid) :])
-
     # Names, headers and keys: words up to a marker
 
     def _word(self, state: Name | Header | Key, text: str, position: int) -> int:
         found = state.lexer.find(text, position)
         at, marker = (len(text), None) if found is None else found
-        piece = text[position:at]
+        stop = self._end_of_name(state, text, position, at) if isinstance(state, Name) else at
+        piece = text[position:stop]
         self._parts.append(piece)
-        if not self._begun and piece:
+        if not self._output.in_call and piece:
             self._candidate.append((piece, False))
-        if isinstance(state, Name) and not self._may_be_name(state):
+        if stop < at:
+            assert isinstance(state, Name)  # noqa: S101 - nothing else stops early
             self._give_back(state.otherwise, markers=not state.hides_markers)
-            return at
+            return stop
         if marker is None:
             self._held = text[at:]
             return len(text)
@@ -260,7 +205,7 @@ class Parser:
                     if routed := pattern.fullmatch(word):
                         if "name" in pattern.groupindex:
                             self._set_name(routed["name"])
-                        elif not self._begun:
+                        elif not self._output.in_call:
                             self._candidate.clear()  # a header that introduces prose is markup
                         rule = Rule(to)
                         break
@@ -277,9 +222,13 @@ class Parser:
         if keyed is not None and "type" in state.pattern.groupindex:
             self._key_types = state.types.get(keyed["type"] or "")
 
-    def _may_be_name(self, state: Name) -> bool:
-        word = "".join(self._parts)
-        return len(word) <= _LONGEST_NAME and state.possible.fullmatch(word) is not None
+    def _end_of_name(self, state: Name, text: str, position: int, at: int) -> int:
+        """How far `text[position:at]` may be part of a name."""
+        before = "".join(self._parts)
+        word = before + text[position:at]
+        possible = state.possible.match(word)
+        length = min(possible.end() if possible else 0, _LONGEST_NAME)
+        return at - max(len(word) - length, 0)
 
     def _set_name(self, name: str) -> None:
         if name not in self._tools:
@@ -299,7 +248,7 @@ class Parser:
         at, marker = (len(text), None) if found is None else found
         writer.write(text[position:at])
         if marker is None:
-            self._send(writer.take())
+            self._output.arguments(writer.take())
             self._held = text[at:]
             return len(text)
         rule = state.rules[marker]
@@ -315,7 +264,7 @@ class Parser:
 
     def _end_value(self, writer: ArgumentsWriter) -> None:
         writer.end_value()
-        self._send(writer.take())
+        self._output.arguments(writer.take())
 
     # Gaps
 
@@ -358,7 +307,7 @@ class Parser:
         elif self._candidate:
             self._give_back(state.otherwise)
         else:
-            if self._begun:
+            if self._output.in_call:
                 self._finish_call()
             self._state = target
 
@@ -370,7 +319,7 @@ class Parser:
         end = reader.scan(text, position)
         if reader.verdict is Verdict.CALL:
             self._begin_call(reader.name)
-            self._send(reader.take())
+            self._output.arguments(reader.take())
         else:
             self._candidate.append((text[position:end], False))
             if reader.verdict is Verdict.NOT_A_CALL:
@@ -387,14 +336,14 @@ class Parser:
         reader.end_of_input()
         if reader.verdict is Verdict.CALL:
             self._begin_call(reader.name)
-            self._send(reader.take())
+            self._output.arguments(reader.take())
             self._end_call(whole=reader.whole)
         else:
             self._give_back_at_end("")
 
     def _close_call(self, held: str) -> None:
         """The output ends between a call's markers. A call that has begun stands."""
-        if self._begun and self._writer is not None:
+        if self._output.in_call and self._writer is not None:
             writer = self._writer
             if self._skipped:
                 writer.end_value()
@@ -402,21 +351,10 @@ class Parser:
                 writer.write(held)
             whole = not writer.in_value
             writer.end()
-            self._send(writer.take())
+            self._output.arguments(writer.take())
             self._end_call(whole=whole)
         elif self._candidate:
             self._give_back_at_end(held)
-
-    def _begin_call(self, name: str) -> None:
-        if not self._begun:
-            self._begun = True
-            self._candidate.clear()
-            self._events.append(CallStart(self._calls, name))
-
-    def _send(self, arguments: str) -> None:
-        if arguments:
-            self._sent = True
-            self._events.append(ArgumentsDelta(self._calls, arguments))
 
     def _finish_call(self) -> None:
         """A marker shows that the call between tags is complete."""
@@ -424,15 +362,15 @@ class Parser:
             return
         self._begin_call(self._name)
         self._writer.end()
-        self._send(self._writer.take())
+        self._output.arguments(self._writer.take())
         self._end_call(whole=True)
 
+    def _begin_call(self, name: str) -> None:
+        self._output.begin_call(name)
+        self._candidate.clear()
+
     def _end_call(self, *, whole: bool) -> None:
-        if not self._sent:
-            self._events.append(ArgumentsDelta(self._calls, "{}"))
-        self._events.append(CallEnd(self._calls, whole))
-        self._calls += 1
-        self._begun = self._sent = False
+        self._output.end_call(whole=whole)
         self._name = self._writer = self._reader = None
 
     def _give_back(self, to: str, *, markers: bool = True) -> None:
@@ -441,12 +379,12 @@ class Parser:
         self._candidate.clear()
         self._name = self._writer = self._reader = None
         self._state = self._format.states[to]
-        self._emit(Sink.CONTENT, text)
+        self._output.text(Sink.CONTENT, text)
 
     def _give_back_at_end(self, held: str) -> None:
         """Cut off before it was a call: what came of it is text, but no marker shows beside other calls."""
-        pieces = [piece for piece, is_marker in self._candidate if not (is_marker and self._calls)]
-        self._emit(Sink.CONTENT, "".join(pieces) + held)
+        pieces = [piece for piece, is_marker in self._candidate if not (is_marker and self._output.calls)]
+        self._output.text(Sink.CONTENT, "".join(pieces) + held)
         self._candidate.clear()
 
 

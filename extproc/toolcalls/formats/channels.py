@@ -132,3 +132,10 @@ MUSE_GLIMMER = Format(
     thinking="thinking",
     states={**_MUSE_STATES, **invoke_parameter("atem:invoke", "atem:parameter", _MUSE_SECTIONS, types=_JSON_FIRST)},
 )
+
+FORMATS = (
+    OPENAI,
+    BEAM,
+    MUSE,
+    MUSE_GLIMMER,
+)

@@ -72,3 +72,10 @@ GIGACHAT35 = Format(
     thinking="thinking",
     states=_states("｜GCML｜", _SECTIONS),
 )
+
+FORMATS = (
+    DEEPSEEK_V32,
+    DEEPSEEK_V4,
+    DEEPSEEK_V41,
+    GIGACHAT35,
+)

@@ -87,3 +87,12 @@ HY_V4 = Format(
     thinking="thinking",
     states=_HY_STATES,
 )
+
+FORMATS = (
+    GLM45,
+    LING3,
+    POOLSIDE_V1,
+    IQUEST_Q1,
+    HY_V3,
+    HY_V4,
+)

@@ -37,3 +37,5 @@ FORMAT = Format(
         "code": Prose({"```": Rule("prose", shown=True), **_CALL}),
     },
 )
+
+FORMATS = (FORMAT,)

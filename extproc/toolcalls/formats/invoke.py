@@ -87,3 +87,10 @@ MINICPM5 = Format(
         **invoke_parameter("function", "param", {"<functionname=": Rule("name")}, dropped=("<![CDATA[", "]]>")),
     },
 )
+
+FORMATS = (
+    MINIMAX_M2,
+    DOTS,
+    STEP3,
+    MINICPM5,
+)

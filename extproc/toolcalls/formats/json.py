@@ -52,3 +52,5 @@ FORMAT = Format(
     example='```json\n{"name": "get_weather", "arguments": {"city": "Paris"}}\n```',
     states={"prose": Prose(FENCE_AND_BARE_RULES), **FENCE_AND_BARE_STATES},
 )
+
+FORMATS = (FORMAT,)

@@ -127,3 +127,15 @@ LLAMA3_JSON = Format(
         **json_array("<|python_tag|>", None),
     },
 )
+
+FORMATS = (
+    GRANITE,
+    PHI4_MINI_JSON,
+    HUNYUAN_A13B,
+    JAMBA,
+    XLAM,
+    APERTUS,
+    COHERE_COMMAND3,
+    COHERE_COMMAND4,
+    LLAMA3_JSON,
+)

@@ -132,3 +132,13 @@ INKLING = Format(
         "after call": Gap(_INKLING, junk=re.compile(r"[\s}\]]*"), trailing=True),
     },
 )
+
+FORMATS = (
+    LONGCAT,
+    GRANITE4,
+    ERNIE45,
+    GRANITE_20B_FC,
+    INTERNLM,
+    GIGACHAT3,
+    INKLING,
+)

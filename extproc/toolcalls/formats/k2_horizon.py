@@ -63,3 +63,5 @@ K2_HORIZON = Format(
         ),
     },
 )
+
+FORMATS = (K2_HORIZON,)

@@ -66,3 +66,5 @@ KIMI_K3 = Format(
         "after call": Gap({_open("call tool="): Rule("name"), _close("tools"): Rule("prose")}, trailing=True),
     },
 )
+
+FORMATS = (KIMI_K3,)

@@ -36,3 +36,5 @@ MINIMAX_M3 = Format(
         "after invoke": Gap(_SECTION, trailing=True),
     },
 )
+
+FORMATS = (MINIMAX_M3,)

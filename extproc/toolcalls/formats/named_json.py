@@ -172,3 +172,11 @@ PLAMO3 = Format(
         "after call": Gap({**_PLAMO_CALL, **_PLAMO_ENDS}, junk=re.compile(r"[\s}\]]*"), trailing=True),
     },
 )
+
+FORMATS = (
+    KIMI_K2,
+    DEEPSEEK_V3,
+    DEEPSEEK_V31,
+    MISTRAL,
+    PLAMO3,
+)

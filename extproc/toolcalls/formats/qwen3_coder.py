@@ -65,3 +65,11 @@ SEED_OSS = Format(
     thinking="thinking",
     states=_states("<seed:tool_call>", "</seed:tool_call>", ("<seed:think>", "</seed:think>"), Trim.LINE_BREAKS),
 )
+
+FORMATS = (
+    QWEN3_CODER,
+    STEP3P5,
+    STEP5,
+    MIMO,
+    SEED_OSS,
+)

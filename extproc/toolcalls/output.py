@@ -1,0 +1,85 @@
+"""Collects what has become certain of an output, as events in their order.
+
+Keeps what only the output as a whole knows: how many calls there were, where a line begins, and white space. White
+space next to a call or behind thinking is markup; it is content only if more content follows. So it waits here.
+"""
+
+from __future__ import annotations
+
+from extproc.toolcalls.events import ArgumentsDelta, CallEnd, CallStart, Event, Reasoning, Text
+from extproc.toolcalls.table import Sink
+
+
+class Output:
+    """The events of one output. `take` returns those that came since the last time."""
+
+    __slots__ = ("_events", "_line_start", "_sent", "_space", "_thought", "calls", "in_call")
+
+    def __init__(self) -> None:
+        self.calls = 0
+        """How many calls are complete."""
+        self.in_call = False
+        """A call has been announced and not ended."""
+        self._events: list[Event] = []
+        self._sent = False  # some of its arguments have left
+        self._space: list[str] = []
+        self._line_start = True
+        self._thought = False  # nothing but white space came since the last reasoning
+
+    def take(self) -> list[Event]:
+        events, self._events = self._events, []
+        return events
+
+    def text(self, sink: Sink, text: str) -> None:
+        if not text:
+            return
+        newline = text.rfind("\n")
+        if newline >= 0:
+            self._line_start = not text[newline:].strip()
+        elif self._line_start:
+            self._line_start = not text.strip()
+        if sink is Sink.REASONING:
+            self._events.append(Reasoning(text))
+            self._thought = True
+            return
+        if self._thought:
+            # The line breaks between a closing thinking tag and the answer belong to the tag.
+            text = text.lstrip()
+            self._thought = not text
+        solid = text.rstrip()
+        if solid:
+            self._events.append(Text("".join([*self._space, solid])))
+            self._space.clear()
+        if len(solid) < len(text):
+            self._space.append(text[len(solid) :])
+
+    def at_line_start(self, text: str, start: int, at: int) -> bool:
+        """Whether only white space stands between the last line break and `at`, `text[start:at]` still to come."""
+        newline = text.rfind("\n", start, at)
+        if newline >= 0:
+            return not text[newline + 1 : at].strip()
+        return self._line_start and not text[start:at].strip()
+
+    def begin_call(self, name: str) -> None:
+        """Announce the call, unless it has been."""
+        if not self.in_call:
+            self.in_call = True
+            self._events.append(CallStart(self.calls, name))
+
+    def arguments(self, piece: str) -> None:
+        if piece:
+            self._sent = True
+            self._events.append(ArgumentsDelta(self.calls, piece))
+
+    def end_call(self, *, whole: bool) -> None:
+        if not self._sent:
+            self._events.append(ArgumentsDelta(self.calls, "{}"))
+        self._events.append(CallEnd(self.calls, whole))
+        self.calls += 1
+        self.in_call = self._sent = False
+
+    def end(self) -> None:
+        """The output is complete: an answer without calls keeps the white space at its end."""
+        if self._space and not self.calls:
+            self._events.append(Text("".join(self._space)))
+        self._space.clear()
