@@ -69,7 +69,7 @@ def _serve(options: argparse.Namespace) -> int:
     from extproc.serve import serve
 
     log_to(sys.stderr)
-    return asyncio.run(serve(load(options.config), options.listen, options.grace))
+    return asyncio.run(serve(load(options.config), options.listen, options.grace, options.health))
 
 
 def _envoy(options: argparse.Namespace) -> int:
@@ -231,6 +231,12 @@ def _add_serve(commands: _Commands) -> None:
         default=_PROCESSOR,
         metavar="ADDRESS",
         help="host:port or unix:/path (default: %(default)s)",
+    )
+    serve.add_argument(
+        "--health",
+        type=_address,
+        metavar="HOST:PORT",
+        help="serve the gRPC health service here too, for probes over the network when --listen is a socket",
     )
     _add_grace(serve, "exchanges")
 

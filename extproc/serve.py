@@ -11,15 +11,17 @@ from extproc.stopping import StopSignals, completes
 log = logging.getLogger(__name__)
 
 
-async def serve(config: Config, address: str, grace: float) -> int:
+async def serve(config: Config, address: str, grace: float, health_address: str | None = None) -> int:
     """Serve on `address` (`host:port` or `unix:/path`) until a signal comes; returns the exit status.
+
+    The health service is served there and, if given, at `health_address`.
 
     Then health turns to not-serving and exchanges under way get `grace` seconds to finish. A second signal ends
     them at once. Raises OSError when the address can't be had.
     """
     processor = Processor(config)
     with StopSignals() as signals:
-        async with processor.running(address):
+        async with processor.running(address, health_address):
             print(f"extproc: the processor is ready on {address}", flush=True)
             await signals.asked()
             if processor.exchanges:

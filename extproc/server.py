@@ -48,10 +48,12 @@ class Processor:
         return self._running
 
     @asynccontextmanager
-    async def running(self, address: str) -> AsyncIterator[int]:
+    async def running(self, address: str, health_address: str | None = None) -> AsyncIterator[int]:
         """Serve on `address` (`host:port` or `unix:/path`) inside the block; yields the port, 1 for a socket.
 
-        Raises OSError when the address can't be had. Leaving the block ends what still runs: `drain` first.
+        At `health_address` there is the health service and nothing else: for probes that come over the network
+        while Envoy comes by a socket. Raises OSError when an address can't be had. Leaving the block ends what still
+        runs: `drain` first.
         """
         limit = self._config.limits.max_body_bytes + _MESSAGE_OVERHEAD
         server = grpc.aio.server(
@@ -69,16 +71,21 @@ class Processor:
         server.add_generic_rpc_handlers((grpc.method_handlers_generic_handler(SERVICE, {"Process": process}),))
         health_pb2_grpc.add_HealthServicer_to_server(self._health, server)
         reflection.enable_server_reflection((SERVICE, health.SERVICE_NAME, reflection.SERVICE_NAME), server)
-        try:
-            port = server.add_insecure_port(address)
-        except RuntimeError as error:
-            raise OSError(f"can't listen on {address}: is it in use?") from error
-        await server.start()
+        servers = [server]
+        port = _bind(server, address)
+        if health_address is not None:
+            probed = grpc.aio.server(options=[("grpc.so_reuseport", 0)])
+            health_pb2_grpc.add_HealthServicer_to_server(self._health, probed)
+            _bind(probed, health_address)
+            servers.append(probed)
+        for each in servers:
+            await each.start()
         await self._set_health(serving=True)
         try:
             yield port
         finally:
-            await server.stop(grace=None)
+            for each in servers:
+                await each.stop(grace=None)
 
     async def drain(self, grace: float) -> bool:
         """Report not-serving, then wait until every exchange has ended, for at most `grace` seconds.
@@ -124,6 +131,13 @@ class Processor:
             where = "".join(traceback.format_tb(bug.__traceback__))
             log.error("bug: %s\n%s", type(bug).__name__, where, extra={"exchange": exchange.id})
             raise _AbortError(grpc.StatusCode.INTERNAL, f"internal error in exchange {exchange.id}") from bug
+
+
+def _bind(server: grpc.aio.Server, address: str) -> int:
+    try:
+        return server.add_insecure_port(address)
+    except RuntimeError as error:
+        raise OSError(f"can't listen on {address}: is it in use?") from error
 
 
 class _AbortError(Exception):

@@ -83,7 +83,7 @@ class TestRequest:
         assert not reply.HasField("mode_override")
         reply = only(exchange.receive(request_body(WITH_TOOLS)))
         common = reply.request_body.response
-        assert b"<tools>" in common.body_mutation.body
+        assert b"You can use these tools" in common.body_mutation.body
         assert common.clear_route_cache
         assert set_fields(common.header_mutation) == {
             "x-extproc-backend": "qwen",

@@ -82,7 +82,10 @@ class TestTools:
         assert set(body) == {"model", "messages", "temperature"}
         system, user = body["messages"]
         assert system["role"] == "system"
-        assert f"<tools>\n{orjson.dumps(WEATHER).decode()}".replace(" ", "") in system["content"].replace(" ", "")
+        assert (
+            '- Weather in a city: {"name": "get_weather", "arguments": {"city": "<city>"}}\n'
+            '    parameters: {"type": "object", "properties": {"city": {"type": "string"}}, "required": ["city"]}\n'
+        ) in system["content"]
         assert user == USER
 
     def test_a_system_prompt_of_the_clients_comes_first(self) -> None:

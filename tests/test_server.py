@@ -17,6 +17,7 @@ from grpc_reflection.v1alpha import reflection_pb2
 from extproc.config import Config, Limits
 from extproc.server import Processor
 from extproc.wire import SERVICE, ProcessingMode, ProcessingRequest, ProcessingResponse, ProtocolConfiguration
+from tests.gateway import free_port
 from tests.test_answer import CALL, stream
 from tests.test_exchange import EVENTS, WITH_TOOLS, request_body, request_headers, response_body, response_headers
 from tests.test_request import CONFIG, MESSAGES
@@ -214,6 +215,24 @@ def test_the_service_can_be_asked_what_it_serves(talk: Callable[..., None]) -> N
         call.cancel()
 
     talk(conversation)
+
+
+def test_health_can_be_asked_at_an_address_that_serves_nothing_else(tmp_path: Path) -> None:
+    async def main() -> None:
+        processor, address = Processor(CONFIG), f"127.0.0.1:{free_port()}"
+        async with (
+            processor.running(f"unix:{tmp_path}/processor.sock", address),
+            grpc.aio.insecure_channel(address) as channel,
+        ):
+            probe = Envoy(channel)
+            assert await probe.serving()
+            with pytest.raises(grpc.aio.AioRpcError) as refused:
+                await probe.exchange().read()
+            assert refused.value.code() == grpc.StatusCode.UNIMPLEMENTED
+            await processor.drain(0)
+            await probe.not_serving()
+
+    asyncio.run(main())
 
 
 def test_an_address_in_use_is_an_error() -> None:

@@ -173,7 +173,7 @@ def test_text_without_markup_comes_back_as_it_is(text: str) -> None:
 @given(_OUTPUTS)
 def test_a_text_without_calls_or_thinking_is_conserved(text: str) -> None:
     parsed = parse(text, format="hermes", tools=TOOLS)
-    if not parsed.calls and parsed.reasoning is None and "<think>" not in text:
+    if not parsed.calls and parsed.reasoning is None and "think>" not in text:
         assert (parsed.content or "") == text
 
 

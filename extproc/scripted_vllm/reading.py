@@ -1,7 +1,7 @@
 """How the small built-in model understands its prompt: turns of text in, a `Situation` out.
 
-A real model reads whatever it is given. This one has to look for marks, and all the marks are in this file: a `<tools>`
-block with one JSON definition per line, results that come back in a user turn, and a demand to call. It is tolerant of
+A real model reads whatever it is given. This one has to look for marks, and all the marks are in this file: tools that
+are listed as calls to be filled in, results that come back in a user turn, and a demand to call. It is tolerant of
 the words around them, so that the prompt may be reworded without touching the model.
 """
 
@@ -16,6 +16,11 @@ from typing import Any
 from extproc.scripted_vllm.template import Turn
 
 _TOOLS = re.compile(r"<tools>(.*?)</tools>", re.DOTALL)
+_TOOL = re.compile(
+    r"^- (?P<description>(?:(?!^- ).)*?): (?P<call>\{\"name\": [^\n]*\})$"
+    r"(?:\n\s+parameters: (?P<parameters>\{[^\n]*\})$)?",
+    re.DOTALL | re.MULTILINE,
+)
 _RESULT = re.compile(
     r"^The tool [`'\"]?(?P<name>[^\s`'\"]+)[`'\"]? returned:?(?P<text>.*?)(?=^The tool \S+ returned|^Continue\.$|\Z)"
     r"|<tool_response>(?P<tagged>.*?)</tool_response>",
@@ -75,22 +80,31 @@ def understand(turns: Sequence[Turn]) -> Situation:
 
 
 def _tools(text: str) -> Iterator[Tool]:
+    """Tools that are listed as calls to be filled in, and those that a chat template lists as definitions."""
+    for shown in _TOOL.finditer(text):
+        call, parameters = _object(shown["call"]), _object(shown["parameters"] or "{}")
+        if isinstance(call.get("name"), str):
+            yield Tool(name=call["name"], description=shown["description"], parameters=parameters)
     for block in _TOOLS.finditer(text):
         for line in block[1].splitlines():
-            try:
-                definition = json.loads(line)
-            except ValueError:
-                continue  # Prose between the definitions.
-            if not isinstance(definition, dict):
-                continue
+            definition = _object(line)
             function = definition.get("function", definition)
             if isinstance(function, dict) and isinstance(function.get("name"), str):
-                parameters = function.get("parameters")
+                schema = function.get("parameters")
                 yield Tool(
                     name=function["name"],
                     description=str(function.get("description") or ""),
-                    parameters=parameters if isinstance(parameters, dict) else {},
+                    parameters=schema if isinstance(schema, dict) else {},
                 )
+
+
+def _object(text: str) -> dict[str, Any]:
+    """The JSON object that the text is; an empty one when it is none."""
+    try:
+        value = json.loads(text)
+    except ValueError:
+        return {}
+    return value if isinstance(value, dict) else {}
 
 
 def _results(text: str) -> Iterator[Result]:

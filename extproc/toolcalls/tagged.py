@@ -20,6 +20,8 @@ from extproc.toolcalls.values import (
     typed,
 )
 
+_LONGEST_NULL = 32  # characters of `null` and the white space around it
+
 
 class Trim(enum.Enum):
     """What of a value's edges is markup."""
@@ -41,6 +43,7 @@ class ArgumentsWriter:
         "_pieces",
         "_properties",
         "_root",
+        "_size",
         "_streams",
         "_trim",
         "_types",
@@ -57,6 +60,7 @@ class ArgumentsWriter:
         self._streams = False  # the value's beginning has left already
         self._line_break: str | None = None  # held at the end of what came; None before anything came
         self._pieces: list[str] = []  # of a value that has to be complete first
+        self._size = 0  # how much that is
 
     @property
     def in_value(self) -> bool:
@@ -76,6 +80,7 @@ class ArgumentsWriter:
         self._streams = self._types == STRING and self._packed_key is None
         self._line_break = None
         self._pieces.clear()
+        self._size = 0
         if self._streams:
             self._out.append('"')
 
@@ -95,10 +100,14 @@ class ArgumentsWriter:
             self._out.append(quoted(text)[1:-1])
             return
         self._pieces.append(text)
-        if self._types == STRING_OR_NULL and not "null".startswith("".join(self._pieces).strip()):
+        self._size += len(text)
+        if self._types == STRING_OR_NULL and not self._may_be_null():
             self._streams = True
             self._out.append(quoted("".join(self._pieces))[:-1])
             self._pieces.clear()
+
+    def _may_be_null(self) -> bool:
+        return self._size <= _LONGEST_NULL and "null".startswith("".join(self._pieces).strip())
 
     def end_value(self) -> None:
         self._in_value = False

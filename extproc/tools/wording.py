@@ -1,15 +1,17 @@
 """The words in which prompt mode speaks to a model, in the shape of the `hermes` format.
 
-Every sentence here was chosen by measurement with small models (docs/prompt-mode.md): a worked example is what
-makes them write the block, and a result in a plain user turn is what makes them use it instead of calling again.
+Every sentence here was chosen by measurement with small models (docs/prompt-mode.md). Before changing one, measure:
+a word about answering at the end of a result, say, keeps them from calling any further tool.
 """
 
 from __future__ import annotations
 
 import json
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
+
+from extproc.tools.template import call_template
 
 _CONTROL = re.compile(r"<(?=\|[A-Za-z][A-Za-z0-9_]*\|>|/?(?:tool_call|tool_response|tools|start_of_turn|end_of_turn)>)")
 _ZERO_WIDTH_SPACE = "\u200b"
@@ -23,27 +25,35 @@ def harmless(text: str) -> str:
     return _CONTROL.sub("<" + _ZERO_WIDTH_SPACE, text) if "<" in text else text
 
 
-def tool_instructions(tools: Sequence[dict[str, Any]]) -> str:
+def tool_instructions(tools: Sequence[Mapping[str, Any]]) -> str:
     """The part of the system prompt that offers tools."""
-    lines = "\n".join(harmless(json.dumps(tool, ensure_ascii=False)) for tool in tools)
+    listed = "\n".join(_shown(tool["function"]) for tool in tools)
     return f"""# Tools
 
-You can call tools. These are the tools, one JSON definition per line:
-<tools>
-{lines}
-</tools>
+You can use these tools:
 
-To call a tool, write exactly one block for each call, in this form:
+{listed}
+
+To use a tool, reply with nothing but a block like this:
 <tool_call>
-{{"name": "name_of_the_tool", "arguments": {{"name_of_a_parameter": "value"}}}}
+{{"name": "tool name", "arguments": {{"argument": "value"}}}}
 </tool_call>
+Use only the tools above, with only the arguments listed for them. Write one block for each call that is needed.
+When no tool is needed, answer in plain words."""
 
-For example, if there were a tool "find_book" with a parameter "title", this would call it:
-<tool_call>
-{{"name": "find_book", "arguments": {{"title": "Moby Dick"}}}}
-</tool_call>
 
-Call only the tools listed above. When no tool is needed, answer in plain text."""
+def _shown(function: Mapping[str, Any]) -> str:
+    """A tool as a call to be filled in, with its schema below."""
+    purpose = function.get("description") or function["name"]
+    lines = f"- {purpose}: {_json(call_template(function))}"
+    parameters = function.get("parameters")
+    if parameters and parameters.get("properties"):
+        lines += f"\n    parameters: {_json(parameters)}"
+    return harmless(lines)
+
+
+def _json(value: Any) -> str:
+    return json.dumps(value, ensure_ascii=False)
 
 
 def call(name: str, arguments: str) -> str:

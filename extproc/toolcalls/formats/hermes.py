@@ -18,12 +18,12 @@ _CALL = {"<tool_call>": Rule("call")}
 FORMAT = Format(
     name="hermes",
     title="a JSON object in <tool_call> tags",
-    models=("Qwen2.5", "Qwen3", "QwQ", "Hermes 2 to 4"),
-    aliases=("qwen", "qwen25", "qwen3_json"),
+    models=("Qwen2.5", "Qwen3", "QwQ", "Hermes 2 to 4", "Trinity"),
+    aliases=("qwen", "qwen25", "qwen3_json", "trinity"),
     example='<tool_call>\n{"name": "get_weather", "arguments": {"city": "Paris"}}\n</tool_call>',
     thinking="thinking",
     states={
-        "prose": Prose({**_CALL, "<think>": Rule("thinking"), **FENCE_AND_BARE_RULES}),
+        "prose": Prose({**_CALL, "<think>": Rule("thinking"), "</think>": Rule("prose"), **FENCE_AND_BARE_RULES}),
         # A call ends the thinking, said or not.
         "thinking": Prose({**_CALL, "</think>": Rule("prose")}, Sink.REASONING),
         "call": JsonCall(then="after call", otherwise="prose"),

@@ -29,7 +29,8 @@ def prose(openers: Rules, thinking: tuple[str, str] | None = THINK) -> States:
         return {"prose": Prose(openers)}
     opening, closing = thinking
     return {
-        "prose": Prose({**openers, opening: Rule("thinking")}),
+        # A closing tag that is left over (behind a call that ended the thinking) is markup as well.
+        "prose": Prose({**openers, opening: Rule("thinking"), closing: Rule("prose")}),
         "thinking": Prose({**openers, closing: Rule("prose")}, Sink.REASONING),
     }
 
