@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 
 from extproc.toolcalls.lexer import Lexer
 
-# Also what a word may be, whose value JSON has.
+# Words that mean a JSON value.
 JSON_NUMBER = re.compile(r"-?(?:0|[1-9][0-9]*)(?:\.[0-9]+)?(?:[eE][+-]?[0-9]+)?")
 JSON_WORDS = {"True": "true", "False": "false", "None": "null", "true": "true", "false": "false", "null": "null"}
 

@@ -252,8 +252,6 @@ class Parser:
             self._held = text[at:]
             return len(text)
         rule = state.rules[marker]
-        if rule.dropped:
-            return at + len(marker)
         target = self._format.states[rule.to]
         if isinstance(target, Gap) and target.resumes:
             self._skipped.append(marker)

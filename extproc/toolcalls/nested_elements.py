@@ -160,7 +160,7 @@ class NestedElementsReader:
             self._out.append(closing if element.members else opening + closing)
         else:
             self._member(self._open[-1], element.tag)
-            self._out.append(typed("".join(element.pieces), self._types(element)))
+            self._out.append(_leaf("".join(element.pieces), self._types(element)))
         return element.tag
 
     def _member(self, parent: _Element, tag: str) -> None:
@@ -191,3 +191,13 @@ class NestedElementsReader:
             return parent.schema.get("items")
         properties = parent.schema.get("properties")
         return properties.get(tag) if isinstance(properties, Mapping) else None
+
+
+def _leaf(text: str, types: frozenset[str]) -> str:
+    """The JSON text of an element without elements: an empty one may be an empty container."""
+    if not text.strip() and "string" not in types:
+        if "array" in types:
+            return "[]"
+        if "object" in types:
+            return "{}"
+    return typed(text, types)

@@ -45,8 +45,6 @@ class Rule:
     """It counts only as the first thing on a line."""
     keep: bool = False
     """The marker is the beginning of what the next state reads (the `{` of a bare object)."""
-    dropped: bool = False
-    """Inside a value: the marker is no part of it, and changes nothing."""
     ends_call: bool = False
     """It shows that the call is one, and complete."""
 

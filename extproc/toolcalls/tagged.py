@@ -1,7 +1,7 @@
 """Writes a call's arguments as JSON while a model names them one by one between tags.
 
 A value that can only be a string leaves as it comes. One that may be something else has to be complete before its
-type is known, except that a string which may also be null leaves as soon as it is not the word `null`.
+type is known; but as soon as its beginning shows that it can be nothing but a string, it leaves as it comes too.
 """
 
 from __future__ import annotations
@@ -21,6 +21,8 @@ from extproc.toolcalls.values import (
 )
 
 _LONGEST_NULL = 32  # characters of `null` and the white space around it
+_VALUE_STARTS = frozenset("{[\"'-0123456789tfnTFN")  # what JSON and Python literals begin with
+_CDATA, _CDATA_END = "<![CDATA[", "]]>"
 
 
 class Trim(enum.Enum):
@@ -29,6 +31,10 @@ class Trim(enum.Enum):
     NOTHING = enum.auto()
     LINE_BREAKS = enum.auto()
     """One line break after the opening tag and one before the closing tag."""
+    WRAPPING_LINE_BREAKS = enum.auto()
+    """The same, but only when there is one after the opening tag."""
+    CDATA = enum.auto()
+    """`<![CDATA[` at the beginning and `]]>` at the end."""
 
 
 class ArgumentsWriter:
@@ -36,8 +42,9 @@ class ArgumentsWriter:
 
     __slots__ = (
         "_count",
+        "_decided",
+        "_edge",
         "_in_value",
-        "_line_break",
         "_out",
         "_packed_key",
         "_pieces",
@@ -47,6 +54,7 @@ class ArgumentsWriter:
         "_streams",
         "_trim",
         "_types",
+        "_wrapping",
     )
 
     def __init__(self, tool: Mapping[str, Any] | None) -> None:
@@ -58,7 +66,9 @@ class ArgumentsWriter:
         self._types = STRING
         self._packed_key: str | None = None
         self._streams = False  # the value's beginning has left already
-        self._line_break: str | None = None  # held at the end of what came; None before anything came
+        self._edge: str | None = None  # held at the end of what came; None before the beginning is known
+        self._wrapping: list[str] = []  # the beginning, when it may be a wrapping
+        self._decided = False  # the value may be other than a string, and has to be complete first
         self._pieces: list[str] = []  # of a value that has to be complete first
         self._size = 0  # how much that is
 
@@ -78,7 +88,9 @@ class ArgumentsWriter:
         self._trim = trim
         self._types = types if types is not None else allowed_types(self._properties.get(key), self._root)
         self._streams = self._types == STRING and self._packed_key is None
-        self._line_break = None
+        self._edge = None
+        self._wrapping.clear()
+        self._decided = False
         self._pieces.clear()
         self._size = 0
         if self._streams:
@@ -88,29 +100,66 @@ class ArgumentsWriter:
         """The next piece of the value."""
         if not text:
             return
-        if self._trim is Trim.LINE_BREAKS:
-            if self._line_break is None:
-                text = text.removeprefix("\n")
-                self._line_break = ""
-            text = self._line_break + text
-            self._line_break = "\n" if text.endswith("\n") else ""
-            if self._line_break:
-                text = text[:-1]
+        match self._trim:
+            case Trim.WRAPPING_LINE_BREAKS:
+                self._trim = Trim.LINE_BREAKS if text[0] == "\n" else Trim.NOTHING
+                self.write(text)
+                return
+            case Trim.LINE_BREAKS:
+                text = self._without_line_breaks(text)
+            case Trim.CDATA:
+                text = self._without_cdata(text)
+        self._append(text)
+
+    def _without_line_breaks(self, text: str) -> str:
+        if self._edge is None:
+            text = text.removeprefix("\n")
+            self._edge = ""
+        text = self._edge + text
+        self._edge = "\n" if text.endswith("\n") else ""
+        return text[:-1] if self._edge else text
+
+    def _without_cdata(self, text: str) -> str:
+        if self._edge is None:  # nothing but the beginning of the wrapping came yet
+            text = "".join(self._wrapping) + text
+            self._wrapping = [text]
+            if len(text) < len(_CDATA) and _CDATA.startswith(text):
+                return ""
+            self._wrapping.clear()
+            if not text.startswith(_CDATA):
+                self._trim = Trim.NOTHING
+                return text
+            self._edge = ""
+            text = text[len(_CDATA) :]
+        text = self._edge + text
+        keep = max(len(text) - len(_CDATA_END), 0)
+        self._edge = text[keep:]
+        return text[:keep]
+
+    def _append(self, text: str) -> None:
+        if not text:
+            return
         if self._streams:
             self._out.append(quoted(text)[1:-1])
             return
         self._pieces.append(text)
         self._size += len(text)
-        if self._types == STRING_OR_NULL and not self._may_be_null():
+        if self._packed_key is None and not self._decided and not self._may_be_other_than_string(text):
             self._streams = True
             self._out.append(quoted("".join(self._pieces))[:-1])
             self._pieces.clear()
 
-    def _may_be_null(self) -> bool:
-        return self._size <= _LONGEST_NULL and "null".startswith("".join(self._pieces).strip())
+    def _may_be_other_than_string(self, text: str) -> bool:
+        if self._types == STRING_OR_NULL:
+            return self._size <= _LONGEST_NULL and "null".startswith("".join(self._pieces).strip())
+        text = text.lstrip()  # all that came before is white space
+        self._decided = bool(text)
+        return not text or text[0] in _VALUE_STARTS
 
     def end_value(self) -> None:
         self._in_value = False
+        if self._trim is Trim.CDATA:
+            self._append("".join(self._wrapping) + (self._edge or "").removesuffix(_CDATA_END))
         text = "".join(self._pieces)
         if self._packed_key is not None:
             if members := object_members(text):

@@ -11,7 +11,7 @@ from __future__ import annotations
 import ast
 import json
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, TypeAlias
 
 Schema: TypeAlias = Mapping[str, Any]
@@ -90,9 +90,8 @@ def object_members(text: str) -> str | None:
     return stripped[1:-1].strip() if isinstance(value, dict) and value else None
 
 
-def quoted(text: str) -> str:
-    """`text` as a JSON string."""
-    return json.dumps(text, ensure_ascii=False)
+quoted: Callable[[str], str] = json.JSONEncoder(ensure_ascii=False).encode
+"""A text as a JSON string. (`json.dumps` would make an encoder at every call.)"""
 
 
 def _is_json(text: str, types: frozenset[str]) -> bool:

@@ -30,6 +30,8 @@ def _recipient(namespace: str, but: str = "") -> re.Pattern[str]:
 
 def _frame(headers: Rules, ends: Rules, routes: tuple[tuple[re.Pattern[str], str], ...]) -> dict[str, State]:
     return {
+        # The prompt ends inside the first header: the output may begin with the rest of it.
+        "begin": Gap({"to=": Rule("header"), **headers}),
         "prose": Prose({**headers, **ends}),
         "thinking": Prose({**headers, **ends}, Sink.REASONING),
         "header": Header({"<|message|>": Rule("prose")}, routes),
@@ -48,6 +50,7 @@ OPENAI = Format(
     models=("gpt-oss-20b", "gpt-oss-120b"),
     aliases=("gpt-oss", "harmony"),
     example=('<|channel|>commentary to=functions.get_weather <|constrain|>json<|message|>{"city": "Paris"}<|call|>'),
+    start="begin",
     thinking="thinking",
     states={
         **_frame(
@@ -69,6 +72,7 @@ BEAM = Format(
         "<|start|>assistant to=get_weather<|channel|>analysis <|constrain|>xml<|message|>"
         '<rfl:parameter name="city">\nParis\n</rfl:parameter><|end|>'
     ),
+    start="begin",
     thinking="thinking",
     states={
         **_frame(
@@ -86,7 +90,7 @@ BEAM = Format(
 )
 
 _MUSE_ENDS = {marker: Rule("prose") for marker in ("<|eom|>", "<|eot|>")}
-_MUSE_HEADERS = {"<|start|>": Rule("header"), "to=": Rule("header", line_start=True)}
+_MUSE_HEADERS = {"<|start|>": Rule("header")}
 _MUSE_SECTIONS = {
     "<atem:function_calls>": Rule("section"),
     "</atem:function_calls>": Rule("between messages"),
@@ -120,6 +124,7 @@ MUSE = Format(
     models=("Muse Spark",),
     aliases=("musespark1x",),
     example=_MUSE_EXAMPLE,
+    start="begin",
     thinking="thinking",
     states=_MUSE_STATES,
 )
@@ -129,6 +134,7 @@ MUSE_GLIMMER = Format(
     title="as muse",
     models=("Muse Glimmer",),
     example=_MUSE_EXAMPLE,
+    start="begin",
     thinking="thinking",
     states={**_MUSE_STATES, **invoke_parameter("atem:invoke", "atem:parameter", _MUSE_SECTIONS, types=_JSON_FIRST)},
 )

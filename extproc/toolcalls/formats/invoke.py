@@ -7,6 +7,7 @@ import re
 from extproc.toolcalls.formats.shapes import invoke_parameter, prose
 from extproc.toolcalls.json_call import JsonCall
 from extproc.toolcalls.table import Format, Gap, Rule
+from extproc.toolcalls.tagged import Trim
 
 _MINIMAX = {"<minimax:tool_call>": Rule("section"), "</minimax:tool_call>": Rule("prose")}
 
@@ -84,7 +85,7 @@ MINICPM5 = Format(
     thinking="thinking",
     states={
         **prose({"<function name=": Rule("name"), "<functionname=": Rule("name")}),
-        **invoke_parameter("function", "param", {"<functionname=": Rule("name")}, dropped=("<![CDATA[", "]]>")),
+        **invoke_parameter("function", "param", {"<functionname=": Rule("name")}, trim=Trim.CDATA),
     },
 )
 

@@ -1,7 +1,8 @@
 """Qwen3-Coder and its many kin: `<function=NAME>` with one `<parameter=KEY>` per argument, in a `<tool_call>` block.
 
 One line break after a parameter's opening tag and one before its closing tag are markup, everything else is the
-value, verbatim. The block's opening tag may be missing, and so may closing tags. MiMo trims nothing.
+value, verbatim. The block's opening tag may be missing, and so may closing tags. MiMo trims nothing, Seed-OSS only
+what its models add now and then: line breaks on both sides.
 """
 
 from __future__ import annotations
@@ -63,7 +64,9 @@ SEED_OSS = Format(
     models=("Seed-OSS",),
     example=_EXAMPLE.replace("tool_call>", "seed:tool_call>"),
     thinking="thinking",
-    states=_states("<seed:tool_call>", "</seed:tool_call>", ("<seed:think>", "</seed:think>"), Trim.LINE_BREAKS),
+    states=_states(
+        "<seed:tool_call>", "</seed:tool_call>", ("<seed:think>", "</seed:think>"), Trim.WRAPPING_LINE_BREAKS
+    ),
 )
 
 FORMATS = (

@@ -152,13 +152,12 @@ def invoke_parameter(
     name_attribute: str = " name=",
     trim: Trim = Trim.NOTHING,
     packed_keys: frozenset[str] = frozenset(),
-    dropped: tuple[str, ...] = (),
     types: Mapping[str, frozenset[str]] = _SAID_TYPES,
 ) -> States:
     """`<INVOKE name="N"><PARAMETER name="k">v</PARAMETER></INVOKE>`, in sections. Entries: "section", "name".
 
     `invoke` and `parameter` are the tags' names; `sections` are the markers of sections, and where they lead;
-    `dropped` are wrappings of a value that are no part of it; `types` is what the words of a type attribute mean.
+    `types` is what the words of a type attribute mean.
     """
     open_invoke, close_invoke = f"<{invoke}{name_attribute}", f"</{invoke}>"
     open_parameter, close_parameter = f"<{parameter}{name_attribute}", f"</{parameter}>"
@@ -181,7 +180,6 @@ def invoke_parameter(
                 close_parameter: Rule("after value"),
                 close_invoke: Rule("after unclosed value"),
                 "\n" + open_parameter: Rule("key"),
-                **{marker: Rule("value", dropped=True) for marker in dropped},
             },
             trim,
             packed_keys,
