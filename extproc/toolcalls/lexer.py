@@ -19,7 +19,7 @@ _END = ""  # the key that says "a marker ends here"; no character is the empty s
 class Lexer:
     """Searches for any of `markers`; of two that begin at the same place the longer one wins."""
 
-    __slots__ = ("_extensible", "_markers", "_search")
+    __slots__ = ("_extensible", "_markers", "_match", "_search")
 
     def __init__(self, markers: Iterable[str]) -> None:
         self._markers = frozenset(markers)
@@ -29,21 +29,29 @@ class Lexer:
         self._extensible = frozenset(
             short for short in self._markers for long in self._markers if short != long and long.startswith(short)
         )
-        self._search = re.compile(_pattern(_trie(self._markers))).search
+        pattern = re.compile(_pattern(_trie(self._markers)))
+        self._search = pattern.search
+        self._match = pattern.match
 
-    def find(self, text: str, start: int) -> tuple[int, str | None] | None:
+    def find(self, text: str, start: int, end: int | None = None) -> tuple[int, str | None] | None:
         """The first marker of `text` from `start`, as (position, marker).
 
         (position, None) means that the text ends, from there, in something that may become a marker. None
-        means that there is neither: all of the text is settled.
+        means that there is neither: all of the text is settled. With `end` the text ends there.
         """
-        match = self._search(text, start)
-        if match is None:
-            return None
+        match = self._search(text, start, len(text) if end is None else end)
+        return None if match is None else (match.start(), self._whole(match))
+
+    def at(self, text: str, start: int) -> tuple[int, str | None] | None:
+        """The same for a marker that begins at `start`."""
+        match = self._match(text, start)
+        return None if match is None else (start, self._whole(match))
+
+    def _whole(self, match: re.Match[str]) -> str | None:
         found = match.group()
-        if found not in self._markers or (match.end() == len(text) and found in self._extensible):
-            return match.start(), None
-        return match.start(), found
+        if found not in self._markers or (match.end() == match.endpos and found in self._extensible):
+            return None
+        return found
 
 
 def _trie(markers: Iterable[str]) -> _Trie:

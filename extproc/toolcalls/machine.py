@@ -15,7 +15,7 @@ from typing import Any, Literal
 
 from extproc.toolcalls.events import Event, Parsed, collect
 from extproc.toolcalls.formats import get_format
-from extproc.toolcalls.output import Output
+from extproc.toolcalls.output import Output, at_line_start
 from extproc.toolcalls.table import (
     Body,
     Format,
@@ -34,6 +34,7 @@ from extproc.toolcalls.table import (
 from extproc.toolcalls.tagged import ArgumentsWriter
 
 _LONGEST_NAME = 512  # no tool has a longer name; what is longer is text
+_NAME_WINDOW = 2 * _LONGEST_NAME
 
 
 class Parser:
@@ -124,7 +125,8 @@ class Parser:
     # Prose
 
     def _prose(self, state: Prose, text: str, position: int) -> int:
-        start = position
+        start = looked = position
+        line_start = self._output.line_start
         while True:
             found = state.lexer.find(text, position)
             if found is None:
@@ -136,9 +138,12 @@ class Parser:
                 self._held = text[at:]
                 return len(text)
             rule = state.rules[marker]
-            if rule.line_start and not self._output.at_line_start(text, start, at):
-                position = at + len(marker)
-                continue
+            if rule.line_start:
+                line_start = at_line_start(text[looked:at], line_start)
+                looked = at
+                if not line_start:
+                    position = at + len(marker)
+                    continue
             self._output.text(state.sink, text[start:at])
             return self._follow(rule, marker, at)
 
@@ -177,8 +182,10 @@ class Parser:
     # Names, headers and keys: words up to a marker
 
     def _word(self, state: Name | Header | Key, text: str, position: int) -> int:
-        found = state.lexer.find(text, position)
-        at, marker = (len(text), None) if found is None else found
+        # No name is longer than the limit, so nothing behind it needs to be looked at now.
+        end = min(len(text), position + _NAME_WINDOW) if isinstance(state, Name) else len(text)
+        found = state.lexer.find(text, position, end)
+        at, marker = (end, None) if found is None else found
         stop = self._end_of_name(state, text, position, at) if isinstance(state, Name) else at
         piece = text[position:stop]
         self._parts.append(piece)
@@ -273,8 +280,8 @@ class Parser:
             position = junk.end()
         if position == len(text):
             return position
-        found = state.lexer.find(text, position)
-        if found is not None and found[0] == position:
+        found = state.lexer.at(text, position)
+        if found is not None:
             marker = found[1]
             if marker is None:
                 self._held = text[position:]

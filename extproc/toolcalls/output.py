@@ -13,17 +13,18 @@ from extproc.toolcalls.table import Sink
 class Output:
     """The events of one output. `take` returns those that came since the last time."""
 
-    __slots__ = ("_events", "_line_start", "_sent", "_space", "_thought", "calls", "in_call")
+    __slots__ = ("_events", "_sent", "_space", "_thought", "calls", "in_call", "line_start")
 
     def __init__(self) -> None:
         self.calls = 0
         """How many calls are complete."""
         self.in_call = False
         """A call has been announced and not ended."""
+        self.line_start = True
+        """Nothing but white space came since the last line break."""
         self._events: list[Event] = []
         self._sent = False  # some of its arguments have left
         self._space: list[str] = []
-        self._line_start = True
         self._thought = False  # nothing but white space came since the last reasoning
 
     def take(self) -> list[Event]:
@@ -33,11 +34,7 @@ class Output:
     def text(self, sink: Sink, text: str) -> None:
         if not text:
             return
-        newline = text.rfind("\n")
-        if newline >= 0:
-            self._line_start = not text[newline:].strip()
-        elif self._line_start:
-            self._line_start = not text.strip()
+        self.line_start = at_line_start(text, self.line_start)
         if sink is Sink.REASONING:
             self._events.append(Reasoning(text))
             self._thought = True
@@ -52,13 +49,6 @@ class Output:
             self._space.clear()
         if len(solid) < len(text):
             self._space.append(text[len(solid) :])
-
-    def at_line_start(self, text: str, start: int, at: int) -> bool:
-        """Whether only white space stands between the last line break and `at`, `text[start:at]` still to come."""
-        newline = text.rfind("\n", start, at)
-        if newline >= 0:
-            return not text[newline + 1 : at].strip()
-        return self._line_start and not text[start:at].strip()
 
     def begin_call(self, name: str) -> None:
         """Announce the call, unless it has been."""
@@ -83,3 +73,11 @@ class Output:
         if self._space and not self.calls:
             self._events.append(Text("".join(self._space)))
         self._space.clear()
+
+
+def at_line_start(text: str, before: bool) -> bool:
+    """Whether only white space follows the last line break of `text`; `before` says it of what came before."""
+    newline = text.rfind("\n")
+    if newline >= 0:
+        return not text[newline + 1 :].strip()
+    return before and not text.strip()
