@@ -177,7 +177,7 @@ class Exchange:
         if int(fields.get("content-length", "0")) > limit:
             # Envoy would buffer up to its limit and then may never answer.
             return [self._refuse(backend_garbage(f"it is larger than {limit} bytes."), keep=_kept(fields))]
-        if plan is not None and not failed and fields.get("content-type", "").startswith("text/event-stream"):
+        if plan is not None and not failed and _is_event_stream(fields):
             self.phase = Phase.RESPONSE_STREAM
             self._answer = StreamedAnswer(plan)
             mode = ProcessingMode.FULL_DUPLEX_STREAMED
@@ -254,6 +254,10 @@ def _fields(headers: HeaderMap, *wanted: str) -> dict[str, str]:
         for field in headers.headers
         if field.key in wanted
     }
+
+
+def _is_event_stream(fields: Mapping[str, str]) -> bool:
+    return fields.get("content-type", "").lower().startswith("text/event-stream")
 
 
 def _kept(fields: Mapping[str, str]) -> dict[str, str]:

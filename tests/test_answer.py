@@ -146,6 +146,24 @@ class TestCompletion:
         assert error.value.status == 502
         assert error.value.code == "bad_gateway"
 
+    @pytest.mark.parametrize(
+        "body",
+        [
+            b'{"error": {"message": "out of memory", "code": 503}}',
+            b'{"object": "error", "message": "out of memory", "code": 503}',
+        ],
+    )
+    def test_an_error_that_comes_with_200_is_one_all_the_same(self, body: bytes) -> None:
+        with pytest.raises(ApiError, match="out of memory") as error:
+            rewrite_completion(body, plan())
+        assert error.value.status == 503
+
+    def test_an_answer_nested_beyond_reason_is_a_502(self) -> None:
+        body = completion(CALL)[:-1] + b',"x":' + b"[" * 900 + b"]" * 900 + b"}"
+        with pytest.raises(ApiError) as error:
+            rewrite_completion(body, plan())
+        assert error.value.status == 502
+
 
 class TestStream:
     @pytest.mark.parametrize("size", [None, 1, 2, 3, 7])
@@ -241,6 +259,9 @@ class TestStream:
             pytest.param(stream(["Hi"], None), id="no finish_reason"),
             pytest.param(stream(["Hi"], None).removesuffix(b"data: [DONE]\n\n"), id="ended early"),
             pytest.param(b"", id="empty"),
+            pytest.param(b"data: [DONE]\n\n", id="nothing but the end"),
+            pytest.param(b'data: {"choices": [{"index": {}, "delta": {}}]}\n\n', id="no index"),
+            pytest.param(b'data: {"choices": [{"index": 0, "delta": {"content": [1]}}]}\n\n', id="no text"),
             pytest.param(b"<html>Bad gateway</html>", id="no events"),
             pytest.param(b"data: {not json\n\n", id="broken JSON"),
             pytest.param(b'data: {"object": "x"}\n\n', id="no choices"),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 import orjson
@@ -127,6 +128,17 @@ class TestTools:
         body = sent(tools=[WEATHER], top_k=3, verbosity="low", functions=[], web_search_options={})
         assert body["top_k"] == 3
         assert not {"verbosity", "functions", "web_search_options", "tools"} & set(body)
+
+    def test_a_schema_that_refers_to_itself_stays_small(self) -> None:
+        loop = {"type": "object", "properties": {f"p{n}": {"$ref": "#"} for n in range(12)}}
+        laughs = {
+            f"d{n}": {"type": "object", "properties": {k: {"$ref": f"#/$defs/d{n + 1}"} for k in "abcd"}}
+            for n in range(9)
+        }
+        for parameters in (loop, {"type": "object", "properties": {"x": {"$ref": "#/$defs/d0"}}, "$defs": laughs}):
+            body = prepared(tools=[{"type": "function", "function": {"name": "f", "parameters": parameters}}]).body
+            assert body is not None
+            assert len(body) < 20_000
 
 
 class TestHistory:
@@ -274,6 +286,25 @@ def test_a_bad_request_is_told_what_to_mend(fields: dict[str, Any], param: str, 
     assert error.status == (404 if code == "model_not_found" else 400)
     assert (error.type, error.param, error.code) == ("invalid_request_error", param, code)
     assert says in error.message
+
+
+@pytest.mark.parametrize("field", ["tools", "metadata", "messages"])
+def test_a_request_nested_beyond_reason_is_refused(field: str) -> None:
+    deep: Any = {}
+    for _ in range(240):
+        deep = {"properties": deep}
+    deep = [deep] * 3 if field == "metadata" else deep
+    for _ in range(300):
+        deep = [deep]
+    request = {**MESSAGES, "tools": [WEATHER]}
+    if field == "metadata":
+        request["metadata"] = deep
+    elif field == "tools":
+        request["tools"] = [{"type": "function", "function": {"name": "f", "parameters": {"x": deep}}}]
+    else:
+        request["messages"] = [{**USER, "x": deep}]
+    error = refused(json.dumps(request).encode())
+    assert (error.status, error.code) == (400, "invalid_json")
 
 
 @pytest.mark.parametrize("body", [b"", b"{", b"[]", b'"x"', b"\xff", b'{"model": NaN}', b"[" * 100_000])

@@ -26,6 +26,7 @@ def rewrite_completion(body: bytes, plan: AnswerPlan) -> tuple[bytes, Json | Non
     Raises ApiError (502) when the body is no chat completion.
     """
     completion = _load(body)
+    _raise_error(completion, body)
     choices = completion.get("choices")
     if not isinstance(choices, list):
         raise backend_garbage("a completion without choices.")
@@ -37,7 +38,7 @@ def rewrite_completion(body: bytes, plan: AnswerPlan) -> tuple[bytes, Json | Non
         if isinstance(message.get("content"), str):
             changed |= _rewrite_choice(choice, message, plan)
     usage = completion.get("usage")
-    return (orjson.dumps(completion) if changed else body), usage if isinstance(usage, dict) else None
+    return (_encoded(completion) if changed else body), usage if isinstance(usage, dict) else None
 
 
 def _rewrite_choice(choice: Json, message: Json, plan: AnswerPlan) -> bool:
@@ -75,6 +76,22 @@ def _load(data: bytes) -> Json:
     if not isinstance(value, dict):
         raise backend_garbage("it is not a JSON object.")
     return value
+
+
+def _encoded(value: Json) -> bytes:
+    try:
+        return orjson.dumps(value)
+    except orjson.JSONEncodeError:
+        raise backend_garbage("it is nested too deeply.") from None
+
+
+def _raise_error(data: Json, body: bytes) -> None:
+    """An error that came with status 200, or inside a stream."""
+    error = data.get("error")
+    if not error and data.get("object") != "error":
+        return
+    code = (error if isinstance(error, dict) else data).get("code")
+    raise backend_error(code if isinstance(code, int) and 400 <= code < 600 else 500, body)
 
 
 class _Choice:
@@ -131,7 +148,7 @@ class StreamedAnswer:
         out = self._rewrite(self._decoder.close())
         if self._ended:
             return out
-        if self._choices and all(choice.finished for choice in self._choices.values()):
+        if self._finished():
             return out + self._end()
         return out + self.fail(backend_garbage("the stream ended before the answer was complete."))
 
@@ -141,6 +158,9 @@ class StreamedAnswer:
             return b""
         self.error = error
         return encode(Data(error.body())) + self._end()
+
+    def _finished(self) -> bool:
+        return bool(self._choices) and all(choice.finished for choice in self._choices.values())
 
     def _end(self) -> bytes:
         self._ended = True
@@ -164,15 +184,13 @@ class StreamedAnswer:
         return b"".join(out)
 
     def _done(self) -> bytes:
-        if all(choice.finished for choice in self._choices.values()):
+        if self._finished():
             return self._end()
         return self.fail(backend_garbage("the stream ended without a finish_reason."))
 
     def _chunk(self, data: bytes) -> bytes:
         chunk = _load(data)
-        if chunk.get("error"):
-            code = chunk["error"].get("code") if isinstance(chunk["error"], dict) else None
-            raise backend_error(code if isinstance(code, int) and 400 <= code < 600 else 500, data)
+        _raise_error(chunk, data)
         choices = chunk.get("choices")
         if not isinstance(choices, list):
             raise backend_garbage("a chunk without choices.")
@@ -191,7 +209,7 @@ class StreamedAnswer:
                 new = self._choice(choice)
                 rewritten += [choice] if new is None else new
         envelope = {key: value for key, value in chunk.items() if key != "usage" or self._plan.include_usage}
-        return b"".join(encode(Data(orjson.dumps({**envelope, "choices": [choice]}))) for choice in rewritten)
+        return b"".join(encode(Data(_encoded({**envelope, "choices": [choice]}))) for choice in rewritten)
 
     def _choice(self, choice: Any) -> list[Json] | None:
         """What one choice of a chunk becomes: None for "as it is", else any number of choices."""
@@ -199,11 +217,13 @@ class StreamedAnswer:
         if not isinstance(delta, dict):
             raise backend_garbage("a choice without a delta.")
         index = choice.get("index", 0)
+        content = delta.get("content")
+        if not isinstance(index, int) or not isinstance(content, str | None):
+            raise backend_garbage("a choice whose index is no number, or whose content is no text.")
         state = self._choices.get(index)
         if state is None:
             state = self._choices[index] = _Choice(self._plan)
         said = choice.get("finish_reason")
-        content = delta.get("content")
         events = state.feed(content) if content else []
         if said is not None:
             events += state.close()

@@ -8,7 +8,7 @@ from typing import Any
 import orjson
 
 from extproc.config import Config, Model
-from extproc.openai.errors import model_not_found
+from extproc.openai.errors import invalid_request, model_not_found
 from extproc.openai.parameters import FORWARDED
 from extproc.openai.request import ChatRequest, read_request
 from extproc.tools import render_conversation
@@ -46,6 +46,7 @@ def prepare(body: bytes, config: Config) -> Prepared:
         raise model_not_found(request.model, config.models_by_name)
     if not request.tools and not request.has_tool_history:
         return Prepared(model.name, model.backend, _renamed(request, model), None)
+    _encoded(request.fields)  # what can't be encoded can't be rendered either
     fields = {name: value for name, value in request.fields.items() if name in FORWARDED}
     fields["model"] = model.upstream_name
     fields["messages"] = render_conversation(request)
@@ -54,10 +55,19 @@ def prepare(body: bytes, config: Config) -> Prepared:
         if request.stream:
             fields["stream_options"] = {**(fields.get("stream_options") or {}), "include_usage": True}
         answer = AnswerPlan(model.format, request.tools, request.parallel_tool_calls, request.include_usage)
-    return Prepared(model.name, model.backend, orjson.dumps(fields), answer)
+    return Prepared(model.name, model.backend, _encoded(fields), answer)
 
 
 def _renamed(request: ChatRequest, model: Model) -> bytes | None:
     if model.upstream_name == request.model:
         return None
-    return orjson.dumps({**request.fields, "model": model.upstream_name})
+    return _encoded({**request.fields, "model": model.upstream_name})
+
+
+def _encoded(fields: dict[str, Any]) -> bytes:
+    try:
+        return orjson.dumps(fields)
+    except orjson.JSONEncodeError:  # what was decoded can't fail for another reason
+        raise invalid_request(
+            "The request is nested too deeply: send at most 250 levels.", code="invalid_json"
+        ) from None

@@ -6,9 +6,9 @@ be right; `param` is the path of the field at fault, such as `messages[3].tool_c
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Iterable
+from contextlib import suppress
 from dataclasses import dataclass
 from http import HTTPStatus
 from typing import Any
@@ -106,7 +106,8 @@ def backend_error(status: int, body: bytes) -> ApiError:
     if not isinstance(message, str):
         message = f"The model's backend answered {status} {_phrase(status)}."
         if isinstance(error, dict) and error:
-            message += f" It said: {json.dumps(error, ensure_ascii=False)[:500]}"
+            with suppress(orjson.JSONEncodeError):  # nested beyond all reason
+                message += f" It said: {orjson.dumps(error).decode()[:500]}"
     return ApiError(
         status,
         message,

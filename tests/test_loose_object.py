@@ -1,0 +1,183 @@
+"""Calls in Gemma's notation, through the parser's public door."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from extproc.toolcalls import ArgumentsDelta, CallEnd, CallStart, Event, Parsed, Parser, parse
+from extproc.toolcalls.events import collect
+
+TOOLS = [{"type": "function", "function": {"name": name}} for name in ("get_weather", "f")]
+MARKERS = {
+    "gemma4": ("<|tool_call>", "<tool_call|>", '<|"|>'),
+    "functiongemma": ("<start_function_call>", "<end_function_call>", "<escape>"),
+}
+
+
+def events_of(pieces: list[str], format_: str = "gemma4") -> list[Event]:
+    parser = Parser(format=format_, tools=TOOLS)
+    return [event for piece in pieces for event in parser.feed(piece)] + parser.close()
+
+
+def parsed(text: str, format_: str = "gemma4") -> Parsed:
+    """What the text means, and that its cut doesn't matter."""
+    whole = parse(text, format=format_, tools=TOOLS)
+    for size in (1, 2, 5):
+        assert collect(events_of([text[at : at + size] for at in range(0, len(text), size)], format_)) == whole
+    return whole
+
+
+@pytest.mark.parametrize("format_", MARKERS)
+@pytest.mark.parametrize(
+    ("written", "arguments"),
+    [
+        ("{}", "{}"),
+        ("{city:~Paris, France~}", '{"city": "Paris, France"}'),
+        ("{a:~~,b:~x~}", '{"a": "", "b": "x"}'),
+        ('{a:~say "hi" {to: me}\n\\n~}', '{"a": "say \\"hi\\" {to: me}\\n\\\\n"}'),
+        (
+            "{n:42,pi:3.14,e:1e5,big:123456789012345678901}",
+            '{"n": 42, "pi": 3.14, "e": 1e5, "big": 123456789012345678901}',
+        ),
+        ("{t:true,f:false,x:null}", '{"t": true, "f": false, "x": null}'),
+        ("{o:{k:[~v~,1,{z:true}]},l:[],e:{}}", '{"o": {"k": ["v", 1, {"z": true}]}, "l": [], "e": {}}'),
+        ("{my key: 1, ~other key~ : 2}", '{"my key": 1, "other key": 2}'),
+        (
+            "{unit:celsius,at:12:30 (noon),day:2026-01-02}",
+            '{"unit": "celsius", "at": "12:30 (noon)", "day": "2026-01-02"}',
+        ),
+        ('{"city": "Pa\\"ris", "l": ["a", \'b\']}', '{"city": "Pa\\"ris", "l": ["a", "b"]}'),
+        ("{a:,b:1}", '{"a": "", "b": 1}'),
+    ],
+)
+def test_an_object_is_handed_on_as_json(written: str, arguments: str, format_: str) -> None:
+    opening, closing, delimiter = MARKERS[format_]
+    made = parsed(f"{opening}call:f{written.replace('~', delimiter)}{closing}", format_)
+    assert [(call.name, call.arguments) for call in made.calls] == [("f", arguments)]
+    assert made.content is None
+
+
+@pytest.mark.parametrize("call", ["call:f{}", ":f{}", "f{}", "call: f {}", "call:f({})", "call:f"])
+def test_the_name_is_found_however_it_is_introduced(call: str) -> None:
+    assert [made.name for made in parsed(f"<|tool_call>{call}<tool_call|>").calls] == ["f"]
+
+
+def test_calls_may_follow_each_other_in_one_piece_with_text_around() -> None:
+    made = parsed("One.<|tool_call>call:f{a:1}<tool_call|><|tool_call>call:a.b{}<tool_call|><|tool_response>")
+    assert [(call.name, call.arguments) for call in made.calls] == [("f", '{"a": 1}'), ("a.b", "{}")]
+    assert made.content == "One."
+
+
+def test_the_last_marker_may_be_missing() -> None:
+    assert events_of(["<|tool_call>call:f{a:1}"])[-1] == CallEnd(0)
+
+
+def test_a_string_leaves_while_it_is_written() -> None:
+    parser = Parser(format="gemma4", tools=TOOLS)
+    assert parser.feed('<|tool_call>call:f{text:<|"|>first wo') == [
+        CallStart(0, "f"),
+        ArgumentsDelta(0, '{"text": "first wo'),
+    ]
+    assert parser.feed("rds <|") == [ArgumentsDelta(0, "rds ")], "the rest may end the string"
+    assert parser.feed("x") == [ArgumentsDelta(0, "<|x")]
+
+
+@pytest.mark.parametrize(
+    "broken", ["{a:1,o:{b:2<tool_call|>", "{a:1,o:{b:2,c:<tool_call|>", "{a:1,o:{b:2,<tool_call|>"]
+)
+def test_an_object_that_breaks_off_is_closed_at_the_next_marker(broken: str) -> None:
+    events = events_of([f"<|tool_call>call:f{broken}So."])
+    made = collect(events)
+    assert [call.arguments for call in made.calls] == ['{"a": 1, "o": {"b": 2}}']
+    assert CallEnd(0, whole=False) in events
+    assert made.content == "So."
+
+
+def test_a_call_that_is_cut_off_keeps_what_was_sent() -> None:
+    assert events_of(['<|tool_call>call:f{a:<|"|>ab']) == [
+        CallStart(0, "f"),
+        ArgumentsDelta(0, '{"a": "ab'),
+        CallEnd(0, whole=False),
+    ]
+
+
+def test_before_the_first_argument_nothing_is_a_call_yet() -> None:
+    for text in ("<|tool_call>call:f{", "<|tool_call>call", "<|tool_call>so to say"):
+        assert parsed(text) == Parsed(text, None, [])
+
+
+def test_gemma_thinks_in_a_channel_and_a_call_ends_it() -> None:
+    assert parsed("<|channel>thought\nHm.<channel|>Hello.") == Parsed("Hello.", "Hm.", [])
+    made = parsed("<|channel>thought\nHm.<|tool_call>call:f{}<tool_call|>")
+    assert (made.reasoning, len(made.calls)) == ("Hm.", 1)
+
+
+# Invariants
+
+_VALUES: st.SearchStrategy[Any] = st.recursive(
+    st.none()
+    | st.booleans()
+    | st.integers()
+    | st.floats(allow_nan=False, allow_infinity=False)
+    | st.text()
+    | st.lists(st.sampled_from(['"', "\\", "\n", "}", "<tool_call|>", "<|tool_call>", "<end_function_call>", "a"])).map(
+        "".join
+    ),
+    lambda inner: st.lists(inner, max_size=4) | st.dictionaries(st.text(), inner, max_size=4),
+    max_leaves=10,
+)
+
+
+def in_gemmas_notation(value: Any, delimiter: str) -> str:
+    match value:
+        case str():
+            return f"{delimiter}{value}{delimiter}"
+        case list():
+            return f"[{','.join(in_gemmas_notation(item, delimiter) for item in value)}]"
+        case dict():
+            pairs = [
+                f"{key if key.isalnum() else in_gemmas_notation(key, delimiter)}:{in_gemmas_notation(item, delimiter)}"
+                for key, item in value.items()
+            ]
+            return f"{{{','.join(pairs)}}}"
+        case _:
+            return json.dumps(value)
+
+
+@given(st.dictionaries(st.text(), _VALUES), st.sampled_from(sorted(MARKERS)), st.integers(1, 40))
+def test_generated_arguments_come_back_exactly(arguments: dict[str, Any], format_: str, size: int) -> None:
+    opening, closing, delimiter = MARKERS[format_]
+    text = f"{opening}call:f{in_gemmas_notation(arguments, delimiter)}{closing}"
+    (call,) = collect(events_of([text[at : at + size] for at in range(0, len(text), size)], format_)).calls
+    # Compared as text, so that 1 is not 1.0, nor true.
+    assert json.dumps(json.loads(call.arguments)) == json.dumps(arguments)
+
+
+_PIECES = st.lists(
+    st.sampled_from(
+        [
+            *r"""call: f call:f{ { a: <|"|> , } " ' [ ] 1 true \ < <| : ( )""".split(),
+            *("<|tool_call>", "<tool_call|>", "<channel|>", "<|channel>thought\n", "<|tool_response>"),
+            *(" ", "\n", "x y"),
+        ]
+    ),
+    max_size=30,
+).map("".join)
+
+
+@given(_PIECES, st.sampled_from(["", "<|tool_call>call:f{a:"]))
+def test_any_text_means_the_same_in_any_cut_and_whole_calls_are_json(text: str, beginning: str) -> None:
+    text = beginning + text
+    parsed(text)
+    pieces: dict[int, str] = {}
+    for event in events_of([text]):
+        match event:
+            case ArgumentsDelta(index, piece):
+                pieces[index] = pieces.get(index, "") + piece
+            case CallEnd(index, whole=True):
+                assert isinstance(json.loads(pieces[index]), dict)
