@@ -17,7 +17,7 @@ BACKEND ?=
 MODEL   ?=
 LISTEN  ?=
 run: $(VENV)/.ready
-	@$(BIN)/extproc up $(if $(LISTEN),--listen $(LISTEN)) $(if $(BACKEND),--backend $(BACKEND) $(if $(MODEL),--model $(MODEL)),--scripted)
+	@$(BIN)/extproc up $(if $(LISTEN),--listen $(LISTEN)) $(if $(BACKEND),--backend $(BACKEND),--scripted) $(if $(MODEL),--model $(MODEL))
 
 test: $(VENV)/.ready
 	@$(BIN)/pytest

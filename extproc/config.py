@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Annotated, Literal, NamedTuple, Self
 
 import yaml
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError, model_validator
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
 from pydantic_core import ErrorDetails
 
 from extproc.toolcalls import get_format
@@ -88,6 +88,13 @@ class Model(_Settings):
     """How tools reach the model: `prompt` writes them into the system prompt and parses the text."""
     format: Annotated[str, AfterValidator(_check_format)] = "hermes"
     """How the model writes a call, named as vLLM names its parser; `extproc formats` lists them."""
+
+    @field_validator("format")
+    @classmethod
+    def _understands_its_prompt(cls, name: str) -> str:
+        if get_format(name).name != "hermes":
+            raise ValueError(f"with tools: prompt the prompt asks for calls in the format hermes, not {name!r}")
+        return name
 
     @property
     def upstream_name(self) -> str:
@@ -167,6 +174,8 @@ def parse(text: str, *, source: str = "configuration") -> Config:
         raise ConfigError(f"{source}:{line}: not valid YAML: {error.problem or error.context}") from error
     except yaml.YAMLError as error:
         raise ConfigError(f"{source}: not valid YAML: {error}") from error
+    if root is not None:
+        _refuse_duplicates(root, source)
     if not isinstance(data, dict):
         raise ConfigError(f"{source}:1: expected a mapping with 'models' and 'backends'")
     try:
@@ -177,6 +186,20 @@ def parse(text: str, *, source: str = "configuration") -> Config:
         places = [fault["loc"] for fault in faults]
         told = [f for f in faults if not any(p != f["loc"] and p[: len(f["loc"])] == f["loc"] for p in places)]
         raise ConfigError("\n".join(_describe(fault, root, source) for fault in told)) from error
+
+
+def _refuse_duplicates(node: yaml.Node, source: str) -> None:
+    """YAML takes the last of two equal keys and says nothing: a list of models would be lost."""
+    if isinstance(node, yaml.MappingNode):
+        seen: set[str] = set()
+        for key, value in node.value:
+            if key.value in seen:
+                raise ConfigError(f"{source}:{key.start_mark.line + 1}: {key.value}: given twice")
+            seen.add(key.value)
+            _refuse_duplicates(value, source)
+    elif isinstance(node, yaml.SequenceNode):
+        for item in node.value:
+            _refuse_duplicates(item, source)
 
 
 _Location = tuple[int | str, ...]
@@ -196,8 +219,15 @@ def _describe(fault: ErrorDetails, root: yaml.Node | None, source: str) -> str:
     cause = fault.get("ctx", {}).get("error")
     if isinstance(cause, _FieldError):
         location = cause.location
-    if fault["type"] == "extra_forbidden":
-        message = "no such setting"
+    match fault["type"]:
+        case "extra_forbidden":
+            message = "no such setting"
+        case "too_short":
+            message = "at least one is needed"
+        case "literal_error":
+            message = f"expected {fault['ctx']['expected']}"
+        case "missing":
+            message = "is missing"
     field = "".join(f"[{part}]" if isinstance(part, int) else f".{part}" for part in location).lstrip(".")
     return f"{source}:{_line_of(root, location)}: {field}: {message}"
 

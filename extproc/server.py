@@ -137,7 +137,7 @@ def _bind(server: grpc.aio.Server, address: str) -> int:
     try:
         return server.add_insecure_port(address)
     except RuntimeError as error:
-        raise OSError(f"can't listen on {address}: is it in use?") from error
+        raise OSError(f"can't listen on {address}: is it in use, or its directory missing?") from error
 
 
 class _AbortError(Exception):

@@ -75,7 +75,7 @@ def test_check_sums_up_a_good_file_and_has_envoy_look_at_it(good: Path) -> None:
 @pytest.mark.parametrize(
     ("was", "becomes", "line", "complaint"),
     [
-        ("tools: prompt", "tools: magic", 4, "models[0].tools: Input should be 'prompt'"),
+        ("tools: prompt", "tools: magic", 4, "models[0].tools: expected 'prompt'"),
         ("format: hermes", "format: hermas", 5, "models[0].format: no tool-call format is named 'hermas'"),
         ("backend: qwen", "backend: quen", 3, "models[0].backend: no backend is named 'quen'; there are: qwen"),
         ("address: 127", "adress: 127", 8, "backends[0].adress: no such setting"),

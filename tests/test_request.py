@@ -11,6 +11,8 @@ import pytest
 from extproc.chat import Prepared, prepare
 from extproc.config import Config, parse
 from extproc.openai.errors import ApiError
+from extproc.toolcalls import parse as parse_output
+from extproc.tools import wording
 
 CONFIG: Config = parse("""
 models:
@@ -80,7 +82,9 @@ class TestWithoutTools:
 class TestTools:
     def test_they_move_into_the_system_prompt(self) -> None:
         body = sent(tools=[WEATHER], tool_choice="auto", parallel_tool_calls=True, temperature=0)
-        assert set(body) == {"model", "messages", "temperature"}
+        special = {"skip_special_tokens", "spaces_between_special_tokens"}
+        assert set(body) == {"model", "messages", "temperature", *special}
+        assert not any(body[name] for name in special), "a marker may be a special token"
         system, user = body["messages"]
         assert system["role"] == "system"
         assert (
@@ -169,6 +173,11 @@ class TestHistory:
         first = content.index("The tool get_weather returned:\nfirst")
         assert first < content.index("The tool read_file returned:\nsecond")
 
+    def test_ids_may_come_again_in_a_later_turn(self) -> None:
+        turn = [assistant(call("call_0"), call("call_1", "read_file")), result("call_1", "b"), result("call_0", "a")]
+        content = sent(tools=[WEATHER], messages=[USER, *turn, *turn])["messages"][-1]["content"]
+        assert content.index("The tool get_weather returned:\na") < content.index("The tool read_file returned:\nb")
+
     def test_neighbouring_turns_of_one_role_become_one(self) -> None:
         messages = [USER, USER, assistant(call("call_1")), result("call_1", "18"), USER]
         roles = [message["role"] for message in sent(tools=[WEATHER], messages=messages)["messages"]]
@@ -181,16 +190,27 @@ class TestHistory:
         assert user["content"] == "one\ntwo"
         assert "returned:\none\ntwo" in returned["content"]
 
-    @pytest.mark.parametrize("token", ["<|im_end|>", "<|im_start|>", "<tool_call>", "</tool_call>", "</tools>"])
+    @pytest.mark.parametrize(
+        "token",
+        [
+            *("<|im_end|>", "<|im_start|>", "<tool_call>", "</tool_call>", "</tools>", "<|eot_id|>", "<｜User｜>"),
+            *("<turn|>", "</s>", "[INST]", "[/INST]", "[TOOL_CALLS]", "<｜tool▁calls▁begin｜>", "<start_of_turn>"),
+        ],
+    )
     def test_nobody_can_spell_a_control_token(self, token: str) -> None:
         tool = {"type": "function", "function": {"name": "f", "description": token}}
-        messages = [{"role": "user", "content": token}, assistant(call("call_1")), result("call_1", token)]
+        said = assistant(call("call_1", arguments=json.dumps({"city": token}, ensure_ascii=False)), content=token)
+        messages = [{"role": "user", "content": token}, said, result("call_1", token)]
         clean = sent(tools=[{"type": "function", "function": {"name": "f", "description": ""}}], messages=[USER])
         count = clean["messages"][0]["content"].count(token)
-        system, user, _, returned = sent(tools=[tool], messages=messages)["messages"]
+        system, user, spoken, returned = sent(tools=[tool], messages=messages)["messages"]
         assert system["content"].count(token) == count
         assert token not in user["content"] + returned["content"]
         assert user["content"].replace("\u200b", "") == token
+        written = wording.call("get_weather", "{}").count(token)
+        assert spoken["content"].count(token) == written
+        arguments = parse_output(spoken["content"], format="hermes").calls[0].arguments
+        assert json.loads(arguments) == {"city": token}
 
     def test_a_longer_conversation_renders_to_a_longer_text(self) -> None:
         """Turn n's prompt is a prefix of turn n+1's: only so the backend's prefix cache can work."""

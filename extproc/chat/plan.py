@@ -54,6 +54,8 @@ def prepare(body: bytes, config: Config) -> Prepared:
     if request.offers_tools:
         if request.stream:
             fields["stream_options"] = {**(fields.get("stream_options") or {}), "include_usage": True}
+        # vLLM removes special tokens from the text unless told otherwise, and a format's markers may be such.
+        fields |= {"skip_special_tokens": False, "spaces_between_special_tokens": False}
         answer = AnswerPlan(model.format, request.tools, request.parallel_tool_calls, request.include_usage)
     return Prepared(model.name, model.backend, _encoded(fields), answer)
 

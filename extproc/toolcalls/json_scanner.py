@@ -152,12 +152,17 @@ def _is_escaped(text: str, position: int) -> bool:
 
 
 def unescape(text: str) -> str:
-    """The text that the inside of a JSON string stands for; as it is where it is no JSON (`\\d`)."""
-    if "\\" not in text:
-        return text
+    """The text that the inside of a JSON string stands for; an escape that is none (`\\d`) stays as it is."""
+    return _escape.sub(_character, text) if "\\" in text else text
+
+
+_escape = re.compile(r"\\(?:u[dD][89abAB][0-9a-fA-F]{2}\\u[dD][c-fC-F][0-9a-fA-F]{2}|u[0-9a-fA-F]{4}|.)", re.DOTALL)
+
+
+def _character(escape: re.Match[str]) -> str:
     try:
-        decoded: str = json.loads(f'"{text}"', strict=False)
+        character: str = json.loads(f'"{escape.group()}"')
     except ValueError:
-        return text
+        return escape.group()
     # Half a surrogate pair is no character and can't be encoded any more.
-    return decoded.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
+    return "\ufffd" if "\ud800" <= character <= "\udfff" else character

@@ -11,6 +11,7 @@ from __future__ import annotations
 import ast
 import json
 import re
+import warnings
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, TypeAlias
 
@@ -115,7 +116,9 @@ def _literal(text: str) -> Any:
     if text[:1] not in ("[", "{"):
         return None
     try:
-        value = ast.literal_eval(text)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # of what it thinks of the model's spelling
+            value = ast.literal_eval(text)
         json.dumps(value, allow_nan=False)
     except (ValueError, SyntaxError, TypeError, MemoryError, RecursionError):
         return None

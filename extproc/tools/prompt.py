@@ -6,6 +6,7 @@ one role become one turn, because many chat templates insist that user and assis
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Sequence
 from typing import Any, TypeAlias
 
@@ -42,7 +43,8 @@ def _instruct(turns: list[Message], instructions: str) -> None:
 
 def _turns(messages: Sequence[Message]) -> list[Message]:
     turns: list[Message] = []
-    called: dict[str, tuple[int, str]] = {}  # id -> (place among the calls, tool)
+    called: dict[str, tuple[int, str]] = {}  # id -> (place among the calls, tool); ids may come again
+    places = itertools.count()
     waiting: list[tuple[int, str, str]] = []  # results: (place, tool, text)
 
     def deliver() -> None:
@@ -62,8 +64,8 @@ def _turns(messages: Sequence[Message]) -> list[Message]:
             case "assistant":
                 calls = message.get("tool_calls") or []
                 for call in calls:
-                    called[call["id"]] = (len(called), call["function"]["name"])
-                _add(turns, "assistant", _assistant_text(_text(message, index), calls))
+                    called[call["id"]] = (next(places), call["function"]["name"])
+                _add(turns, "assistant", _assistant_text(wording.harmless(_text(message, index)), calls))
             case "user":
                 _add(turns, "user", wording.harmless(_text(message, index)))
             case _:

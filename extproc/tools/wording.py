@@ -13,7 +13,12 @@ from typing import Any
 
 from extproc.tools.template import call_template
 
-_CONTROL = re.compile(r"<(?=\|[A-Za-z][A-Za-z0-9_]*\|>|/?(?:tool_call|tool_response|tools|start_of_turn|end_of_turn)>)")
+# What chat templates and formats write around turns and calls: `<|im_end|>`, `<｜User｜>`, `<turn|>`, `</s>`, `[INST]`.
+_CONTROL = re.compile(
+    r"<(?=[|｜][^<>\s]{1,64}>|[^<>\s]{1,64}[|｜]>|/?s>|/?<?/?(?:SYS|bos|eos|start_of_turn|end_of_turn)>"
+    r"|/?(?:[a-z]+[:_])?(?:tool_call|tool_calls|tool_response|tools)>)"
+    r"|\[(?=/?(?:INST|AVAILABLE_TOOLS|TOOL_CALLS|TOOL_RESULTS|SYSTEM_PROMPT|ARGS|CALL_ID|THINK)\])"
+)
 _ZERO_WIDTH_SPACE = "\u200b"
 
 
@@ -22,7 +27,12 @@ def harmless(text: str) -> str:
 
     What users and tools say can then neither open nor close a turn or a call, and still reads the same.
     """
-    return _CONTROL.sub("<" + _ZERO_WIDTH_SPACE, text) if "<" in text else text
+    return _CONTROL.sub(lambda token: token.group() + _ZERO_WIDTH_SPACE, text)
+
+
+def _harmless_json(text: str) -> str:
+    """The same for the text of a JSON value, which can say it without a change: such characters are in strings."""
+    return _CONTROL.sub(lambda token: f"\\u{ord(token.group()):04x}", text)
 
 
 def tool_instructions(tools: Sequence[Mapping[str, Any]]) -> str:
@@ -58,7 +68,8 @@ def _json(value: Any) -> str:
 
 def call(name: str, arguments: str) -> str:
     """One call of an earlier turn; the arguments stand as they were written."""
-    return f'<tool_call>\n{{"name": {json.dumps(name)}, "arguments": {arguments.strip() or "{}"}}}\n</tool_call>'
+    object_ = f'{{"name": {_json(name)}, "arguments": {arguments.strip() or "{}"}}}'
+    return f"<tool_call>\n{_harmless_json(object_)}\n</tool_call>"
 
 
 def results(named: Sequence[tuple[str, str]]) -> str:

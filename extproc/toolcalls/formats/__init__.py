@@ -39,7 +39,7 @@ class UnknownFormatError(ValueError):
     """No format has this name; the text lists near ones."""
 
     def __init__(self, name: str) -> None:
-        near = difflib.get_close_matches(name, _NAMES, n=3, cutoff=0.5)
+        near = difflib.get_close_matches(name, _NAMES, n=3, cutoff=0.6)
         hint = f"did you mean {' or '.join(map(repr, near))}?" if near else f"there are: {', '.join(sorted(_NAMES))}"
         super().__init__(f"no tool-call format is named {name!r}; {hint}")
 

@@ -31,7 +31,7 @@ def _recipient(namespace: str, but: str = "") -> re.Pattern[str]:
 def _frame(headers: Rules, ends: Rules, routes: tuple[tuple[re.Pattern[str], str], ...]) -> dict[str, State]:
     return {
         # The prompt ends inside the first header: the output may begin with the rest of it.
-        "begin": Gap({"to=": Rule("header"), **headers}),
+        "begin": Gap({"to=": Rule("header", keep=True), **headers}),
         "prose": Prose({**headers, **ends}),
         "thinking": Prose({**headers, **ends}, Sink.REASONING),
         "header": Header({"<|message|>": Rule("prose")}, routes),
