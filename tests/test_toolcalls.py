@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import random
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -25,6 +24,7 @@ from extproc.toolcalls import (
     parse,
 )
 from extproc.toolcalls.events import collect
+from tests.cuts import cuts, random_cut
 
 SAMPLES = [
     json.loads(line)
@@ -32,24 +32,6 @@ SAMPLES = [
     if line
 ]
 TOOLS = [{"type": "function", "function": {"name": name}} for name in ("get_weather", "write_file")]
-
-
-def cuts(text: str) -> Iterator[list[str]]:
-    yield [text]
-    for size in (1, 2, 3, 7, 16):
-        yield [text[at : at + size] for at in range(0, len(text), size)]
-    for seed in range(30):
-        yield random_cut(text, random.Random(seed))
-
-
-def random_cut(text: str, source: random.Random) -> list[str]:
-    pieces = []
-    at = 0
-    while at < len(text):
-        size = source.randint(1, 24)
-        pieces.append(text[at : at + size])
-        at += size
-    return pieces
 
 
 def events_of(pieces: list[str], **options: Any) -> list[Event]:
