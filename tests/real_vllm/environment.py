@@ -7,6 +7,7 @@ pip is told exactly what to install. Where packages come from is the business of
 from __future__ import annotations
 
 import hashlib
+import os
 import platform
 import shutil
 import subprocess
@@ -16,6 +17,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+from extproc.supervisor import tether
 from tests.real_vllm.cache import SetupError, built_once, is_complete, root
 
 _PYTHON = (3, 11)
@@ -48,9 +50,9 @@ class Environment:
         with built_once(self.directory):
             with step(f"a virtual environment of {python}"):
                 run(python, "-m", "venv", str(self.directory))
-            with step("PyTorch for the CPU: 190 MB, about half a minute"):
+            with step("PyTorch for the CPU: 190 MB, up to a minute"):
                 self.pip("install", _TORCH)
-            with step("what vLLM needs: 400 MB, about a minute"):
+            with step("what vLLM needs: 400 MB, one to three minutes"):
                 self.pip("install", "--no-deps", _SETUPTOOLS, *_CONVERSION, "-r", str(_REQUIREMENTS))
             with step("vLLM: 60 MB, a few seconds"):
                 self.pip("install", "--no-deps", _VLLM)
@@ -84,9 +86,13 @@ def find_python() -> str:
 
 
 def run(program: str | Path, *arguments: str) -> None:
-    """Run a program quietly. Raises SetupError with the end of what it printed if it fails."""
+    """Run a program quietly. Raises SetupError with the end of what it printed if it fails.
+
+    It is tethered to us: were it to outlive a killed run, it would write into what the next run begins afresh.
+    """
+    tethered = (sys.executable, "-I", "-S", tether.__file__, str(os.getpid()), program, *arguments)
     done = subprocess.run(
-        [program, *arguments], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, check=False
+        tethered, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, check=False
     )
     if done.returncode != 0:
         tail = "\n".join(done.stdout.splitlines()[-20:])

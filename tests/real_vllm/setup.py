@@ -1,7 +1,8 @@
 """Sets up a real vLLM and its model: `python -m tests.real_vllm.setup`.
 
 The first time it downloads about 1.3 GB, takes some minutes and ends with 4 GB in the cache directory, which is
-never inside the checkout. After that it only looks. A run that was killed is continued by the next one.
+never inside the checkout and may be removed at any time. After that it only looks. A run that was killed is made good
+by the next one, which keeps what was downloaded.
 """
 
 from __future__ import annotations
@@ -23,6 +24,9 @@ def main() -> int:
     except SetupError as error:
         print(f"vLLM can't be set up: {error}", file=sys.stderr)
         return 1
+    except KeyboardInterrupt:
+        print("Stopped; the next run goes on.", file=sys.stderr)
+        return 130
     return 0
 
 

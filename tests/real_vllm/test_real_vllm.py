@@ -55,11 +55,13 @@ FLIGHTS = {
 TOOLS = [WEATHER, FLIGHTS]
 ASK_WEATHER = {"role": "user", "content": "What is the weather in Paris right now?"}
 ASK_FLIGHTS = {"role": "user", "content": "Find flights from JFK to LHR on 2026-12-20 for 2 passengers."}
+ASK_DEGREES = {"role": "user", "content": "So how many degrees is it? Answer in a normal sentence, without JSON."}
+"""What a model of this size must be told to use a result; a somewhat larger one does so by itself."""
 ASK_CAPITAL = {"role": "user", "content": "What is the capital of France? Answer in one short sentence."}
 
 
 def body(message: dict[str, Any] = ASK_WEATHER, **fields: Any) -> dict[str, Any]:
-    """A request with tools, as an agent sends it."""
+    """A request with tools, as clients that offer tools send it."""
     offer = {"tools": TOOLS, "tool_choice": "auto"}
     return {"model": NAME, "messages": [message], "temperature": 0, "max_tokens": 120, **offer, **fields}
 
@@ -134,7 +136,7 @@ class TestConversation:
             {"role": "assistant", "content": None, "tool_calls": [call.model_dump(include={"id", "type", "function"})]},
             {"role": "tool", "tool_call_id": call.id, "content": '{"temperature_celsius": 18, "sky": "light rain"}'},
         ]
-        answer = read(gateway.openai, body(messages=messages)).choices[0]
+        answer = read(gateway.openai, body(messages=[*messages, ASK_DEGREES])).choices[0]
         assert answer.finish_reason == "stop"
         assert not answer.message.tool_calls
         assert "18" in answer.message.content
