@@ -5,10 +5,11 @@ BIN    := $(VENV)/bin
 
 .PHONY: run test test-vllm lint protos clean
 
-# The virtual environment is remade when the dependencies or their pinned versions change.
+# Done again when the dependencies or their pinned versions change.
 $(VENV)/.ready: pyproject.toml constraints.txt
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "Python 3.11 or newer is needed: make PYTHON=python3.12")'
 	@echo "Setting up $(VENV) ..."
-	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	@test -x $(BIN)/pip || $(PYTHON) -m venv --clear $(VENV)
 	@$(BIN)/pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[dev]'
 	@touch $@
 

@@ -206,7 +206,7 @@ def _add_up(commands: _Commands) -> None:
     source.add_argument("--backend", type=_backend, metavar="URL", help="serve a model of this vLLM server")
     source.add_argument("--scripted", action="store_true", help="serve a scripted vLLM, started as well")
     up.add_argument("--model", metavar="NAME", help="the model's name; with --backend needed only if it serves several")
-    up.add_argument("--format", metavar="NAME", help="how the model writes calls (default: hermes)")
+    up.add_argument("--format", metavar="NAME", help="how the model writes calls (only hermes so far)")
     up.add_argument("--listen", type=_address, metavar="HOST:PORT", help=f"where clients connect (default: {_LISTEN})")
     _add_grace(up, "requests")
     _add_envoy_binary(up)

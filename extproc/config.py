@@ -87,7 +87,7 @@ class Model(_Settings):
     tools: Literal["prompt"]
     """How tools reach the model: `prompt` writes them into the system prompt and parses the text."""
     format: Annotated[str, AfterValidator(_check_format)] = "hermes"
-    """How the model writes a call, named as vLLM names its parser; `extproc formats` lists them."""
+    """How the model writes a call, named as vLLM names its parser. In prompt mode: what the prompt asks for."""
 
     @field_validator("format")
     @classmethod

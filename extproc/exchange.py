@@ -86,6 +86,8 @@ class Exchange:
 
     def receive(self, message: ProcessingRequest) -> list[ProcessingResponse]:
         """The replies to one message, in order. Raises ProtocolError."""
+        if message.observability_mode:
+            raise ProtocolError("configure Envoy without observability_mode: it would take no notice of any reply")
         if message.HasField("protocol_config"):
             _check_protocol(message.protocol_config)
         kind = message.WhichOneof("request")
@@ -94,7 +96,7 @@ class Exchange:
                 return self._request_headers(message.request_headers)
             case "request_body", Phase.REQUEST_BODY:
                 return self._request_body(message.request_body)
-            case "request_trailers", _:
+            case "request_trailers", Phase.REQUEST_BODY | Phase.RESPONSE_HEADERS | Phase.PASSED_BY:
                 return [ProcessingResponse(request_trailers=TrailersResponse())]
             case "response_headers", Phase.REQUEST_BODY | Phase.RESPONSE_HEADERS:
                 return self._response_headers(message.response_headers)
@@ -116,7 +118,7 @@ class Exchange:
     def _request_headers(self, headers: HttpHeaders) -> list[ProcessingResponse]:
         fields = _fields(headers.headers, ":path", ":method", "x-request-id")
         self.id = fields.get("x-request-id") or str(uuid.uuid4())
-        path = fields.get(":path", "").partition("?")[0]
+        path = fields.get(":path", "").partition("?")[0].removesuffix("/")
         if path != CHAT_PATH or fields.get(":method") != "POST":
             self.phase = Phase.PASSED_BY
             past_us = ProcessingMode(

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import shlex
+import shutil
 import socket
 import subprocess
 import sys
@@ -21,6 +23,18 @@ from extproc.scripted_vllm import ScriptedVLLM
 EXTPROC = [sys.executable, "-m", "extproc"]
 ENVOY = Path(sys.executable).with_name("envoy")
 MODEL = "qwen2.5-coder-0.5b"
+
+
+def curl(command: str) -> bytes:
+    """Run a printed curl command, and return the answer's body; where there is no curl, send what it would send."""
+    if shutil.which("curl"):
+        done = subprocess.run(["bash", "-c", command], check=False, capture_output=True, timeout=30)
+        assert done.returncode == 0, done.stderr.decode()
+        return done.stdout
+    words = shlex.split(command)
+    (url,) = (word for word in words if word.startswith("http://"))
+    headers = dict(words[at + 1].split(": ", 1) for at, word in enumerate(words) if word == "-H")
+    return httpx.post(url, headers=headers, content=words[words.index("-d") + 1], timeout=30).content
 
 
 def free_port() -> int:

@@ -252,7 +252,7 @@ class TestResponse:
         reply = only(exchange.receive(response_body(stream(["Hi"], None))))
         streamed = reply.response_body.response.body_mutation.streamed_response
         assert streamed.end_of_stream
-        assert b'"code":"bad_gateway"' in streamed.body
+        assert b'"code":502' in streamed.body
         assert metadata(reply)["error"] == "bad_gateway"
 
     def test_a_response_may_come_before_the_request_was_read(self) -> None:
@@ -278,10 +278,16 @@ class TestProtocol:
         with pytest.raises(ProtocolError, match="request_body_mode BUFFERED and response_body_mode NONE"):
             Exchange(CONFIG).receive(message)
 
+    def test_a_processor_that_is_only_to_watch_refuses(self) -> None:
+        message = ProcessingRequest(request_headers=headers(CHAT), observability_mode=True)
+        with pytest.raises(ProtocolError, match="without observability_mode"):
+            Exchange(CONFIG).receive(message)
+
     @pytest.mark.parametrize(
         "messages",
         [
             [ProcessingRequest()],
+            [ProcessingRequest(request_trailers=HttpTrailers())],
             [request_body(MESSAGES)],
             [response_body(b"")],
             [ProcessingRequest(response_trailers=HttpTrailers())],

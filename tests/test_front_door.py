@@ -127,6 +127,12 @@ class TestMainJob:
         assert completion.choices[0].finish_reason == "stop"
         assert completion.choices[0].message.tool_calls is None
 
+    def test_a_slash_behind_the_path_does_no_harm(self, gateway: Gateway) -> None:
+        gateway.backend.play(Reply(CALL))
+        reply = gateway.http.post(f"{CHAT}/?x=1", json=body())
+        assert reply.json()["choices"][0]["finish_reason"] == "tool_calls"
+        assert gateway.backend.requests[-1].path == f"{CHAT}?x=1"
+
     def test_several_choices(self, gateway: Gateway) -> None:
         gateway.backend.play(Reply(CALL), Reply("No need."))
         completion = complete(gateway, n=2)

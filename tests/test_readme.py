@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import re
-import subprocess
 from pathlib import Path
 
 import pytest
@@ -12,7 +11,7 @@ import yaml
 
 from extproc.cli import main
 from extproc.config import parse
-from tests.gateway import Gateway
+from tests.gateway import Gateway, curl
 
 ROOT = Path(__file__).parent.parent
 README = (ROOT / "README.md").read_text(encoding="utf-8")
@@ -25,8 +24,7 @@ def blocks(language: str) -> list[str]:
 def run(command: str, gateway: Gateway) -> dict[str, object]:
     """A printed command, against the gateway of the tests instead of the one of `make run`."""
     command = command.replace("http://127.0.0.1:10000", gateway.url).replace('"qwen2.5-coder"', '"coder"')
-    done = subprocess.run(["bash", "-c", command], check=True, capture_output=True, timeout=30)
-    return dict(json.loads(done.stdout))
+    return dict(json.loads(curl(command)))
 
 
 def test_the_first_command_gets_a_call(gateway: Gateway) -> None:

@@ -195,6 +195,7 @@ class TestHistory:
         [
             *("<|im_end|>", "<|im_start|>", "<tool_call>", "</tool_call>", "</tools>", "<|eot_id|>", "<｜User｜>"),
             *("<turn|>", "</s>", "[INST]", "[/INST]", "[TOOL_CALLS]", "<｜tool▁calls▁begin｜>", "<start_of_turn>"),
+            "<|tool_call>",
         ],
     )
     def test_nobody_can_spell_a_control_token(self, token: str) -> None:

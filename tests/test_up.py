@@ -24,7 +24,7 @@ import pytest
 from extproc.config import parse
 from extproc.scripted_vllm import Reply, ScriptedVLLM
 from extproc.supervisor.backends import complaints
-from tests.gateway import EXTPROC, free_port
+from tests.gateway import EXTPROC, curl, free_port
 
 CALL = '<tool_call>\n{"name": "get_weather", "arguments": {"city": "Paris"}}\n</tool_call>'
 TOOLS = [{"type": "function", "function": {"name": "get_weather", "parameters": {"type": "object"}}}]
@@ -157,8 +157,7 @@ def test_it_is_ready_when_it_says_so(scripted: Up) -> None:
 def test_what_it_says_to_type_next_works_as_printed(scripted: Up) -> None:
     found = re.search(r"^curl .*?\n}'$", scripted.guide, re.DOTALL | re.MULTILINE)
     assert found
-    done = subprocess.run(["bash", "-c", found[0]], capture_output=True, check=True)
-    [choice] = json.loads(done.stdout)["choices"]
+    [choice] = json.loads(curl(found[0]))["choices"]
     assert choice["finish_reason"] == "tool_calls"
     assert choice["message"]["tool_calls"][0]["function"] == {"name": "get_weather", "arguments": '{"city": "Paris"}'}
 

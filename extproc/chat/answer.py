@@ -157,7 +157,7 @@ class StreamedAnswer:
         if self._ended:
             return b""
         self.error = error
-        return encode(Data(error.body())) + self._end()
+        return encode(Data(error.event())) + self._end()
 
     def _finished(self) -> bool:
         return bool(self._choices) and all(choice.finished for choice in self._choices.values())
@@ -174,7 +174,7 @@ class StreamedAnswer:
             match event:
                 case Comment():
                     out.append(encode(event))
-                case Data(data) if data == DONE:
+                case Data(data) if data.strip() == DONE:
                     out.append(self._done())
                 case Data(data):
                     try:

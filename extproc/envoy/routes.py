@@ -25,20 +25,24 @@ def route_configuration(config: Config) -> route.RouteConfiguration:
     virtual_host = route.VirtualHost(
         name="openai",
         domains=["*"],
-        routes=[_chat_completions(), _everything_else(config.backends[0].name)],
+        routes=[
+            _chat_completions(CHAT_PATH),
+            _chat_completions(CHAT_PATH + "/"),  # as some clients spell it
+            _everything_else(config.backends[0].name),
+        ],
     )
     return route.RouteConfiguration(name="openai", virtual_hosts=[virtual_host])
 
 
-def _chat_completions() -> route.Route:
+def _chat_completions(path: str) -> route.Route:
     return route.Route(
         name="chat-completions",
         match=route.RouteMatch(
-            path=CHAT_PATH,
+            path=path,
             headers=[route.HeaderMatcher(name=":method", string_match=StringMatcher(exact="POST"))],
         ),
         # Empty until the processor has read the body: the header is its choice, and none but its (see listener.py).
-        route=_action(route.RouteAction(cluster_header=BACKEND_HEADER)),
+        route=_action(route.RouteAction(cluster_header=BACKEND_HEADER, prefix_rewrite=CHAT_PATH)),
         # The processor reads answers as they are: it doesn't decompress.
         request_headers_to_remove=[BACKEND_HEADER, "accept-encoding"],
         # The filter is disabled unless a route overrides it; what it overrides doesn't matter.

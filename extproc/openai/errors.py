@@ -34,8 +34,19 @@ class ApiError(Exception):
         return f"{self.status} {self.code or self.type}: {self.message}"
 
     def body(self) -> bytes:
-        """The whole error as the JSON body of a response, or as the data of one server-sent event."""
-        error = {"message": self.message, "type": self.type, "param": self.param, "code": self.code}
+        """The whole error as the JSON body of a response."""
+        return self._encoded(self.code)
+
+    def event(self) -> bytes:
+        """The whole error as the data of one server-sent event.
+
+        The response's status has gone out as 200, so a server's error carries its own as `code`, as vLLM does.
+        Agents go by it: Cline 3 tries again after a 500 or 502 in the middle of a call, and gives up after a word.
+        """
+        return self._encoded(self.status if self.status >= 500 or self.status == 429 else self.code or self.status)
+
+    def _encoded(self, code: str | int | None) -> bytes:
+        error = {"message": self.message, "type": self.type, "param": self.param, "code": code}
         return orjson.dumps({"error": error})
 
 

@@ -82,7 +82,7 @@ def understand(turns: Sequence[Turn]) -> Situation:
 def _tools(text: str) -> Iterator[Tool]:
     """Tools that are listed as calls to be filled in, and those that a chat template lists as definitions."""
     for shown in _TOOL.finditer(text):
-        call, parameters = _object(shown["call"]), _object(shown["parameters"] or "{}")
+        call, parameters = _object(shown["call"]), _schema(_object(shown["parameters"] or "{}"))
         if isinstance(call.get("name"), str):
             yield Tool(name=call["name"], description=shown["description"], parameters=parameters)
     for block in _TOOLS.finditer(text):
@@ -94,8 +94,13 @@ def _tools(text: str) -> Iterator[Tool]:
                 yield Tool(
                     name=function["name"],
                     description=str(function.get("description") or ""),
-                    parameters=schema if isinstance(schema, dict) else {},
+                    parameters=_schema(schema),
                 )
+
+
+def _schema(value: Any) -> dict[str, Any]:
+    """The schema if the model can make sense of it, else one without parameters."""
+    return value if isinstance(value, dict) and isinstance(value.get("properties", {}), dict) else {}
 
 
 def _object(text: str) -> dict[str, Any]:

@@ -55,9 +55,11 @@ class JsonCallReader:
         "_arguments",
         "_expect",
         "_has_arguments",
+        "_keeps_other",
         "_key",
         "_name",
         "_offered",
+        "_other",
         "_pieces",
         "_scanner",
         "_string",
@@ -79,6 +81,8 @@ class JsonCallReader:
         self._has_arguments = False
         self._pieces: list[str] = []  # of the key or name being read
         self._arguments: list[str] = []  # ready to be handed on
+        self._other: list[str] = []  # an object under a key that means nothing
+        self._keeps_other = False
         self._scanner = JsonValue()
         self._string = JsonString()
 
@@ -118,7 +122,9 @@ class JsonCallReader:
                     if self._string.done:
                         self._end_of_string("".join(self._pieces))
                 case _Expect.IN_OTHER:
-                    position, _ = self._scanner.scan(text, position)
+                    position, piece = self._scanner.scan(text, position)
+                    if self._keeps_other:
+                        self._other.append(piece)
                     self._after_value(broken=position < size)
                 case _:
                     position = self._structure(text, position)
@@ -215,6 +221,9 @@ class JsonCallReader:
             self._pieces.clear()
         else:
             self._expect = _Expect.IN_OTHER
+            # Models misspell the key. Behind a marker an object under an unknown one is better than no arguments.
+            known = self._is_known(self._key)
+            self._keeps_other = not (known or self._table.offered_only or self._other) and character == "{"
         self._scanner = JsonValue()
         return position
 
@@ -238,6 +247,8 @@ class JsonCallReader:
             self._reject()
         else:
             self.verdict = Verdict.CALL
+            if not self._has_arguments:
+                self._arguments += self._other
 
     def _reject(self) -> None:
         self.verdict = Verdict.NOT_A_CALL

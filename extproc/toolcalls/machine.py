@@ -108,8 +108,10 @@ class Parser:
         """The output has ended, finished or cut off; returns what was still held."""
         held, self._held = self._held, ""
         match self._state:
-            case Prose(sink=sink):
-                self._output.text(sink, held)
+            case Prose() as state:
+                # What begins with a whole marker was to be a longer one: it is markup either way.
+                if not any(self._is_bare(marker, rule, held) for marker, rule in state.rules.items()):
+                    self._output.text(state.sink, held)
             case Body():
                 self._close_body()
             case Name(ends_with_output=True) if "".join(self._parts).strip() in self._tools and not held:
@@ -123,6 +125,11 @@ class Parser:
         return self._output.take()
 
     # Prose
+
+    def _is_bare(self, marker: str, rule: Rule, held: str) -> bool:
+        """Whether `held` begins with the marker, and the marker is nothing but markup."""
+        leads_to_prose = isinstance(self._format.states[rule.to], Prose) and not rule.shown
+        return leads_to_prose and held.startswith(marker)
 
     def _prose(self, state: Prose, text: str, position: int) -> int:
         start = looked = position
@@ -190,7 +197,7 @@ class Parser:
         piece = text[position:stop]
         self._parts.append(piece)
         if not self._output.in_call and piece:
-            self._candidate.append((piece, False))
+            self._candidate.append((piece, isinstance(state, Header)))
         if stop < at:
             assert isinstance(state, Name)  # noqa: S101 - nothing else stops early
             self._give_back(state.otherwise, markers=not state.hides_markers)
@@ -354,6 +361,7 @@ class Parser:
                 writer.end_value()
             elif writer.in_value:
                 writer.write(held)
+                writer.cut_off()
             whole = not writer.in_value
             writer.end()
             self._output.arguments(writer.take())
@@ -388,8 +396,9 @@ class Parser:
 
     def _give_back_at_end(self, held: str) -> None:
         """Cut off before it was a call: what came of it is text, but no marker shows beside other calls."""
-        pieces = [piece for piece, is_marker in self._candidate if not (is_marker and self._output.calls)]
-        self._output.text(Sink.CONTENT, "".join(pieces) + held)
+        pieces = [*self._candidate, (held, True)]
+        shown = [piece for piece, is_marker in pieces if not (is_marker and self._output.calls)]
+        self._output.text(Sink.CONTENT, "".join(shown))
         self._candidate.clear()
 
 

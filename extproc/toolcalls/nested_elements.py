@@ -91,6 +91,11 @@ class NestedElementsReader:
         self.done = True
         if self.verdict is Verdict.UNDECIDED:
             self.verdict = Verdict.NOT_A_CALL
+            return
+        element = self._open[-1]
+        if element.kind is _Kind.UNKNOWN and element.pieces:
+            self._member(self._open[-2], element.tag)
+            self._out.append(quoted("".join(element.pieces))[:-1])
 
     def _text(self, text: str, position: int) -> int:
         found = self._lexer.find(text, position)

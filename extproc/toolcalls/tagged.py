@@ -169,6 +169,14 @@ class ArgumentsWriter:
             self._begin_member(self._packed_key)
         self._out.append('"' if self._streams else typed(text, self._types))
 
+    def cut_off(self) -> None:
+        """The output ends inside the value: what came of it stands, unfinished."""
+        self._append("".join(self._wrapping) + (self._edge or ""))
+        if not self._streams and self._pieces:
+            if self._packed_key is not None:
+                self._begin_member(self._packed_key)
+            self._out.append("".join(self._pieces).strip())
+
     def _begin_member(self, key: str) -> None:
         self._out.append(("{" if self._count == 0 else ", ") + quoted(key) + ": ")
         self._count += 1

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any, TypeAlias
 
 from extproc.openai.errors import invalid_value
@@ -30,19 +31,25 @@ def render_conversation(request: ChatRequest) -> list[Message]:
                 _add(turns, "user", wording.must_call(name))
             case "required":
                 _add(turns, "user", wording.must_call(None))
-    return turns
+    return [{"role": turn.role, "content": "\n\n".join(turn.texts)} for turn in turns]
 
 
-def _instruct(turns: list[Message], instructions: str) -> None:
+@dataclass(slots=True)
+class _Turn:
+    role: str
+    texts: list[str]
+
+
+def _instruct(turns: list[_Turn], instructions: str) -> None:
     """Put the instructions behind the system prompt, or make one of them."""
-    if turns and turns[0]["role"] == "system":
-        turns[0]["content"] = f"{turns[0]['content']}\n\n{instructions}"
+    if turns and turns[0].role == "system":
+        turns[0].texts.append(instructions)
     else:
-        turns.insert(0, {"role": "system", "content": instructions})
+        turns.insert(0, _Turn("system", [instructions]))
 
 
-def _turns(messages: Sequence[Message]) -> list[Message]:
-    turns: list[Message] = []
+def _turns(messages: Sequence[Message]) -> list[_Turn]:
+    turns: list[_Turn] = []
     called: dict[str, tuple[int, str]] = {}  # id -> (place among the calls, tool); ids may come again
     places = itertools.count()
     waiting: list[tuple[int, str, str]] = []  # results: (place, tool, text)
@@ -74,11 +81,11 @@ def _turns(messages: Sequence[Message]) -> list[Message]:
     return turns
 
 
-def _add(turns: list[Message], role: str, text: str) -> None:
-    if turns and turns[-1]["role"] == role:
-        turns[-1]["content"] += f"\n\n{text}"
+def _add(turns: list[_Turn], role: str, text: str) -> None:
+    if turns and turns[-1].role == role:
+        turns[-1].texts.append(text)
     else:
-        turns.append({"role": role, "content": text})
+        turns.append(_Turn(role, [text]))
 
 
 def _assistant_text(text: str, calls: Sequence[Message]) -> str:

@@ -15,9 +15,9 @@ from extproc.tools.template import call_template
 
 # What chat templates and formats write around turns and calls: `<|im_end|>`, `<｜User｜>`, `<turn|>`, `</s>`, `[INST]`.
 _CONTROL = re.compile(
-    r"<(?=[|｜][^<>\s]{1,64}>|[^<>\s]{1,64}[|｜]>|/?s>|/?<?/?(?:SYS|bos|eos|start_of_turn|end_of_turn)>"
+    r"<(?=[|｜][^<>\s]{1,64}>|[^<>\s]{1,64}[|｜]>|/s>|/?<?/?(?:SYS|bos|eos|start_of_turn|end_of_turn)>"
     r"|/?(?:[a-z]+[:_])?(?:tool_call|tool_calls|tool_response|tools)>)"
-    r"|\[(?=/?(?:INST|AVAILABLE_TOOLS|TOOL_CALLS|TOOL_RESULTS|SYSTEM_PROMPT|ARGS|CALL_ID|THINK)\])"
+    r"|\[(?=/?(?:INST|AVAILABLE_TOOLS|TOOL_CALLS|TOOL_RESULTS|SYSTEM_PROMPT)\])"
 )
 _ZERO_WIDTH_SPACE = "\u200b"
 
@@ -55,11 +55,11 @@ When no tool is needed, answer in plain words."""
 def _shown(function: Mapping[str, Any]) -> str:
     """A tool as a call to be filled in, with its schema below."""
     purpose = function.get("description") or function["name"]
-    lines = f"- {purpose}: {_json(call_template(function))}"
+    lines = f"- {harmless(purpose)}: {_harmless_json(_json(call_template(function)))}"
     parameters = function.get("parameters")
     if parameters and parameters.get("properties"):
-        lines += f"\n    parameters: {_json(parameters)}"
-    return harmless(lines)
+        lines += f"\n    parameters: {_harmless_json(_json(parameters))}"
+    return lines
 
 
 def _json(value: Any) -> str:

@@ -21,6 +21,8 @@ _PROSE = {
     _open("call tool="): Rule("name"),
     _open("response<|sep|>"): Rule("prose"),
     _open("think<|sep|>"): Rule("thinking"),
+    # One token each, of an element that never came.
+    **{marker: Rule("prose") for marker in ("<|open|>", "<|close|>", "<|sep|>")},
     **{_close(element): Rule("prose") for element in ("response", "think", "message", "tools", "call", "argument")},
 }
 _NEXT_CALL = {

@@ -26,7 +26,13 @@ MINIMAX_M3 = Format(
     ),
     thinking="thinking",
     states={
-        **prose({f"{_MARKER}<tool_call>": Rule("section"), f"{_MARKER}<invoke name=": Rule("name")}),
+        **prose(
+            {
+                f"{_MARKER}<tool_call>": Rule("section"),
+                f"{_MARKER}<invoke name=": Rule("name"),
+                _MARKER: Rule("prose"),  # one token, of a tag that never came
+            }
+        ),
         "section": Gap(_SECTION),
         "name": Name(
             {">": Rule("arguments")},
