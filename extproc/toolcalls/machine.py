@@ -351,6 +351,9 @@ class Parser:
             self._output.arguments(reader.take())
             self._end_call(whole=reader.whole)
         else:
+            if self._output.calls and isinstance(self._state, Body) and self._state.marker:
+                inside = "".join(piece for piece, is_marker in self._candidate if not is_marker)
+                self._candidate = [(inside.replace(self._state.marker, ""), False)]
             self._give_back_at_end("")
 
     def _close_call(self, held: str) -> None:

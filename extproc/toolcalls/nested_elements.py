@@ -25,8 +25,6 @@ _LONGEST_TAG = 256
 class NestedElements(Body):
     """Elements up to the tag that closes the call, which belongs to it."""
 
-    marker: str = ""
-    """What stands before every tag."""
     closing: str = ""
     """The name in the tag that closes the call."""
 

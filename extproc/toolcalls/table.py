@@ -190,6 +190,8 @@ class Body:
     """The state when it proves to be no call, and its text has been given back."""
     hides_markers: bool = False
     """... without the markers before it."""
+    marker: str = ""
+    """What stands before every tag inside, if something does."""
 
     def reader(self, tools: Mapping[str, Any], name: str | None) -> Reader:
         """A new reader. `tools` are the offered ones by name; `name` is the called one's, if a marker told it."""
