@@ -200,7 +200,7 @@ class Exchange:
             data = self._decoder.decode(body.body)
             if self._status >= 400:
                 return [self._error_body(backend_error(self._status, data))]
-            assert plan is not None  # noqa: S101 - else the response had been let pass
+            assert plan is not None  # else the response had been let pass
             new_body, usage = rewrite_completion(data, plan)
         except UnreadableCodingError as error:
             return [self._refuse(backend_garbage(str(error)))]
@@ -217,7 +217,7 @@ class Exchange:
 
     def _response_stream(self, body: HttpBody) -> list[ProcessingResponse]:
         answer = self._answer
-        assert answer is not None  # noqa: S101 - made on entering the phase
+        assert answer is not None  # made on entering the phase
         try:
             piece = answer.feed(self._decoder.decode(body.body))
         except UnreadableCodingError as error:
@@ -230,7 +230,7 @@ class Exchange:
 
     def _end_of_stream(self, piece: bytes = b"", *, last: bool = True) -> list[ProcessingResponse]:
         answer = self._answer
-        assert answer is not None  # noqa: S101 - made on entering the phase
+        assert answer is not None  # made on entering the phase
         piece += answer.close()
         self.phase = Phase.ENDED
         if not piece and not last:

@@ -89,7 +89,7 @@ class JsonCallReader:
     @property
     def name(self) -> str:
         """The tool's name; only when the verdict is CALL."""
-        assert self._name is not None  # noqa: S101 - the verdict says so
+        assert self._name is not None  # the verdict says so
         return self._name
 
     def take(self) -> str:

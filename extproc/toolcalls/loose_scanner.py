@@ -355,7 +355,7 @@ class LooseScanner:
 
     def _in_quotes(self, text: str, position: int) -> int:
         string = self._string
-        assert string is not None  # noqa: S101 - its opening quote made it
+        assert string is not None  # its opening quote made it
         end, piece = string.scan(text, position, final=self._final)
         if self._at_key:
             self._parts.append(piece)
@@ -400,7 +400,7 @@ class LooseScanner:
 
     def _in_delimiters(self, text: str, position: int) -> int:
         lexer = self._notation.lexer
-        assert lexer is not None  # noqa: S101 - one opened the string
+        assert lexer is not None  # one opened the string
         found = lexer.find(text, position)
         at, marker = (len(text), None) if found is None or self._final else found
         piece = inside(text[position:at])

@@ -180,7 +180,7 @@ class Parser:
                 self._reader = state.reader(self._tools, self._name)
             case Value():
                 self._begin_call(self._name or "")
-                assert self._writer is not None  # noqa: S101 - tables lead from a name to its values
+                assert self._writer is not None  # tables lead from a name to its values
                 packed = self._key in state.packed_keys
                 self._writer.begin_value(self._key, state.trim, self._key_types, packed=packed)
             case Name() | Header() | Key():
@@ -199,7 +199,7 @@ class Parser:
         if not self._output.in_call and piece:
             self._candidate.append((piece, isinstance(state, Header)))
         if stop < at:
-            assert isinstance(state, Name)  # noqa: S101 - nothing else stops early
+            assert isinstance(state, Name)  # nothing else stops early
             self._give_back(state.otherwise, markers=not state.hides_markers)
             return stop
         if marker is None:
@@ -257,7 +257,7 @@ class Parser:
 
     def _value(self, state: Value, text: str, position: int) -> int:
         writer = self._writer
-        assert writer is not None  # noqa: S101 - made with the name
+        assert writer is not None  # made with the name
         found = state.lexer.find(text, position)
         at, marker = (len(text), None) if found is None else found
         writer.write(text[position:at])
@@ -327,7 +327,7 @@ class Parser:
 
     def _body(self, state: Body, text: str, position: int) -> int:
         reader = self._reader
-        assert reader is not None  # noqa: S101 - made on entering the state
+        assert reader is not None  # made on entering the state
         end = reader.scan(text, position)
         if reader.verdict is Verdict.CALL:
             self._begin_call(reader.name)
@@ -344,7 +344,7 @@ class Parser:
 
     def _close_body(self) -> None:
         reader = self._reader
-        assert reader is not None  # noqa: S101 - made on entering the state
+        assert reader is not None  # made on entering the state
         reader.end_of_input()
         if reader.verdict is Verdict.CALL:
             self._begin_call(reader.name)

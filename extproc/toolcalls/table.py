@@ -17,6 +17,7 @@ from __future__ import annotations
 
 import enum
 import re
+from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from types import MappingProxyType
@@ -181,7 +182,7 @@ class Reader(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class Body:
+class Body(ABC):
     """A call, or its arguments, in a notation with a reader of its own."""
 
     then: str
@@ -193,9 +194,9 @@ class Body:
     marker: str = ""
     """What stands before every tag inside, if something does."""
 
+    @abstractmethod
     def reader(self, tools: Mapping[str, Any], name: str | None) -> Reader:
         """A new reader. `tools` are the offered ones by name; `name` is the called one's, if a marker told it."""
-        raise NotImplementedError
 
     def targets(self) -> set[str]:
         return {self.then, self.otherwise}
