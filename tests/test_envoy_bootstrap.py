@@ -128,16 +128,18 @@ def test_the_filter_has_the_layout_that_the_processor_is_made_for() -> None:
 def test_only_chat_completions_go_through_the_processor() -> None:
     made = made_of(config("127.0.0.1:8000", "127.0.0.1:8001"))
     ext_proc, _router = manager_of(made).http_filters
-    chat, everything_else = routes_of(made)
+    chat, slashed, everything_else = routes_of(made)
     assert ext_proc.disabled
-    assert [*chat.typed_per_filter_config] == [ext_proc.name]
+    assert [*chat.typed_per_filter_config] == [*slashed.typed_per_filter_config] == [ext_proc.name]
     assert not everything_else.typed_per_filter_config
 
 
 def test_the_processor_names_the_backend_and_other_paths_go_to_the_first() -> None:
-    chat, everything_else = routes_of(made_of(config("127.0.0.1:8000", "127.0.0.1:8001")))
-    assert chat.route is not None
-    assert chat.route.cluster_header == "x-extproc-backend"
+    chat, slashed, everything_else = routes_of(made_of(config("127.0.0.1:8000", "127.0.0.1:8001")))
+    for route in (chat, slashed):
+        assert route.route is not None
+        assert route.route.cluster_header == "x-extproc-backend"
+        assert route.route.prefix_rewrite == "/v1/chat/completions"
     assert everything_else.route is not None
     assert everything_else.route.cluster == "backend-0"
 
