@@ -23,7 +23,7 @@ class JsonCall(Body):
 
     offered_only: bool = False
     """Without a marker that says "call", only an object with arguments that names an offered tool is one."""
-    name_keys: frozenset[str] = frozenset({"name"})
+    name_keys: frozenset[str] = frozenset({"name", "function"})
     arguments_keys: frozenset[str] = frozenset({"arguments", "parameters"})
     other_keys: frozenset[str] = frozenset({"id", "type"})
     """What else a call may hold. Any other key shows that an object without a marker is no call."""
@@ -53,11 +53,13 @@ class JsonCallReader:
 
     __slots__ = (
         "_arguments",
+        "_depth",
         "_expect",
         "_has_arguments",
         "_keeps_other",
         "_key",
         "_name",
+        "_named_by_key",
         "_offered",
         "_other",
         "_pieces",
@@ -83,6 +85,8 @@ class JsonCallReader:
         self._arguments: list[str] = []  # ready to be handed on
         self._other: list[str] = []  # an object under a key that means nothing
         self._keeps_other = False
+        self._depth = 0  # of wrapping objects
+        self._named_by_key = False
         self._scanner = JsonValue()
         self._string = JsonString()
 
@@ -155,6 +159,8 @@ class JsonCallReader:
                 self._begin_string(_Expect.IN_KEY)
             case _Expect.KEY, ",":
                 pass
+            case _Expect.KEY, "}" if self._depth:
+                self._depth -= 1
             case _Expect.KEY, "}":
                 self.done = self.whole = True
                 self._decide_at_end()
@@ -185,6 +191,7 @@ class JsonCallReader:
             self._expect = _Expect.COLON
             if self._table.name_is_key and self._name is None:
                 self._name = string
+                self._named_by_key = True
                 self._key = next(iter(self._table.arguments_keys))
                 return
             self._key = string
@@ -204,6 +211,14 @@ class JsonCallReader:
 
     def _begin_value(self, character: str, position: int) -> int:
         """The value's first character; returns where the value's own scanner goes on."""
+        if self._key == "function" and character == "{":
+            self._expect = _Expect.KEY  # `{"type": "function", "function": {...}}`
+            self._depth += 1
+            return position + 1
+        if self._named_by_key and character != "{":
+            # Not `{"NAME": {...}}` after all.
+            self._named_by_key = False
+            self._key, self._name = self._name or "", None
         if self._key in self._table.name_keys and self._name is None:
             if character != '"':
                 self._break_off(character)

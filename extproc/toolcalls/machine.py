@@ -10,6 +10,7 @@ as they are certain. Three promises hold for every format:
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from typing import Any, Literal
 
@@ -34,6 +35,8 @@ from extproc.toolcalls.table import (
 from extproc.toolcalls.tagged import ArgumentsWriter
 
 _LONGEST_NAME = 512  # no tool has a longer name; what is longer is text
+_COUNTED = re.compile(r"(?P<name>.+)_\d+")
+_ID = re.compile(r"\d+|call_\w+")
 _NAME_WINDOW = 2 * _LONGEST_NAME
 
 
@@ -164,7 +167,8 @@ class Parser:
             if given_back:
                 self._give_back(rule.to)
             self._state = target
-            if rule.shown or given_back:
+            self._output.line_start = True  # a marker that is not shown stands for a break
+            if (rule.shown or given_back) and not rule.keep:
                 self._output.text(target.sink, marker)
         else:
             trailing = isinstance(target, Gap) and target.trailing
@@ -214,18 +218,21 @@ class Parser:
                     self._give_back(state.otherwise, markers=not state.hides_markers)
                     return at
                 self._set_name(_decoded(named["name"]) if state.entities else named["name"])
-            case Header():
-                for pattern, to in state.routes:
-                    if routed := pattern.fullmatch(word):
-                        if "name" in pattern.groupindex:
-                            self._set_name(routed["name"])
-                        elif not self._output.in_call:
-                            self._candidate.clear()  # a header that introduces prose is markup
-                        rule = Rule(to)
-                        break
+            case Header() if not rule.shown:
+                rule = self._route(state, rule, word)
             case Key():
                 self._read_key(state, word)
         return self._follow(rule, marker, at)
+
+    def _route(self, state: Header, rule: Rule, word: str) -> Rule:
+        for pattern, to in state.routes:
+            if routed := pattern.fullmatch(word):
+                if "name" in pattern.groupindex:
+                    self._set_name(routed["name"])
+                elif state.hidden and not self._output.in_call:
+                    self._candidate.clear()  # a header that introduces prose is markup
+                return Rule(to, keep=rule.keep)
+        return rule
 
     def _read_key(self, state: Key, word: str) -> None:
         keyed = state.pattern.fullmatch(word)
@@ -246,12 +253,21 @@ class Parser:
 
     def _set_name(self, name: str) -> None:
         if name not in self._tools:
-            # Formats with namespaces double a name that has none: `echo.echo`.
-            first, _, rest = name.partition(".")
-            if first == rest and first in self._tools:
-                name = first
+            name = self._offered(name)
         self._name = name
         self._writer = ArgumentsWriter(self._tools.get(name))
+
+    def _offered(self, name: str) -> str:
+        """The offered tool that an odd name surely means; else the name itself."""
+        namespace, _, rest = name.partition(".")
+        if namespace == rest and rest in self._tools:
+            return rest  # formats with namespaces double a name that has none: `echo.echo`
+        counted = _COUNTED.fullmatch(name)
+        if counted and counted["name"] in self._tools:
+            return str(counted["name"])
+        if _ID.fullmatch(name) and len(self._tools) == 1:
+            return next(iter(self._tools))
+        return name
 
     # Values between tags
 

@@ -121,7 +121,9 @@ class Header(_Marked):
     """A message's header up to a marker: the first of `routes` that fits all of it says where to go."""
 
     routes: tuple[tuple[re.Pattern[str], str], ...] = ()
-    """A pattern with a group `name` names the tool that is called."""
+    """A pattern with a group `name` names the tool that is called. A rule that is shown leads where it says."""
+    hidden: bool = True
+    """The header is markup, also when it introduces prose."""
 
     def targets(self) -> set[str]:
         return {rule.to for rule in self.rules.values()} | {to for _, to in self.routes}

@@ -18,6 +18,7 @@ from extproc.toolcalls.values import ANY_TYPE
 
 _HEADERS = {"<|start|>": Rule("header"), "<|channel|>": Rule("header")}
 _ENDS = {marker: Rule("prose") for marker in ("<|end|>", "<|call|>", "<|return|>")}
+_FIRST_WORDS = ("to=", "commentary to=", "assistant", "––", *(f"{c}<|message|>" for c in ("analysis", "final")))
 _THINKING = re.compile(r".*(?:analysis|think).*", re.DOTALL)
 _ANYTHING = re.compile(r".*", re.DOTALL)
 
@@ -31,7 +32,7 @@ def _recipient(namespace: str, but: str = "") -> re.Pattern[str]:
 def _frame(headers: Rules, ends: Rules, routes: tuple[tuple[re.Pattern[str], str], ...]) -> dict[str, State]:
     return {
         # The prompt ends inside the first header: the output may begin with the rest of it.
-        "begin": Gap({"to=": Rule("header", keep=True), **headers}),
+        "begin": Gap({**dict.fromkeys(_FIRST_WORDS, Rule("header", keep=True)), **headers}),
         "prose": Prose({**headers, **ends}),
         "thinking": Prose({**headers, **ends}, Sink.REASONING),
         "header": Header({"<|message|>": Rule("prose")}, routes),

@@ -61,7 +61,7 @@ DEEPSEEK_V41 = Format(
     aliases=("deepseekv41",),
     example=_example("｜DSML｜ ", "calls"),
     thinking="thinking",
-    states=_states("｜DSML｜ ", ("calls", "tool_calls", "function_calls")),
+    states=_states("｜DSML｜ ", ("calls", *_SECTIONS)),
 )
 
 GIGACHAT35 = Format(

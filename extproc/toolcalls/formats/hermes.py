@@ -7,13 +7,11 @@ object is understood too, because the small ones of these models write that inst
 
 from __future__ import annotations
 
-import re
-
 from extproc.toolcalls.formats.json import FENCE_AND_BARE_RULES, FENCE_AND_BARE_STATES
-from extproc.toolcalls.json_call import JsonCall
-from extproc.toolcalls.table import Format, Gap, Prose, Rule, Sink
+from extproc.toolcalls.formats.shapes import function_parameter, prose
+from extproc.toolcalls.table import Format, Prose, Rule
 
-_CALL = {"<tool_call>": Rule("call")}
+_CALL = {"<tool_call>": Rule("block")}
 
 FORMAT = Format(
     name="hermes",
@@ -23,16 +21,10 @@ FORMAT = Format(
     example='<tool_call>\n{"name": "get_weather", "arguments": {"city": "Paris"}}\n</tool_call>',
     thinking="thinking",
     states={
-        "prose": Prose({**_CALL, "<think>": Rule("thinking"), "</think>": Rule("prose"), **FENCE_AND_BARE_RULES}),
-        # A call ends the thinking, said or not.
-        "thinking": Prose({**_CALL, "</think>": Rule("prose")}, Sink.REASONING),
-        "call": JsonCall(then="after call", otherwise="prose"),
-        "after call": Gap(
-            junk=re.compile(r"[\s}\]]*"),
-            rules={"</tool_call>": Rule("prose"), **_CALL},
-            otherwise="prose",
-            trailing=True,
-        ),
+        **prose(_CALL),
+        "prose": Prose({**FENCE_AND_BARE_RULES, **_CALL, "<think>": Rule("thinking"), "</think>": Rule("prose")}),
+        # In the same block models write the tags of qwen3_coder now and then.
+        **function_parameter("<tool_call>", "</tool_call>"),
         **FENCE_AND_BARE_STATES,
         "code": Prose({"```": Rule("prose", shown=True), **_CALL}),
     },

@@ -41,7 +41,7 @@ DOTS = Format(
     states={
         **prose({"<dots_function_call>": Rule("section")}),
         **invoke_parameter("invoke", "parameter", _DOTS),
-        "section": Gap({"<invoke name=": Rule("name"), "{": Rule("json call", keep=True), **_DOTS}),
+        "section": Gap({"<invoke name=": Rule("name"), **dict.fromkeys("{[", Rule("json call", keep=True)), **_DOTS}),
         "json call": JsonCall(then="after json call"),
         "after json call": Gap(
             {"{": Rule("json call", keep=True), "<invoke name=": Rule("name"), **_DOTS},
@@ -85,7 +85,13 @@ MINICPM5 = Format(
     thinking="thinking",
     states={
         **prose({"<function name=": Rule("name"), "<functionname=": Rule("name")}),
-        **invoke_parameter("function", "param", {"<functionname=": Rule("name")}, trim=Trim.CDATA),
+        **invoke_parameter(
+            "function",
+            "param",
+            {"<functionname=": Rule("name")},
+            trim=Trim.CDATA,
+            spellings=("<paramname=",),
+        ),
     },
 )
 

@@ -12,20 +12,36 @@ import re
 from collections.abc import Mapping
 
 from extproc.toolcalls.json_call import JsonCall
-from extproc.toolcalls.table import Format, Gap, Prose, Rule, State
+from extproc.toolcalls.table import Format, Gap, Header, Prose, Rule, State
 
 _FENCE = "```"
+_CALL_FENCE = re.compile(r"\s*(?:json|JSON|tool_call|tool_code|tool)?\s*")
 
 FENCE_AND_BARE_RULES: Mapping[str, Rule] = {
-    "```json\n": Rule("fenced call"),
-    "```\n": Rule("fenced call"),
-    _FENCE: Rule("code", shown=True),
+    _FENCE: Rule("fence"),
     "{": Rule("bare call", line_start=True, keep=True),
     "[": Rule("bare call", line_start=True, keep=True),
 }
 """What a prose state needs, besides its own markers, to find unmarked calls."""
 
+FENCE_AND_INLINE_RULES: Mapping[str, Rule] = {
+    **FENCE_AND_BARE_RULES,
+    "{": Rule("bare call", keep=True),
+    "[": Rule("bare call", keep=True),
+}
+"""The same for models that write calls in the middle of a line."""
+
 FENCE_AND_BARE_STATES: Mapping[str, State] = {
+    "fence": Header(
+        {
+            "\n": Rule("code"),
+            "{": Rule("code", keep=True),
+            "[": Rule("code", keep=True),
+            _FENCE: Rule("prose", shown=True),
+        },
+        routes=((_CALL_FENCE, "fenced call"), (re.compile(r".*", re.DOTALL), "code")),
+        hidden=False,
+    ),
     # A code block is shown as it is; nothing in it is a call.
     "code": Prose({_FENCE: Rule("prose", shown=True)}),
     "fenced call": JsonCall(then="after fenced call", otherwise="code", offered_only=True),

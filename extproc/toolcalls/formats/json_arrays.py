@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from extproc.toolcalls.formats.json import FENCE_AND_BARE_RULES, FENCE_AND_BARE_STATES
+from extproc.toolcalls.formats.json import FENCE_AND_BARE_STATES, FENCE_AND_INLINE_RULES
 from extproc.toolcalls.formats.shapes import json_array, prose
 from extproc.toolcalls.json_call import JsonCall
 from extproc.toolcalls.table import Format, Prose, Rule, Sink
@@ -28,8 +28,8 @@ PHI4_MINI_JSON = Format(
     aliases=("phi4_mini",),
     example=f"functools{_ARRAY}",
     states={
-        **prose({"functools[": Rule("calls"), "functools [": Rule("calls"), "<|tool_call|>": Rule("calls")}, None),
-        **json_array("functools[", "<|/tool_call|>"),
+        **prose({"functools": Rule("calls"), "<|tool_call|>": Rule("calls")}, None),
+        **json_array("functools", "<|/tool_call|>"),
     },
 )
 
@@ -61,7 +61,7 @@ XLAM = Format(
     thinking="thinking",
     states={
         **prose(
-            {"[TOOL_CALLS]": Rule("calls"), "<tool_call>": Rule("calls"), **FENCE_AND_BARE_RULES},
+            {"[TOOL_CALLS]": Rule("calls"), "<tool_call>": Rule("calls"), **FENCE_AND_INLINE_RULES},
         ),
         **json_array("[TOOL_CALLS]", "</tool_call>"),
         **FENCE_AND_BARE_STATES,
@@ -115,6 +115,9 @@ def _cohere(name: str, models: tuple[str, ...]) -> Format:
 COHERE_COMMAND3 = _cohere("cohere_command3", ("Command A reasoning",))
 COHERE_COMMAND4 = _cohere("cohere_command4", ("Command A+",))
 
+_LLAMA_ENDS = {marker: Rule("prose") for marker in ("<|python_end|>", "<|eom_id|>", "<|eot_id|>")}
+_LLAMA_CALLS = {"<|python_tag|>": Rule("calls"), "<|python_start|>": Rule("calls")}
+
 LLAMA3_JSON = Format(
     name="llama3_json",
     title="a bare JSON object, or one behind <|python_tag|>",
@@ -122,9 +125,9 @@ LLAMA3_JSON = Format(
     aliases=("llama4_json", "llama3"),
     example='{"name": "get_weather", "parameters": {"city": "Paris"}}',
     states={
-        **prose({"<|python_tag|>": Rule("calls"), **FENCE_AND_BARE_RULES}, None),
+        **prose({**_LLAMA_CALLS, **_LLAMA_ENDS, **FENCE_AND_INLINE_RULES}, None),
         **FENCE_AND_BARE_STATES,
-        **json_array("<|python_tag|>", None),
+        **json_array("<|python_tag|>", "<|python_end|>"),
     },
 )
 

@@ -70,7 +70,7 @@ INTERNLM = Format(
     thinking="thinking",
     states={
         **prose({"<|action_start|>": Rule("action")}),
-        "action": Gap({"<|plugin|>": Rule("call")}),
+        "action": Gap({"<|plugin|>": Rule("call"), "{": Rule("call", keep=True)}),
         "call": JsonCall(then="after call"),
         "after call": Gap(
             {"<|action_end|>": Rule("prose"), "<|action_start|>": Rule("action")},
@@ -82,8 +82,8 @@ INTERNLM = Format(
 
 _GIGACHAT_OPENERS = {
     "<|function_call|>": Rule("call"),
-    "<|message_sep|>\n\nfunction call<|role_sep|>\n": Rule("call"),
-    "function call<|role_sep|>\n": Rule("call"),
+    "<|message_sep|>\n\nfunction call<|role_sep|>": Rule("call"),
+    "function call<|role_sep|>": Rule("call"),
 }
 
 GIGACHAT3 = Format(

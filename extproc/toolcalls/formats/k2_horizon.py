@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 
 from extproc.toolcalls.formats.shapes import prose
+from extproc.toolcalls.json_arguments import JsonArguments
 from extproc.toolcalls.json_call import JsonCall
 from extproc.toolcalls.table import Format, Gap, Key, Name, Rule, Value
 from extproc.toolcalls.values import ANY_TYPE, STRING
@@ -32,7 +33,14 @@ K2_HORIZON = Format(
         **prose({"<ifm|tool_calls>": Rule("section")}),
         "section": Gap(_SECTION),
         "block": Gap({"{": Rule("json call", keep=True)}, otherwise="name"),
-        "name": Name({"<ifm|arg_key>": Rule("key"), "</ifm|tool_call>": Rule("bare name")}),
+        "name": Name(
+            {
+                "<ifm|arg_key>": Rule("key"),
+                "{": Rule("arguments", keep=True),
+                "</ifm|tool_call>": Rule("bare name"),
+            }
+        ),
+        "arguments": JsonArguments(then="after json call"),
         "bare name": Gap(
             {
                 _SECTION_END: Rule("prose", ends_call=True),

@@ -18,7 +18,7 @@ def _close(element: str) -> str:
 
 _PROSE = {
     _open("tools<|sep|>"): Rule("tools"),
-    _open("call tool="): Rule("name"),
+    _open("call "): Rule("name"),
     _open("response<|sep|>"): Rule("prose"),
     _open("think<|sep|>"): Rule("thinking"),
     # One token each, of an element that never came.
@@ -27,10 +27,10 @@ _PROSE = {
 }
 _NEXT_CALL = {
     _close("call"): Rule("after call", ends_call=True),
-    _open("call tool="): Rule("name", ends_call=True),
+    _open("call "): Rule("name", ends_call=True),
     _close("tools"): Rule("prose", ends_call=True),
 }
-_NEXT_ARGUMENT = {_open("argument key="): Rule("key"), **_NEXT_CALL}
+_NEXT_ARGUMENT = {_open("argument "): Rule("key"), **_NEXT_CALL}
 
 KIMI_K3 = Format(
     name="kimi_k3",
@@ -45,17 +45,17 @@ KIMI_K3 = Format(
     states={
         "prose": Prose(_PROSE),
         "thinking": Prose(_PROSE, Sink.REASONING),
-        "tools": Gap({_open("call tool="): Rule("name"), _close("tools"): Rule("prose")}),
+        "tools": Gap({_open("call "): Rule("name"), _close("tools"): Rule("prose")}),
         "name": Name(
             {"<|sep|>": Rule("arguments")},
-            pattern=re.compile(r'\s*"(?P<name>[^"]{1,256})".*', re.DOTALL),
-            possible=re.compile(r'\s*"?[^"]*"?.*', re.DOTALL),
+            pattern=re.compile(r'.*?\btool="(?P<name>[^"]{1,256})".*', re.DOTALL),
+            possible=re.compile(r".*", re.DOTALL),
             entities=True,
         ),
         "arguments": Gap(_NEXT_ARGUMENT),
         "key": Key(
             {"<|sep|>": Rule("value")},
-            pattern=re.compile(r'\s*"(?P<key>[^"]*)"(?:\s+type="(?P<type>\w+)")?.*', re.DOTALL),
+            pattern=re.compile(r'(?=.*?\bkey="(?P<key>[^"]*)")(?:.*?\btype="(?P<type>\w+)".*|.*)', re.DOTALL),
             types={
                 "string": STRING,
                 **dict.fromkeys(("number", "integer", "boolean", "object", "array", "null"), ANY_TYPE),
@@ -65,7 +65,7 @@ KIMI_K3 = Format(
         "value": Value({_close("argument"): Rule("after value"), _close("call"): Rule("after unclosed value")}),
         "after value": Gap(_NEXT_ARGUMENT, otherwise="value", resumes=True),
         "after unclosed value": Gap(_NEXT_CALL, otherwise="value", resumes=True),
-        "after call": Gap({_open("call tool="): Rule("name"), _close("tools"): Rule("prose")}, trailing=True),
+        "after call": Gap({_open("call "): Rule("name"), _close("tools"): Rule("prose")}, trailing=True),
     },
 )
 

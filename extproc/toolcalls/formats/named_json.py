@@ -29,9 +29,10 @@ KIMI_K2 = Format(
         "section": Gap({**_KIMI_CALL, **_KIMI_ENDS}),
         **named_json(
             {},
-            {"<|tool_call_end|>": Rule("after call"), **_KIMI_CALL, **_KIMI_ENDS},
+            _KIMI_CALL,
+            {"<|tool_call_end|>": Rule("after call"), **_KIMI_ENDS},
             name=Name(
-                {"<|tool_call_argument_begin|>": Rule("arguments")},
+                {"<|tool_call_argument_begin|>": Rule("before arguments")},
                 otherwise="broken call",
                 # The index counts over the whole conversation; the name is all that stands before it.
                 pattern=re.compile(r"\s*(?:functions\.)?(?P<name>[\w.\-]{1,256}?)(?::\d+)?\s*"),
@@ -58,19 +59,16 @@ _V3_STATES = {
     "section": Gap({**_V3_CALL, **_V3_END}),
     # V3 writes `function` before the separator and the name behind it, V3.1 the name before it.
     "kind": Gap({"function<｜tool▁sep｜>": Rule("name")}, otherwise="name before"),
-    "name before": Name({"<｜tool▁sep｜>": Rule("arguments")}),
+    "name before": Name({"<｜tool▁sep｜>": Rule("before arguments")}),
     **named_json(
         {
-            "```json\n": Rule("arguments"),
-            "```\n": Rule("arguments"),
+            "\n": Rule("before arguments"),
+            "```": Rule("before arguments", keep=True),
+            "{": Rule("arguments", keep=True),
             "<｜tool▁call▁end｜>": Rule("after call", ends_call=True),
         },
-        {"<｜tool▁call▁end｜>": Rule("after call"), **_V3_CALL, **_V3_END},
-    ),
-    "after arguments": Gap(
-        {"<｜tool▁call▁end｜>": Rule("after call"), **_V3_CALL, **_V3_END},
-        junk=re.compile(r"[\s}\]`]*"),
-        trailing=True,
+        _V3_CALL,
+        {"<｜tool▁call▁end｜>": Rule("after call"), **_V3_END},
     ),
     "after call": Gap({**_V3_CALL, **_V3_END, **_V3_SECTION}, trailing=True),
 }
@@ -118,10 +116,12 @@ MISTRAL = Format(
         **json_array("[TOOL_CALLS]", None),
         **named_json(
             {},
+            {},
             _MISTRAL,
+            ends_with_output=True,
             name=Name(
                 {
-                    "[ARGS]": Rule("arguments"),
+                    "[ARGS]": Rule("before arguments"),
                     "[CALL_ID]": Rule("id"),
                     "{": Rule("arguments", keep=True),
                     "[TOOL_CALLS]": Rule("call", ends_call=True),
@@ -164,8 +164,9 @@ PLAMO3 = Format(
                 "<|plamo:begin_tool_arguments:plamo|>": Rule("before arguments"),
                 "<|plamo:constrain|>": Rule("before arguments"),
                 "json": Rule("before arguments"),
-                "<|plamo:msg|>": Rule("arguments"),
-                "<|plamo:end_tool_request:plamo|>": Rule("after call", ends_call=True),
+                "<|plamo:msg|>": Rule("before arguments"),
+                "{": Rule("arguments", keep=True),
+                **{marker: Rule(rule.to, ends_call=True) for marker, rule in _PLAMO_ENDS.items()},
             },
         ),
         "arguments": JsonArguments(then="after call"),

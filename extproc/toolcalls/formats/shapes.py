@@ -19,8 +19,15 @@ States = dict[str, State]
 
 THINK = ("<think>", "</think>")
 
-_BRACKETS = re.compile(r"[\s}\]]*")
-"""Closing brackets too many: small models write them."""
+_BRACKETS = re.compile(r"[\s,;`}\]]*")
+"""Between and behind objects: closing brackets too many (small models write them), commas, the end of a fence."""
+
+_OBJECT = {
+    "{": Rule("json call", keep=True),
+    "[": Rule("json call", keep=True),
+    "```json": Rule("block"),
+    "```": Rule("block"),
+}
 
 
 def prose(openers: Rules, thinking: tuple[str, str] | None = THINK) -> States:
@@ -37,7 +44,7 @@ def prose(openers: Rules, thinking: tuple[str, str] | None = THINK) -> States:
 
 def json_block(opening: str, closing: str | None, *, name: str = "call") -> States:
     """`OPENING {"name": ..., "arguments": {...}} CLOSING`, repeated."""
-    rules = {opening: Rule(name)}
+    rules = {opening: Rule(name), "{": Rule(name, keep=True)}
     if closing is not None:
         rules[closing] = Rule("prose")
     return {
@@ -58,12 +65,26 @@ def json_array(opening: str, closing: str | None, *, body: JsonCall | None = Non
     }
 
 
-def named_json(separator: Rules, after: Rules, *, name: Name | None = None) -> States:
-    """A name, then its arguments as a JSON object. Entry: "name"."""
+def named_json(
+    separator: Rules, after: Rules, ends: Rules, *, name: Name | None = None, ends_with_output: bool = False
+) -> States:
+    """A name, then its arguments as a JSON object, perhaps in a fence. Entries: "name", "before arguments".
+
+    `ends` are the markers behind a call, which may have no arguments at all; `after` is what may follow it.
+    """
     return {
         "name": name or Name(separator),
+        "before arguments": Gap(
+            {
+                "{": Rule("arguments", keep=True),
+                "```json": Rule("before arguments"),
+                "```": Rule("before arguments"),
+                **{marker: Rule(rule.to, ends_call=True) for marker, rule in ends.items()},
+            },
+            ends_with_output=ends_with_output,
+        ),
         "arguments": JsonArguments(then="after arguments"),
-        "after arguments": Gap(after, junk=_BRACKETS, trailing=True),
+        "after arguments": Gap({**ends, **after}, junk=_BRACKETS, trailing=True),
     }
 
 
@@ -84,7 +105,7 @@ def function_parameter(opening: str, closing: str, trim: Trim = Trim.LINE_BREAKS
         **next_call,
     }
     return {
-        "block": Gap({"<function=": Rule("name"), "{": Rule("json call", keep=True), closing: Rule("prose")}),
+        "block": Gap({"<function=": Rule("name"), **_OBJECT, closing: Rule("prose")}),
         "name": Name({">": Rule("parameters"), "<parameter=": Rule("key"), **_ends(["</function>"], "after function")}),
         "parameters": Gap(next_parameter),
         "key": Key({">": Rule("value")}),
@@ -103,8 +124,7 @@ def function_parameter(opening: str, closing: str, trim: Trim = Trim.LINE_BREAKS
             {"<function=": Rule("name"), opening: Rule("block"), closing: Rule("prose"), "</function>": Rule("prose")},
             trailing=True,
         ),
-        "json call": JsonCall(then="after json call"),
-        "after json call": Gap({opening: Rule("block"), closing: Rule("prose")}, junk=_BRACKETS, trailing=True),
+        **_json_calls(opening, closing),
     }
 
 
@@ -113,12 +133,13 @@ def key_value(opening: str, closing: str, tags: tuple[str, str, str, str], *, se
     open_key, close_key, open_value, close_value = tags
     end = {closing: Rule("after block", ends_call=True), opening: Rule("block", ends_call=True)}
     next_parameter = {open_key: Rule("key"), **end}
-    name_ends = {open_key: Rule("key"), **end}
+    name_ends = {open_key: Rule("key"), "{": Rule("arguments", keep=True), **end}
     if separator is not None:
         name_ends[separator] = Rule("parameters")
     return {
-        "block": Gap({"{": Rule("json call", keep=True)}, otherwise="name"),
+        "block": Gap({"{": Rule("json call", keep=True), "[": Rule("json call", keep=True)}, otherwise="name"),
         "name": Name(name_ends),
+        "arguments": JsonArguments(then="after json call"),
         "parameters": Gap(next_parameter),
         "key": Key({close_key: Rule("after key"), open_value: Rule("value")}),
         "after key": Gap({open_value: Rule("value"), **next_parameter}, otherwise="value"),
@@ -128,8 +149,18 @@ def key_value(opening: str, closing: str, tags: tuple[str, str, str, str], *, se
         "after value": Gap(next_parameter, otherwise="value", resumes=True),
         "after unclosed value": Gap({opening: Rule("block", ends_call=True)}, otherwise="value", resumes=True),
         "after block": Gap({opening: Rule("block")}, trailing=True),
+        **_json_calls(opening, closing),
+    }
+
+
+def _json_calls(opening: str, closing: str) -> States:
+    return {
         "json call": JsonCall(then="after json call"),
-        "after json call": Gap({opening: Rule("block"), closing: Rule("prose")}, junk=_BRACKETS, trailing=True),
+        "after json call": Gap(
+            {"{": Rule("json call", keep=True), opening: Rule("block"), closing: Rule("prose")},
+            junk=_BRACKETS,
+            trailing=True,
+        ),
     }
 
 
@@ -153,11 +184,13 @@ def invoke_parameter(
     trim: Trim = Trim.NOTHING,
     packed_keys: frozenset[str] = frozenset(),
     types: Mapping[str, frozenset[str]] = _SAID_TYPES,
+    spellings: tuple[str, ...] = (),
 ) -> States:
     """`<INVOKE name="N"><PARAMETER name="k">v</PARAMETER></INVOKE>`, in sections. Entries: "section", "name".
 
     `invoke` and `parameter` are the tags' names; `sections` are the markers of sections, and where they lead;
-    `types` is what the words of a type attribute mean.
+    `types` is what the words of a type attribute mean;
+    `spellings` are other ways in which a parameter may open.
     """
     open_invoke, close_invoke = f"<{invoke}{name_attribute}", f"</{invoke}>"
     open_parameter, close_parameter = f"<{parameter}{name_attribute}", f"</{parameter}>"
@@ -165,7 +198,11 @@ def invoke_parameter(
         open_invoke: Rule("name", ends_call=True),
         **{marker: Rule(rule.to, ends_call=True) for marker, rule in sections.items()},
     }
-    next_parameter = {open_parameter: Rule("key"), close_invoke: Rule("after invoke", ends_call=True), **next_call}
+    next_parameter = {
+        **dict.fromkeys((open_parameter, *spellings), Rule("key")),
+        close_invoke: Rule("after invoke", ends_call=True),
+        **next_call,
+    }
     return {
         "section": Gap({open_invoke: Rule("name"), **sections}),
         "name": Name(
