@@ -226,6 +226,9 @@ class JsonCallReader:
             self._begin_string(_Expect.IN_NAME)
             return position + 1
         if self._key in self._table.arguments_keys and not self._has_arguments:
+            if self._table.offered_only and character not in '{"n':
+                self._reject()  # a number or a list is nobody's arguments
+                return position
             self._has_arguments = True
             if self._name is not None:
                 self.verdict = Verdict.CALL

@@ -72,7 +72,7 @@ class Parser:
         reasoning: Literal["open"] | None = None,
     ) -> None:
         self._format: Format = get_format(format)
-        self._tools = {tool["function"]["name"]: tool for tool in tools or ()}
+        self._tools: dict[str, Mapping[str, Any]] = {tool["function"]["name"]: tool for tool in tools or ()}
         self._output = Output()
         self._held = ""  # the beginning of what may become a marker
         # The call being read. Its text so far, as (text, whether it is a marker), until it has begun:

@@ -1,12 +1,13 @@
 """GLM and its kin: a name, then `<arg_key>` and `<arg_value>` in turn, in a `<tool_call>` block.
 
 GLM-4.5 and 4.6 put line breaks between the tags, 4.7 and 5 don't; both are read. A missing `<arg_value>` or closing
-tag does no harm. Hunyuan 3 has the same between `<tool_calls>`, with a separator behind the name.
+tag does no harm. Hunyuan 3 has the same between `<tool_calls>`, with a separator behind the name and, in some models,
+a suffix in every tag.
 """
 
 from __future__ import annotations
 
-from extproc.toolcalls.formats.shapes import States, key_value, prose
+from extproc.toolcalls.formats.shapes import States, key_value, prose, with_suffixes
 from extproc.toolcalls.table import Format, Gap, Rule
 
 _TAGS = ("<arg_key>", "</arg_key>", "<arg_value>", "</arg_value>")
@@ -56,14 +57,17 @@ IQUEST_Q1 = Format(
     states=_states("<iquest_tool_call>", "</iquest_tool_call>"),
 )
 
-_HY_STATES = {
-    **prose({"<tool_calls>": Rule("section"), "<tool_call>": Rule("block")}),
-    "section": Gap({"<tool_call>": Rule("block"), "</tool_calls>": Rule("prose")}),
-    **key_value("<tool_call>", "</tool_call>", _TAGS, separator="<tool_sep>"),
-    "after block": Gap(
-        {"<tool_call>": Rule("block"), "</tool_calls>": Rule("prose"), "<tool_calls>": Rule("section")}, trailing=True
-    ),
-}
+_HY_STATES = with_suffixes(
+    {
+        **prose({"<tool_calls>": Rule("section"), "<tool_call>": Rule("block")}),
+        "section": Gap({"<tool_call>": Rule("block"), "</tool_calls>": Rule("prose")}),
+        **key_value("<tool_call>", "</tool_call>", _TAGS, separator="<tool_sep>"),
+        "after block": Gap(
+            {"<tool_call>": Rule("block"), "</tool_calls>": Rule("prose"), "<tool_calls>": Rule("section")},
+            trailing=True,
+        ),
+    }
+)
 _HY_EXAMPLE = (
     "<tool_calls>\n<tool_call>get_weather<tool_sep>\n"
     "<arg_key>city</arg_key>\n<arg_value>Paris</arg_value>\n</tool_call>\n</tool_calls>"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from extproc.toolcalls.formats.shapes import json_block, prose
+from extproc.toolcalls.formats.shapes import function_parameter, json_block, prose
 from extproc.toolcalls.json_call import JsonCall
 from extproc.toolcalls.table import Format, Gap, Prose, Rule, Sink
 
@@ -18,8 +18,8 @@ LONGCAT = Format(
     example=f"<longcat_tool_call>\n{_OBJECT}\n</longcat_tool_call>",
     thinking="thinking",
     states={
-        **prose({"<longcat_tool_call>": Rule("call")}, ("<longcat_think>", "</longcat_think>")),
-        **json_block("<longcat_tool_call>", "</longcat_tool_call>"),
+        **prose({"<longcat_tool_call>": Rule("block")}, ("<longcat_think>", "</longcat_think>")),
+        **function_parameter("<longcat_tool_call>", "</longcat_tool_call>"),
     },
 )
 
@@ -29,7 +29,7 @@ GRANITE4 = Format(
     models=("Granite 4.0",),
     example=f"<tool_call>\n{_OBJECT}\n</tool_call>",
     thinking="thinking",
-    states={**prose({"<tool_call>": Rule("call")}), **json_block("<tool_call>", "</tool_call>")},
+    states={**prose({"<tool_call>": Rule("block")}), **function_parameter("<tool_call>", "</tool_call>")},
 )
 
 ERNIE45 = Format(
@@ -41,14 +41,14 @@ ERNIE45 = Format(
     states={
         **prose(
             {
-                "<tool_call>": Rule("call"),
+                "<tool_call>": Rule("block"),
                 "<response>\n": Rule("prose"),
                 "<response>": Rule("prose"),
                 "\n</response>": Rule("prose"),
                 "</response>": Rule("prose"),
             }
         ),
-        **json_block("<tool_call>", "</tool_call>"),
+        **function_parameter("<tool_call>", "</tool_call>"),
     },
 )
 

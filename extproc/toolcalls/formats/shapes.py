@@ -8,10 +8,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
+from dataclasses import replace
 
 from extproc.toolcalls.json_arguments import JsonArguments
 from extproc.toolcalls.json_call import JsonCall
-from extproc.toolcalls.table import Gap, Key, Name, Prose, Rule, Rules, Sink, State, Value
+from extproc.toolcalls.table import Body, Gap, Key, Name, Prose, Rule, Rules, Sink, State, Value
 from extproc.toolcalls.tagged import Trim
 from extproc.toolcalls.values import ANY_TYPE, STRING
 
@@ -225,3 +226,33 @@ def invoke_parameter(
         "after unclosed value": Gap(next_call, otherwise="value", resumes=True),
         "after invoke": Gap({open_invoke: Rule("name"), **sections}, trailing=True),
     }
+
+
+_SUFFIX = re.compile(r"[^<>]*")
+
+
+def with_suffixes(states: States) -> States:
+    """The same states for models whose tags may carry a suffix: `<tool_call:xyz>` for `<tool_call>`."""
+    made: States = {}
+    for name, state in states.items():
+        if isinstance(state, Body):
+            made[name] = state
+            continue
+        rules = dict(state.rules)
+        for marker, rule in state.rules.items():
+            if not marker.endswith(">"):
+                continue
+            behind = states[rule.to]
+            closes_value = isinstance(state, Value) and isinstance(behind, Gap) and behind.resumes
+            # The suffix itself already tells the tag from text: what follows needn't do it again.
+            rule_behind = replace(rule, to="parameters") if closes_value else rule
+            made[f"{name} {marker}"] = Gap(
+                {">": rule_behind},
+                junk=_SUFFIX,
+                otherwise=name if closes_value else "prose",
+                resumes=closes_value,
+                trailing=isinstance(behind, Prose) or (isinstance(behind, Gap) and behind.trailing),
+            )
+            rules[marker[:-1] + ":"] = Rule(f"{name} {marker}")
+        made[name] = replace(state, rules=rules)
+    return made
