@@ -156,7 +156,11 @@ class TestMainJob:
         assert answers == [[("get_weather", {"city": city})] for city in cities]
 
 
-@pytest.mark.parametrize("sample", SAMPLES, ids=[sample["id"] for sample in SAMPLES])
+# What a model says to the prompt of prompt mode.
+SAID = [sample for sample in SAMPLES if sample["format"] in ("hermes", "json")]
+
+
+@pytest.mark.parametrize("sample", SAID, ids=[sample["id"] for sample in SAID])
 def test_every_sample_streams_right_at_every_size(gateway: Gateway, sample: dict[str, Any]) -> None:
     expected = [(call["name"], call["arguments"]) for call in sample["calls"]]
     for pieces, wire_cut in ((1, None), (2, 1), (3, 7), (7, 50), (len(sample["text"]), None)):

@@ -49,7 +49,11 @@ def test_every_sample_is_right_in_every_cut(sample: dict[str, Any]) -> None:
         assert (parsed.reasoning or None) == sample.get("reasoning"), pieces
 
 
-@pytest.mark.parametrize("sample", SAMPLES, ids=[sample["id"] for sample in SAMPLES])
+# Where a stop token ends a call, a name alone may be a whole call at one place and no more at the next.
+CUT_OFF = [sample for sample in SAMPLES if not sample.get("ends_with_output")]
+
+
+@pytest.mark.parametrize("sample", CUT_OFF, ids=[sample["id"] for sample in CUT_OFF])
 def test_cut_off_anywhere_nothing_is_raised_and_calls_already_made_stand(sample: dict[str, Any]) -> None:
     text = sample["text"]
     done = 0
