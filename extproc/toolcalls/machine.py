@@ -55,6 +55,7 @@ class Parser:
         "_key",
         "_key_types",
         "_name",
+        "_origin",
         "_output",
         "_parts",
         "_reader",
@@ -77,6 +78,7 @@ class Parser:
         self._held = ""  # the beginning of what may become a marker
         # The call being read. Its text so far, as (text, whether it is a marker), until it has begun:
         self._candidate: list[tuple[str, bool]] = []
+        self._origin: Prose | None = None  # the text that it stands in
         self._parts: list[str] = []  # of the name, header or key being read
         self._name: str | None = None
         self._key = ""
@@ -171,6 +173,8 @@ class Parser:
             if (rule.shown or given_back) and not rule.keep:
                 self._output.text(target.sink, marker)
         else:
+            if isinstance(self._state, Prose):
+                self._origin = self._state
             trailing = isinstance(target, Gap) and target.trailing
             if not rule.keep and not self._output.in_call and not trailing:
                 self._candidate.append((marker, True))
@@ -403,7 +407,7 @@ class Parser:
 
     def _end_call(self, *, whole: bool) -> None:
         self._output.end_call(whole=whole)
-        self._name = self._writer = self._reader = None
+        self._name = self._writer = self._reader = self._origin = None
 
     def _give_back(self, to: str, *, markers: bool = True) -> None:
         """The candidate was no call: its text is what it looks like."""
@@ -411,13 +415,19 @@ class Parser:
         self._candidate.clear()
         self._name = self._writer = self._reader = None
         self._state = self._format.states[to]
-        self._output.text(Sink.CONTENT, text)
+        if self._thinking():
+            self._state = self._origin or self._state  # what only looked like a call doesn't end the thinking
+        self._output.text(Sink.REASONING if self._thinking() else Sink.CONTENT, text)
+
+    def _thinking(self) -> bool:
+        """Whether the candidate stands in what the model thinks."""
+        return self._origin is not None and self._origin.sink is Sink.REASONING
 
     def _give_back_at_end(self, held: str) -> None:
         """Cut off before it was a call: what came of it is text, but no marker shows beside other calls."""
         pieces = [*self._candidate, (held, True)]
         shown = [piece for piece, is_marker in pieces if not (is_marker and self._output.calls)]
-        self._output.text(Sink.CONTENT, "".join(shown))
+        self._output.text(Sink.REASONING if self._thinking() else Sink.CONTENT, "".join(shown))
         self._candidate.clear()
 
 

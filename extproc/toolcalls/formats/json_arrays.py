@@ -53,6 +53,8 @@ JAMBA = Format(
     states=_TOOL_CALLS,
 )
 
+_XLAM_MARKERS = {"[TOOL_CALLS]": Rule("calls"), "<tool_call>": Rule("calls")}
+
 XLAM = Format(
     name="xlam",
     title="a JSON array, bare, in a fence, or behind [TOOL_CALLS] or <tool_call>",
@@ -60,8 +62,15 @@ XLAM = Format(
     example=_ARRAY,
     thinking="thinking",
     states={
-        **prose(
-            {"[TOOL_CALLS]": Rule("calls"), "<tool_call>": Rule("calls"), **FENCE_AND_INLINE_RULES},
+        **prose(_XLAM_MARKERS),
+        # Only what is said may hold calls without markers, not what is thought.
+        "prose": Prose(
+            {
+                **_XLAM_MARKERS,
+                **FENCE_AND_INLINE_RULES,
+                "<think>": Rule("thinking"),
+                "</think>": Rule("prose"),
+            }
         ),
         **json_array("[TOOL_CALLS]", "</tool_call>"),
         **FENCE_AND_BARE_STATES,
