@@ -1,0 +1,11 @@
+"""The YAML configuration as typed, immutable settings.
+
+`load()` turns a file into a `Config` or raises a `ConfigError` whose message names the file, the line and the
+field, and says what is wrong.
+"""
+
+from extproc.config.address import Address
+from extproc.config.loading import ConfigError, load, parse
+from extproc.config.settings import Backend, Config, InvalidCalls, Limits, Model
+
+__all__ = ["Address", "Backend", "Config", "ConfigError", "InvalidCalls", "Limits", "Model", "load", "parse"]
