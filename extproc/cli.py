@@ -62,14 +62,17 @@ def _up(options: argparse.Namespace) -> int:
         if options.format is not None:
             options.misused("--format belongs to --backend; the scripted vLLM writes hermes")
         source = Scripted(options.model) if options.model is not None else Scripted()
-    return asyncio.run(up(Options(source, options.listen, options.envoy, options.grace, options.quiet)))
+    return asyncio.run(
+        up(Options(source, options.listen, options.metrics, options.envoy, options.grace, options.quiet))
+    )
 
 
 def _serve(options: argparse.Namespace) -> int:
     from extproc.serve import serve
 
     log_to(sys.stderr)
-    return asyncio.run(serve(load(options.config), options.listen, options.grace, options.health))
+    config = load(options.config)
+    return asyncio.run(serve(config, options.listen, options.grace, options.health, options.metrics))
 
 
 def _envoy(options: argparse.Namespace) -> int:
@@ -208,6 +211,7 @@ def _add_up(commands: _Commands) -> None:
     up.add_argument("--model", metavar="NAME", help="the model's name; with --backend needed only if it serves several")
     up.add_argument("--format", metavar="NAME", help="how the model writes calls (only hermes so far)")
     up.add_argument("--listen", type=_address, metavar="HOST:PORT", help=f"where clients connect (default: {_LISTEN})")
+    _add_metrics(up)
     _add_grace(up, "requests")
     _add_envoy_binary(up)
     up.add_argument("--quiet", action="store_true", help="no access log on stdout")
@@ -238,6 +242,7 @@ def _add_serve(commands: _Commands) -> None:
         metavar="HOST:PORT",
         help="serve the gRPC health service here too, for probes over the network when --listen is a socket",
     )
+    _add_metrics(serve)
     _add_grace(serve, "exchanges")
 
 
@@ -311,6 +316,15 @@ def _add(
 
 def _add_config(command: argparse.ArgumentParser) -> None:
     command.add_argument("--config", type=Path, required=True, metavar="FILE", help="the configuration file")
+
+
+def _add_metrics(command: argparse.ArgumentParser) -> None:
+    command.add_argument(
+        "--metrics",
+        type=_address,
+        metavar="HOST:PORT",
+        help="serve the processor's metrics for Prometheus here, at /metrics (default: nowhere)",
+    )
 
 
 def _add_grace(command: argparse.ArgumentParser, what: str) -> None:

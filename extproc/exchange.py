@@ -21,17 +21,18 @@ empty reply would corrupt what Envoy does next. Facts: measurements on Envoy 1.4
 from __future__ import annotations
 
 import enum
+import re
 import uuid
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from itertools import islice
 from typing import Any, cast
-
-from google.protobuf.struct_pb2 import Struct
 
 from extproc.chat import Prepared, StreamedAnswer, prepare, rewrite_completion
 from extproc.config import Config
 from extproc.content_coding import Decoder, UnreadableCodingError
-from extproc.names import BACKEND_HEADER, CHAT_PATH, METADATA_NAMESPACE, REPLY_DETAILS
-from extproc.openai.errors import ApiError, backend_error, backend_garbage, invalid_request
+from extproc.names import BACKEND_HEADER, CHAT_PATH, DROPPED_HEADER, METADATA_NAMESPACE, REPLY_DETAILS
+from extproc.openai.errors import CALL_FAULTS, ApiError, backend_error, backend_garbage, invalid_request
+from extproc.telemetry import Telemetry
 from extproc.wire import (
     BodyMutation,
     BodyResponse,
@@ -74,12 +75,14 @@ class Phase(enum.Enum):
 class Exchange:
     """One exchange. Not for reuse; what it may do is fixed by the configuration it was made with."""
 
-    def __init__(self, config: Config) -> None:
+    def __init__(self, config: Config, telemetry: Telemetry) -> None:
         self._config = config
+        self._telemetry = telemetry
         self.phase = Phase.REQUEST_HEADERS
         self.id = ""
         """The request's `x-request-id`, for logs; made up when Envoy sends none."""
         self._prepared: Prepared | None = None
+        self._shown: dict[str, str] = {}  # header fields that every answer of this exchange gets
         self._status = 200
         self._decoder = Decoder("", config.limits.max_body_bytes)
         self._answer: StreamedAnswer | None = None
@@ -113,6 +116,14 @@ class Exchange:
             case _:
                 raise ProtocolError(f"got {kind or 'a message without content'} while waiting for {self.phase.value}")
 
+    def close(self) -> None:
+        """Envoy has nothing more to say, wherever the exchange stands. What an abandoned stream came to counts too."""
+        if self.phase is Phase.RESPONSE_STREAM:
+            self._count_stream()
+        if self.phase not in (Phase.PASSED_BY, Phase.ENDED):
+            self._telemetry.unfinished(self.phase.name.lower())
+            self.phase = Phase.ENDED
+
     # Request
 
     def _request_headers(self, headers: HttpHeaders) -> list[ProcessingResponse]:
@@ -136,6 +147,7 @@ class Exchange:
         except ApiError as error:
             return [self._refuse(error)]
         self._prepared = prepared
+        self._telemetry.accepted(prepared.model, prepared.dropped, prepared.repaired)
         self.phase = Phase.RESPONSE_HEADERS
         common = CommonResponse(clear_route_cache=True)
         new_fields = {BACKEND_HEADER: prepared.backend}
@@ -144,14 +156,19 @@ class Exchange:
             common.body_mutation.body = prepared.body
         common.header_mutation.CopyFrom(_mutation(new_fields))
         reply = ProcessingResponse(request_body=BodyResponse(response=common))
-        return [_with_metadata(reply, {"model": prepared.model, "backend": prepared.backend})]
+        metadata: dict[str, Any] = {"model": prepared.model, "backend": prepared.backend}
+        if prepared.dropped:
+            self._shown = {DROPPED_HEADER: _listed(prepared.dropped)}
+            metadata["dropped"] = len(prepared.dropped)
+        return [_with_metadata(reply, metadata)]
 
     def _refuse(self, error: ApiError, *, keep: Mapping[str, str] | None = None) -> ProcessingResponse:
         """Answer the client here and now."""
+        self._count_error(error)
         self.phase = Phase.ENDED
         immediate = ImmediateResponse(
             status=HttpStatus(code=_status_code(error.status)),
-            headers=_mutation({"content-type": "application/json", **(keep or {})}),
+            headers=_mutation({"content-type": "application/json", **(keep or {}), **self._shown}),
             body=error.body(),
             details=REPLY_DETAILS + (error.code or error.type),
         )
@@ -167,7 +184,10 @@ class Exchange:
         failed = self._status >= 400
         if not failed and plan is None:
             self.phase = Phase.PASSED_BY
-            return [ProcessingResponse(response_headers=HeadersResponse())]
+            past = HeadersResponse()
+            if self._shown:
+                past.response.header_mutation.CopyFrom(_mutation(self._shown))
+            return [ProcessingResponse(response_headers=past)]
         if headers.end_of_stream:
             error = backend_error(self._status, b"") if failed else backend_garbage("it is empty.")
             return [self._refuse(error, keep=_kept(fields))]
@@ -186,7 +206,8 @@ class Exchange:
         else:
             self.phase = Phase.RESPONSE_BODY
             mode = ProcessingMode.BUFFERED
-        common = CommonResponse(header_mutation=HeaderMutation(remove_headers=["content-length", "content-encoding"]))
+        common = CommonResponse(header_mutation=_mutation(self._shown))
+        common.header_mutation.remove_headers.extend(("content-length", "content-encoding"))
         # The trailer mode must stay as it was configured: SEND belongs to a full-duplex stream.
         override = ProcessingMode(response_body_mode=mode, response_trailer_mode=ProcessingMode.SEND)
         return [
@@ -201,16 +222,18 @@ class Exchange:
             if self._status >= 400:
                 return [self._error_body(backend_error(self._status, data))]
             assert plan is not None  # else the response had been let pass
-            new_body, usage = rewrite_completion(data, plan)
+            rewritten = rewrite_completion(data, plan)
         except UnreadableCodingError as error:
             return [self._refuse(backend_garbage(str(error)))]
         except ApiError as error:
-            return [self._refuse(error)]
+            faults = {error.code: 1} if error.code in CALL_FAULTS else {}  # a call that the client is not to get
+            return [_with_metadata(self._refuse(error), self._count_answer(None, faults))]
         self.phase = Phase.ENDED
-        reply = ProcessingResponse(response_body=_whole_body(new_body, {}))
-        return [_with_metadata(reply, _usage_metadata(usage))]
+        reply = ProcessingResponse(response_body=_whole_body(rewritten.body, {}))
+        return [_with_metadata(reply, self._count_answer(rewritten.usage, rewritten.faults))]
 
     def _error_body(self, error: ApiError) -> ProcessingResponse:
+        self._count_error(error)
         self.phase = Phase.ENDED
         reply = ProcessingResponse(response_body=_whole_body(error.body(), {"content-type": "application/json"}))
         return _with_metadata(reply, _error_metadata(error))
@@ -232,11 +255,38 @@ class Exchange:
         answer = self._answer
         assert answer is not None  # made on entering the phase
         piece += answer.close()
+        metadata = self._count_stream()
         self.phase = Phase.ENDED
         if not piece and not last:
             return []
-        metadata = _usage_metadata(answer.usage) | (_error_metadata(answer.error) if answer.error else {})
         return [_with_metadata(_streamed(piece, end_of_stream=last), metadata)]
+
+    # What came of it: for the metrics, and for the access log
+
+    def _count_error(self, error: ApiError) -> None:
+        if self._prepared is None:
+            self._telemetry.refused(error)
+        else:
+            self._telemetry.backend_error(self._prepared.model, error)
+
+    def _count_stream(self) -> dict[str, Any]:
+        answer, prepared = self._answer, self._prepared
+        assert answer is not None  # both were made on the way to this phase
+        assert prepared is not None
+        metadata = self._count_answer(answer.usage, answer.faults)
+        if answer.error is not None:
+            self._telemetry.stream_error(prepared.model, answer.error)
+            metadata |= _error_metadata(answer.error)
+        return metadata
+
+    def _count_answer(self, usage: Mapping[str, Any] | None, faults: Mapping[str, int]) -> dict[str, Any]:
+        """Returns what the access log gets of it."""
+        assert self._prepared is not None  # else there would have been no answer
+        self._telemetry.answered(self._prepared.model, usage or {}, faults)
+        metadata = _usage_metadata(usage)
+        if faults:
+            metadata["invalid_calls"] = sum(faults.values())
+        return metadata
 
 
 def _check_protocol(protocol: ProtocolConfiguration) -> None:
@@ -265,6 +315,18 @@ def _is_event_stream(fields: Mapping[str, str]) -> bool:
 def _kept(fields: Mapping[str, str]) -> dict[str, str]:
     """What of the backend's headers has to outlive a replaced response."""
     return {name: fields[name] for name in ("retry-after",) if name in fields}
+
+
+_SHOWABLE = re.compile(r"[A-Za-z0-9_.-]{1,64}")
+_MOST_SHOWN = 20
+
+
+def _listed(names: Sequence[str]) -> str:
+    """Names that a client made up, as the value of a header: `a, b, +3 more`, those that are plain enough first."""
+    shown = list(islice(filter(_SHOWABLE.fullmatch, names), _MOST_SHOWN))
+    if hidden := len(names) - len(shown):
+        shown.append(f"+{hidden} more")
+    return ", ".join(shown)
 
 
 def _mutation(fields: Mapping[str, str]) -> HeaderMutation:
@@ -301,9 +363,7 @@ def _status_code(status: int) -> StatusCode:
 
 def _with_metadata(reply: ProcessingResponse, values: Mapping[str, Any]) -> ProcessingResponse:
     if values:
-        inner = Struct()
-        inner.update(dict(values))
-        reply.dynamic_metadata.get_or_create_struct(METADATA_NAMESPACE).CopyFrom(inner)
+        reply.dynamic_metadata.get_or_create_struct(METADATA_NAMESPACE).update(dict(values))
     return reply
 
 

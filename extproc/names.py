@@ -8,8 +8,11 @@ CHAT_PATH = "/v1/chat/completions"
 BACKEND_HEADER = "x-extproc-backend"
 """Set by the processor on a request: the name of the cluster that it goes to. Never taken from a client."""
 
+DROPPED_HEADER = "x-extproc-dropped"
+"""Set by the processor on an answer: the request's parameters that its backend didn't get. Never taken from one."""
+
 METADATA_NAMESPACE = "extproc"
-"""Dynamic metadata of an exchange, for the access log: model, backend, error and token counts."""
+"""Dynamic metadata of an exchange, for the access log: model, backend, error and counts."""
 
 REPLY_DETAILS = "extproc."
 """How the response code details of every answer begin that the processor gives itself. Envoy's own answers are

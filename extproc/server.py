@@ -20,6 +20,7 @@ from grpc_reflection.v1alpha import reflection
 
 from extproc.config import Config
 from extproc.exchange import Exchange, ProtocolError
+from extproc.telemetry import Telemetry
 from extproc.wire import SERVICE, ProcessingRequest, ProcessingResponse
 
 log = logging.getLogger(__name__)
@@ -35,8 +36,10 @@ class Processor:
     Use `running` to have it served; `drain` to have it finish.
     """
 
-    def __init__(self, config: Config) -> None:
+    def __init__(self, config: Config, telemetry: Telemetry) -> None:
         self._config = config
+        self._telemetry = telemetry
+        telemetry.watch(lambda: self._running)
         self._health = health.aio.HealthServicer()
         self._running = 0
         self._idle = asyncio.Event()
@@ -106,7 +109,7 @@ class Processor:
             await self._health.set(service, status)
 
     async def _process(self, _: object, context: Context) -> None:
-        exchange = Exchange(self._config)
+        exchange = Exchange(self._config, self._telemetry)
         self._running += 1
         self._idle.clear()
         try:
@@ -116,6 +119,7 @@ class Processor:
         except _AbortError as abort:
             await context.abort(abort.status, abort.message)
         finally:
+            exchange.close()
             self._running -= 1
             if not self._running:
                 self._idle.set()
@@ -124,9 +128,11 @@ class Processor:
         try:
             return exchange.receive(message)
         except ProtocolError as error:
+            self._telemetry.aborted("protocol_error")
             log.error("protocol error: %s", error, extra={"exchange": exchange.id})
             raise _AbortError(grpc.StatusCode.FAILED_PRECONDITION, str(error)) from error
         except Exception as bug:
+            self._telemetry.aborted("bug")
             # The text of an exception can quote a request; its type and its place can't.
             where = "".join(traceback.format_tb(bug.__traceback__))
             log.error("bug: %s\n%s", type(bug).__name__, where, extra={"exchange": exchange.id})

@@ -46,11 +46,12 @@ def free_port() -> int:
 
 
 class Gateway:
-    """A running gateway: its address, its backend, and Envoy's own numbers."""
+    """A running gateway: its address, its backend, Envoy's own numbers and the processor's."""
 
-    def __init__(self, url: str, backend: ScriptedVLLM, admin: Path, log: Path) -> None:
+    def __init__(self, url: str, backend: ScriptedVLLM, admin: Path, log: Path, metrics: str) -> None:
         self.url = url
         self.backend = backend
+        self._metrics = metrics
         self._admin = httpx.Client(transport=httpx.HTTPTransport(uds=str(admin)), base_url="http://envoy")
         self._log = log
         self.http = httpx.Client(base_url=url, timeout=30)
@@ -61,12 +62,20 @@ class Gateway:
         lines = self._admin.get("/stats", params={"usedonly": ""}).text.splitlines()
         return sum(int(value) for key, _, value in (line.partition(": ") for line in lines) if key.endswith(name))
 
+    def metric(self, sample: str) -> float:
+        """One sample of the processor's metrics, named as the page shows it; 0 while it isn't there."""
+        lines = httpx.get(self._metrics).raise_for_status().text.splitlines()
+        return sum(float(line.removeprefix(f"{sample} ")) for line in lines if line.startswith(f"{sample} "))
+
     def access_log(self, request_id: str) -> dict[str, Any]:
         """The access-log line of one request; Envoy writes it when the exchange is over, and flushes in its time."""
-        self._admin.post("/reopen_logs")
-        for line in self._log.read_text().splitlines():
-            if line.startswith("{") and (entry := json.loads(line))["request_id"] == request_id:
-                return dict(entry)
+        deadline = time.monotonic() + 10
+        while time.monotonic() < deadline:
+            self._admin.post("/reopen_logs")
+            for line in self._log.read_text().splitlines():
+                if line.startswith("{") and (entry := json.loads(line))["request_id"] == request_id:
+                    return dict(entry)
+            time.sleep(0.02)
         raise AssertionError(f"no access-log line for {request_id}")
 
     def ready(self) -> bool:
@@ -86,7 +95,8 @@ def running_gateway(folder: Path, backend: ScriptedVLLM, settings: str = "") -> 
     """Start everything in `folder`, wait until it serves, and stop it at the end. `settings` is more YAML."""
     config, bootstrap = folder / "extproc.yaml", folder / "envoy.yaml"
     processor, admin, log = folder / "processor.sock", folder / "admin.sock", folder / "envoy.log"
-    port = free_port()
+    port, metrics = free_port(), f"127.0.0.1:{free_port()}"
+    serve = [*EXTPROC, "serve", "--config", str(config), "--listen", f"unix:{processor}", "--metrics", metrics]
     config.write_text(f"""
 listen: 127.0.0.1:{port}
 models:
@@ -105,14 +115,14 @@ backends:
     bootstrap.write_bytes(made.stdout)
     with log.open("wb") as envoy_log:
         children = [
-            subprocess.Popen([*EXTPROC, "serve", "--config", config, "--listen", f"unix:{processor}"]),
+            subprocess.Popen(serve),
             subprocess.Popen(
                 [ENVOY, "-c", bootstrap, "--use-dynamic-base-id", "--concurrency", "1", "-l", "warning"],
                 stdout=envoy_log,
                 stderr=envoy_log,
             ),
         ]
-    gateway = Gateway(f"http://127.0.0.1:{port}", backend, admin, log)
+    gateway = Gateway(f"http://127.0.0.1:{port}", backend, admin, log, f"http://{metrics}/metrics")
     try:
         with grpc.insecure_channel(f"unix:{processor}") as channel:
             grpc.channel_ready_future(channel).result(timeout=30)

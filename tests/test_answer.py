@@ -75,15 +75,16 @@ def chunks_of(data: bytes) -> list[dict[str, Any]]:
 
 def joined(data: bytes, index: int = 0) -> dict[str, Any]:
     """One choice of a stream, put together as a client does."""
-    message: dict[str, Any] = {"content": None, "calls": {}, "finish_reason": None}
+    message: dict[str, Any] = {"content": None, "reasoning": None, "calls": {}, "finish_reason": None}
     for chunk in chunks_of(data):
         for choice in chunk["choices"]:
             if choice["index"] != index:
                 continue
             assert message["finish_reason"] is None, "nothing comes after the finish"
             delta = choice["delta"]
-            if delta.get("content") is not None:
-                message["content"] = (message["content"] or "") + delta["content"]
+            for name in ("content", "reasoning"):
+                if delta.get(name) is not None:
+                    message[name] = (message[name] or "") + delta[name]
             for call in delta.get("tool_calls") or []:
                 if "id" in call:
                     assert call["type"] == "function"
@@ -97,8 +98,8 @@ def joined(data: bytes, index: int = 0) -> dict[str, Any]:
 
 class TestCompletion:
     def test_calls_take_the_place_of_their_text(self) -> None:
-        body, usage = rewrite_completion(completion(f"I look.\n{CALL}\n{CALL}"), plan())
-        choice = orjson.loads(body)["choices"][0]
+        rewritten = rewrite_completion(completion(f"I look.\n{CALL}\n{CALL}"), plan())
+        choice = orjson.loads(rewritten.body)["choices"][0]
         message = choice["message"]
         assert choice["finish_reason"] == "tool_calls"
         assert message["content"] == "I look."
@@ -109,33 +110,33 @@ class TestCompletion:
         ids = [call["id"] for call in message["tool_calls"]]
         assert len(set(ids)) == 2
         assert all(CALL_ID.fullmatch(call_id.encode()) for call_id in ids)
-        assert usage == orjson.loads(recorded("chat"))["usage"]
+        assert rewritten.usage == orjson.loads(recorded("chat"))["usage"]
 
     def test_content_is_null_beside_calls_without_text(self) -> None:
-        body, _ = rewrite_completion(completion(CALL), plan())
+        body = rewrite_completion(completion(CALL), plan()).body
         message = orjson.loads(body)["choices"][0]["message"]
         assert message["content"] is None
         assert list(message) == [*orjson.loads(recorded("chat"))["choices"][0]["message"], "tool_calls"]
 
     def test_without_a_call_the_bytes_stay_the_same(self) -> None:
-        assert rewrite_completion(recorded("chat"), plan())[0] == recorded("chat")
+        assert rewrite_completion(recorded("chat"), plan()).body == recorded("chat")
 
     @pytest.mark.parametrize("reason", ["length", "content_filter"])
     def test_a_cut_off_answer_stays_cut_off(self, reason: str) -> None:
-        body, _ = rewrite_completion(completion(CALL[:-30], reason), plan())
+        body = rewrite_completion(completion(CALL[:-30], reason), plan()).body
         choice = orjson.loads(body)["choices"][0]
         assert choice["finish_reason"] == reason
         assert choice["message"]["tool_calls"][0]["function"]["name"] == "get_weather"
 
     def test_one_call_when_parallel_calls_are_ruled_out(self) -> None:
-        body, _ = rewrite_completion(completion(f"{CALL}\n{CALL}"), plan(parallel_tool_calls=False))
+        body = rewrite_completion(completion(f"{CALL}\n{CALL}"), plan(parallel_tool_calls=False)).body
         assert len(orjson.loads(body)["choices"][0]["message"]["tool_calls"]) == 1
 
     def test_every_choice_is_rewritten(self) -> None:
         body = orjson.loads(recorded("chat_n2"))
         body["choices"][1]["message"]["content"] = CALL
         body["choices"][1]["finish_reason"] = "stop"
-        first, second = orjson.loads(rewrite_completion(orjson.dumps(body), plan())[0])["choices"]
+        first, second = orjson.loads(rewrite_completion(orjson.dumps(body), plan()).body)["choices"]
         assert first == body["choices"][0]
         assert second["finish_reason"] == "tool_calls"
 

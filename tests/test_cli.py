@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import os
 import signal
+import socket
 import subprocess
 from collections.abc import Iterator
 from contextlib import contextmanager, redirect_stderr, redirect_stdout
@@ -13,13 +14,14 @@ from queue import SimpleQueue
 from typing import NamedTuple, TypeAlias
 
 import grpc
+import httpx
 import pytest
 from grpc_health.v1 import health_pb2
 
 from extproc.cli import main
 from extproc.toolcalls import FORMATS
 from extproc.wire import SERVICE, HeaderMap, HeaderValue, HttpBody, HttpHeaders, ProcessingRequest, ProcessingResponse
-from tests.gateway import ENVOY, EXTPROC
+from tests.gateway import ENVOY, EXTPROC, free_port
 
 GOOD = """\
 models:
@@ -274,3 +276,32 @@ def test_serve_says_when_its_address_is_taken(good: Path) -> None:
         done = run("serve", "--config", good, "--listen", f"unix:{blocked}")
         assert f"extproc: can't listen on unix:{blocked}" in done.stderr
         assert done.status == 1
+
+
+def test_serve_shows_its_metrics_until_the_last_exchange_has_ended(good: Path) -> None:
+    url = f"127.0.0.1:{free_port()}"
+    with served(good, "--metrics", url) as processor:
+        messages: Messages = SimpleQueue()
+        replies = processor.exchange(iter(messages.get, None))
+        messages.put(request_headers())
+        assert next(replies).WhichOneof("response") == "request_headers"
+        assert next(processor.health).status == health_pb2.HealthCheckResponse.SERVING
+
+        processor.process.send_signal(signal.SIGTERM)
+        assert next(processor.health).status == health_pb2.HealthCheckResponse.NOT_SERVING
+        assert "\nextproc_running_exchanges 1.0\n" in httpx.get(f"http://{url}/metrics").text
+        messages.put(None)
+        assert processor.process.wait(30) == 0
+
+
+def test_serve_says_when_its_metrics_can_not_be_served_there(good: Path) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        address = f"127.0.0.1:{taken.getsockname()[1]}"
+        done = run("serve", "--config", good, "--listen", f"unix:{good.with_name('p.sock')}", "--metrics", address)
+    assert done == ("", f"extproc: can't serve metrics on {address}: Address already in use\n", 1)
+
+
+def test_an_address_for_metrics_needs_a_port(good: Path) -> None:
+    done = run("serve", "--config", good, "--metrics", "9002")
+    assert "argument --metrics: expected host:port such as 127.0.0.1:8000, got '9002'" in done.stderr
+    assert done.status == 2

@@ -9,7 +9,9 @@ import orjson
 import pytest
 from google.protobuf.json_format import MessageToDict
 
+from extproc.config import Config
 from extproc.exchange import Exchange, Phase, ProtocolError
+from extproc.telemetry import Telemetry
 from extproc.wire import (
     HeaderMap,
     HeaderValue,
@@ -58,9 +60,14 @@ def only(replies: list[ProcessingResponse]) -> ProcessingResponse:
     return replies[0]
 
 
-def asked(fields: Any) -> Exchange:
+def started(telemetry: Telemetry | None = None, config: Config = CONFIG) -> Exchange:
+    """An exchange of which nothing is known yet."""
+    return Exchange(config, telemetry or Telemetry(config))
+
+
+def asked(fields: Any, telemetry: Telemetry | None = None, config: Config = CONFIG) -> Exchange:
     """An exchange whose request is on its way to the backend."""
-    exchange = Exchange(CONFIG)
+    exchange = started(telemetry, config)
     exchange.receive(request_headers())
     exchange.receive(request_body(fields))
     assert exchange.phase is Phase.RESPONSE_HEADERS
@@ -77,7 +84,7 @@ def metadata(reply: ProcessingResponse) -> Any:
 
 class TestRequest:
     def test_a_chat_completion_is_rewritten_and_routed(self) -> None:
-        exchange = Exchange(CONFIG)
+        exchange = started()
         reply = only(exchange.receive(request_headers()))
         assert reply.WhichOneof("response") == "request_headers"
         assert not reply.HasField("mode_override")
@@ -93,7 +100,7 @@ class TestRequest:
         assert exchange.id == "request-1"
 
     def test_without_tools_the_body_stays_and_only_the_route_is_set(self) -> None:
-        exchange = Exchange(CONFIG)
+        exchange = started()
         exchange.receive(request_headers())
         common = only(exchange.receive(request_body(MESSAGES))).request_body.response
         assert not common.HasField("body_mutation")
@@ -108,19 +115,19 @@ class TestRequest:
         ],
     )
     def test_every_other_request_goes_past(self, fields: dict[str, str]) -> None:
-        exchange = Exchange(CONFIG)
+        exchange = started()
         reply = only(exchange.receive(request_headers(fields)))
         assert reply.mode_override.request_body_mode == ProcessingMode.NONE
         assert reply.mode_override.response_header_mode == ProcessingMode.SKIP
         assert exchange.phase is Phase.PASSED_BY
 
     def test_a_query_does_not_change_the_path(self) -> None:
-        exchange = Exchange(CONFIG)
+        exchange = started()
         exchange.receive(request_headers({**CHAT, ":path": "/v1/chat/completions?api-version=1"}))
         assert exchange.phase is Phase.REQUEST_BODY
 
     def test_a_bad_request_is_answered_at_once(self) -> None:
-        exchange = Exchange(CONFIG)
+        exchange = started()
         exchange.receive(request_headers())
         reply = only(exchange.receive(request_body(b"{")))
         immediate = reply.immediate_response
@@ -131,11 +138,11 @@ class TestRequest:
         assert metadata(reply) == {"error": "invalid_json"}
 
     def test_a_request_without_a_body_is_answered_at_its_headers(self) -> None:
-        reply = only(Exchange(CONFIG).receive(request_headers(end_of_stream=True)))
+        reply = only(started().receive(request_headers(end_of_stream=True)))
         assert reply.immediate_response.status.code == 400
 
     def test_an_id_is_made_up_when_envoy_sends_none(self) -> None:
-        exchange = Exchange(CONFIG)
+        exchange = started()
         exchange.receive(request_headers({":method": "POST", ":path": "/v1/chat/completions"}))
         assert len(exchange.id) == 36
 
@@ -257,7 +264,7 @@ class TestResponse:
 
     def test_a_response_may_come_before_the_request_was_read(self) -> None:
         """Envoy's own 413 does: the body never reaches the processor."""
-        exchange = Exchange(CONFIG)
+        exchange = started()
         exchange.receive(request_headers())
         exchange.receive(response_headers(JSON, status=413))
         body = b'{"error": {"message": "Too large.", "type": "invalid_request_error", "code": "body_too_large"}}'
@@ -276,12 +283,12 @@ class TestProtocol:
     def test_another_layout_is_refused_loudly(self, modes: dict[str, Any]) -> None:
         message = ProcessingRequest(request_headers=headers(CHAT), protocol_config=ProtocolConfiguration(**modes))
         with pytest.raises(ProtocolError, match="request_body_mode BUFFERED and response_body_mode NONE"):
-            Exchange(CONFIG).receive(message)
+            started().receive(message)
 
     def test_a_processor_that_is_only_to_watch_refuses(self) -> None:
         message = ProcessingRequest(request_headers=headers(CHAT), observability_mode=True)
         with pytest.raises(ProtocolError, match="without observability_mode"):
-            Exchange(CONFIG).receive(message)
+            started().receive(message)
 
     @pytest.mark.parametrize(
         "messages",
@@ -298,7 +305,7 @@ class TestProtocol:
         ],
     )
     def test_a_message_out_of_place_is_an_error(self, messages: list[ProcessingRequest]) -> None:
-        exchange = Exchange(CONFIG)
+        exchange = started()
         for message in messages[:-1]:
             exchange.receive(message)
         with pytest.raises(ProtocolError, match="while waiting for"):

@@ -175,7 +175,7 @@ def test_every_sample_streams_right_at_every_size(gateway: Gateway, sample: dict
 
 class TestPassThrough:
     def test_a_stream_without_tools_is_exactly_the_backends(self, gateway: Gateway) -> None:
-        request = {"model": MODEL, "messages": [ASK], "stream": True, "unknown": {"kept": [1, 2.50]}}
+        request = {"model": MODEL, "messages": [ASK], "stream": True, "vllm_xargs": {"kept": [1, 2.50]}}
         content = json.dumps(request, indent=1).encode()
         before = gateway.stat("ext_proc.stream_msgs_sent")
         text = "Grüezi, the weather is fine. " * 40

@@ -231,7 +231,13 @@ def test_the_processors_health_is_asked_where_it_is_served(probe: str) -> None:
     host, _, port = serving().health.rpartition(":")
     assert host == "0.0.0.0"
     assert PROCESSOR[probe]["grpc"] == {"port": int(port)}
-    assert PROCESSOR["ports"] == [{"name": "health", "containerPort": int(port)}]
+
+
+def test_the_processors_ports_are_those_it_serves() -> None:
+    options = serving()
+    served = {"health": options.health, "metrics": options.metrics}
+    ports = {port["name"]: f"0.0.0.0:{port['containerPort']}" for port in PROCESSOR["ports"]}
+    assert ports == served
 
 
 def test_there_is_time_for_the_hook_and_for_the_processor() -> None:

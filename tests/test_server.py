@@ -16,6 +16,7 @@ from grpc_reflection.v1alpha import reflection_pb2
 
 from extproc.config import Config, Limits
 from extproc.server import Processor
+from extproc.telemetry import Telemetry
 from extproc.wire import SERVICE, ProcessingMode, ProcessingRequest, ProcessingResponse, ProtocolConfiguration
 from tests.gateway import free_port
 from tests.test_answer import CALL, stream
@@ -63,8 +64,10 @@ class Envoy:
 
 
 @asynccontextmanager
-async def connected(config: Config, tmp_path: Path) -> AsyncIterator[tuple[Processor, Envoy]]:
-    processor = Processor(config)
+async def connected(
+    config: Config, tmp_path: Path, telemetry: Telemetry | None = None
+) -> AsyncIterator[tuple[Processor, Envoy]]:
+    processor = Processor(config, telemetry or Telemetry(CONFIG))
     address = f"unix:{tmp_path}/processor.sock"
     options = [("grpc.max_send_message_length", -1), ("grpc.max_receive_message_length", -1)]
     async with processor.running(address), grpc.aio.insecure_channel(address, options=options) as channel:
@@ -75,9 +78,13 @@ async def connected(config: Config, tmp_path: Path) -> AsyncIterator[tuple[Proce
 def talk(tmp_path: Path) -> Callable[..., None]:
     """Runs a conversation with a processor of its own."""
 
-    def run(conversation: Callable[[Processor, Envoy], Awaitable[None]], config: Config = CONFIG) -> None:
+    def run(
+        conversation: Callable[[Processor, Envoy], Awaitable[None]],
+        config: Config = CONFIG,
+        telemetry: Telemetry | None = None,
+    ) -> None:
         async def main() -> None:
-            async with connected(config, tmp_path) as (processor, envoy):
+            async with connected(config, tmp_path, telemetry) as (processor, envoy):
                 await asyncio.wait_for(conversation(processor, envoy), 30)
 
         asyncio.run(main())
@@ -127,6 +134,8 @@ def test_the_receive_limit_follows_the_configuration(talk: Callable[..., None]) 
 
 
 def test_a_protocol_error_is_refused_loudly(talk: Callable[..., None], caplog: pytest.LogCaptureFixture) -> None:
+    telemetry = Telemetry(CONFIG)
+
     async def conversation(_: Processor, envoy: Envoy) -> None:
         call = envoy.exchange()
         await call.write(
@@ -138,13 +147,16 @@ def test_a_protocol_error_is_refused_loudly(talk: Callable[..., None], caplog: p
         assert await call.code() is grpc.StatusCode.FAILED_PRECONDITION
         assert "request_body_mode BUFFERED" in await call.details()
 
-    talk(conversation)
+    talk(conversation, telemetry=telemetry)
     assert [record.levelname for record in caplog.records] == ["ERROR"]
+    assert telemetry.registry.get_sample_value("extproc_aborted_exchanges_total", {"reason": "protocol_error"}) == 1
 
 
 def test_a_bug_ends_one_exchange_and_is_logged_once_without_what_was_said(
     talk: Callable[..., None], caplog: pytest.LogCaptureFixture
 ) -> None:
+    telemetry = Telemetry(CONFIG)
+
     async def conversation(_: Processor, envoy: Envoy) -> None:
         call = envoy.exchange()
         await call.write(request_headers())
@@ -158,11 +170,30 @@ def test_a_bug_ends_one_exchange_and_is_logged_once_without_what_was_said(
         other.cancel()
 
     # A configuration that can't be: it makes the core fail where no input can.
-    talk(conversation, Config.model_construct(models=None, backends=(), limits=Limits()))
+    talk(conversation, Config.model_construct(models=None, backends=(), limits=Limits()), telemetry)
+    assert telemetry.registry.get_sample_value("extproc_aborted_exchanges_total", {"reason": "bug"}) == 1
     (record,) = (record for record in caplog.records if record.name == "extproc.server")
     assert record.levelno == logging.ERROR
     assert record.__dict__["exchange"] == "request-1"
     assert "secret" not in caplog.text
+
+
+def test_what_is_under_way_can_be_read_and_what_was_left_is_counted(talk: Callable[..., None]) -> None:
+    telemetry = Telemetry(CONFIG)
+
+    async def conversation(processor: Processor, envoy: Envoy) -> None:
+        call = envoy.exchange()
+        for message in (request_headers(), request_body(WITH_TOOLS), response_headers(EVENTS)):
+            await call.write(message)
+            await call.read()
+        assert telemetry.registry.get_sample_value("extproc_running_exchanges") == 1
+        call.cancel()
+        assert await processor.drain(grace=20) is True
+        assert telemetry.registry.get_sample_value("extproc_running_exchanges") == 0
+
+    talk(conversation, telemetry=telemetry)
+    unfinished = telemetry.registry.get_sample_value("extproc_unfinished_exchanges_total", {"phase": "response_stream"})
+    assert unfinished == 1
 
 
 def test_draining_says_so_first_and_waits_for_what_runs(talk: Callable[..., None]) -> None:
@@ -219,7 +250,7 @@ def test_the_service_can_be_asked_what_it_serves(talk: Callable[..., None]) -> N
 
 def test_health_can_be_asked_at_an_address_that_serves_nothing_else(tmp_path: Path) -> None:
     async def main() -> None:
-        processor, address = Processor(CONFIG), f"127.0.0.1:{free_port()}"
+        processor, address = Processor(CONFIG, Telemetry(CONFIG)), f"127.0.0.1:{free_port()}"
         async with (
             processor.running(f"unix:{tmp_path}/processor.sock", address),
             grpc.aio.insecure_channel(address) as channel,
@@ -237,9 +268,10 @@ def test_health_can_be_asked_at_an_address_that_serves_nothing_else(tmp_path: Pa
 
 def test_an_address_in_use_is_an_error() -> None:
     async def main() -> None:
-        async with Processor(CONFIG).running("127.0.0.1:0") as port:
+        first, second = (Processor(CONFIG, Telemetry(CONFIG)) for _ in range(2))
+        async with first.running("127.0.0.1:0") as port:
             with pytest.raises(OSError, match="in use"):
-                async with Processor(CONFIG).running(f"127.0.0.1:{port}"):
+                async with second.running(f"127.0.0.1:{port}"):
                     pass
 
     asyncio.run(main())

@@ -169,6 +169,23 @@ def test_the_guide_names_the_three_settings_of_cline(scripted: Up) -> None:
     assert settings["API Key"].startswith("anything")
 
 
+def test_metrics_are_where_the_guide_says_also_of_a_processor_that_was_started_again() -> None:
+    address = f"127.0.0.1:{free_port()}"
+    with up("--scripted", "--metrics", address) as running:
+        url = f"http://{address}/metrics"
+        assert f"\nMetrics at {url}\n" in running.guide
+        assert ask(running.url)["status"] == 200
+        assert 'extproc_requests_total{model="qwen2.5-coder"} 1.0\n' in httpx.get(url).text
+        os.kill(running.children()["processor"], signal.SIGKILL)
+        running.next_complaint("the processor is ready again")
+        assert 'extproc_requests_total{model="qwen2.5-coder"} 0.0\n' in httpx.get(url).text
+        assert running.stop()[0] == 0
+
+
+def test_without_being_asked_it_shows_no_metrics(scripted: Up) -> None:
+    assert "etrics" not in scripted.guide
+
+
 def test_a_processor_that_dies_is_started_again(scripted: Up) -> None:
     os.kill(scripted.children()["processor"], signal.SIGKILL)
     assert "(killed by SIGKILL); starting it again" in scripted.next_complaint("the processor ended")
@@ -341,6 +358,14 @@ def test_a_port_that_is_taken_is_named_and_another_one_proposed() -> None:
         said = refused("--scripted", "--listen", f"127.0.0.1:{port}")
     assert f"extproc: can't listen on 127.0.0.1:{port}: port {port} is taken by another program" in said
     assert f"--listen 127.0.0.1:{port % 65535 + 1}\n" in said
+
+
+def test_a_port_for_metrics_that_is_taken_is_named_too() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+        said = refused("--scripted", "--listen", f"127.0.0.1:{free_port()}", "--metrics", f"127.0.0.1:{port}")
+    assert f"extproc: can't listen on 127.0.0.1:{port}: port {port} is taken by another program" in said
+    assert f"--metrics 127.0.0.1:{port % 65535 + 1}\n" in said
 
 
 def test_a_directory_that_is_too_deep_for_sockets_is_named(tmp_path: Path) -> None:

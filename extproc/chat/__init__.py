@@ -4,7 +4,7 @@ Joins the request half (`tools`) and the response half (`toolcalls`) through Ope
 Pure: it knows neither Envoy nor gRPC.
 """
 
-from extproc.chat.answer import StreamedAnswer, rewrite_completion
-from extproc.chat.plan import AnswerPlan, Prepared, prepare
+from extproc.chat.answer import Rewritten, StreamedAnswer, rewrite_completion
+from extproc.chat.plan import AnswerPlan, Prepared, find_problems, prepare
 
-__all__ = ["AnswerPlan", "Prepared", "StreamedAnswer", "prepare", "rewrite_completion"]
+__all__ = ["AnswerPlan", "Prepared", "Rewritten", "StreamedAnswer", "find_problems", "prepare", "rewrite_completion"]

@@ -7,65 +7,101 @@ as if all were well when it isn't: what can't be understood becomes an error eve
 
 from __future__ import annotations
 
+from collections import Counter
+from dataclasses import dataclass
 from typing import Any
 
 import orjson
 
+from extproc.chat.call_shapes import CallShape, shape_for
+from extproc.chat.calls import CheckedCalls
 from extproc.chat.plan import AnswerPlan
+from extproc.openai.arguments import ArgumentChecker
 from extproc.openai.errors import ApiError, backend_error, backend_garbage
-from extproc.openai.ids import new_tool_call_id
 from extproc.openai.sse import DONE, Comment, Data, ServerEvent, SseDecoder, encode
-from extproc.toolcalls import ArgumentsDelta, CallEnd, CallStart, Event, Parser, Reasoning, Text, parse
+from extproc.toolcalls import ArgumentsDelta, CallEnd, CallStart, Event, Parser, Reasoning, Text
+from extproc.toolcalls.events import collect
 
 Json = dict[str, Any]
 
+_CUT_OFF = ("length", "content_filter")
+"""The finish reasons of an output that the backend ended before the model did."""
 
-def rewrite_completion(body: bytes, plan: AnswerPlan) -> tuple[bytes, Json | None]:
-    """A whole completion and its usage; the very same bytes when it holds no call.
 
-    Raises ApiError (502) when the body is no chat completion.
+@dataclass(frozen=True, slots=True)
+class Rewritten:
+    """A whole completion, as the client gets it."""
+
+    body: bytes
+    """The very bytes of the backend when nothing had to change."""
+    usage: Json | None
+    """The backend's own count, if it sent one."""
+    faults: Counter[str]
+    """By code, how many of the model's calls had a fault."""
+
+
+class _Output:
+    """What the model says in one choice: its text, parsed and its calls checked."""
+
+    __slots__ = ("_parser", "calls", "finished")
+
+    def __init__(self, plan: AnswerPlan, checker: ArgumentChecker, faults: Counter[str]) -> None:
+        self._parser = Parser(format=plan.format, tools=plan.tools)
+        self.calls = CheckedCalls(plan, checker, faults)
+        self.finished = False
+
+    def feed(self, text: str) -> list[Event]:
+        return self.calls.take(self._parser.feed(text))
+
+    def close(self, finish_reason: object) -> list[Event]:
+        """`finish_reason` is the backend's."""
+        self.finished = True
+        return self.calls.take(self._parser.close(), cut_off=finish_reason in _CUT_OFF)
+
+
+def rewrite_completion(body: bytes, plan: AnswerPlan) -> Rewritten:
+    """The completion that the client gets for the backend's.
+
+    Raises ApiError (502) when the body is no chat completion, or holds a call that the client is not to get. The
+    latter has the call's fault as its code, and counts as that one fault.
     """
     completion = _load(body)
     _raise_error(completion, body)
     choices = completion.get("choices")
     if not isinstance(choices, list):
         raise backend_garbage("a completion without choices.")
+    checker, faults = ArgumentChecker(plan.tools), Counter[str]()
     changed = False
     for choice in choices:
         message = choice.get("message") if isinstance(choice, dict) else None
         if not isinstance(message, dict):
             raise backend_garbage("a choice without a message.")
         if isinstance(message.get("content"), str):
-            changed |= _rewrite_choice(choice, message, plan)
+            changed |= _rewrite_message(choice, message, _Output(plan, checker, faults), shape_for(plan))
     usage = completion.get("usage")
-    return (_encoded(completion) if changed else body), usage if isinstance(usage, dict) else None
+    return Rewritten(_encoded(completion) if changed else body, usage if isinstance(usage, dict) else None, faults)
 
 
-def _rewrite_choice(choice: Json, message: Json, plan: AnswerPlan) -> bool:
+def _rewrite_message(choice: Json, message: Json, output: _Output, shape: CallShape) -> bool:
     content: str = message["content"]
-    parsed = parse(content, format=plan.format, tools=plan.tools)
+    said = choice.get("finish_reason")
+    parsed = collect([*output.feed(content), *output.close(said)])
+    if output.calls.error is not None:
+        raise output.calls.error
     if not parsed.calls and parsed.reasoning is None and (parsed.content or "") == content:
         return False
     message["content"] = parsed.content
     if parsed.reasoning is not None:
         message["reasoning"] = parsed.reasoning
-    calls = parsed.calls if plan.parallel_tool_calls else parsed.calls[:1]
-    if calls:
-        message["tool_calls"] = [
-            {
-                "id": new_tool_call_id(),
-                "type": "function",
-                "function": {"name": call.name, "arguments": call.arguments},
-            }
-            for call in calls
-        ]
-    choice["finish_reason"] = _finish_reason(choice.get("finish_reason"), called=bool(calls))
+    if parsed.calls:
+        shape.put(message, parsed.calls)
+        choice["finish_reason"] = _finish_reason(said, shape)
     return True
 
 
-def _finish_reason(said: Any, *, called: bool) -> Any:
-    """A cut-off answer stays cut off; otherwise calls are the reason to stop."""
-    return "tool_calls" if called and said not in ("length", "content_filter") else said
+def _finish_reason(said: object, shape: CallShape) -> object:
+    """Why an output with calls ended: a cut-off one stays cut off, otherwise the calls are the reason."""
+    return said if said in _CUT_OFF else shape.finish_reason
 
 
 def _load(data: bytes) -> Json:
@@ -94,42 +130,19 @@ def _raise_error(data: Json, body: bytes) -> None:
     raise backend_error(code if isinstance(code, int) and 400 <= code < 600 else 500, body)
 
 
-class _Choice:
-    """One choice of a stream: its parser, and what has been told of it."""
-
-    __slots__ = ("_parallel", "_parser", "calls", "finished")
-
-    def __init__(self, plan: AnswerPlan) -> None:
-        self._parser = Parser(format=plan.format, tools=plan.tools)
-        self._parallel = plan.parallel_tool_calls
-        self.calls = 0
-        self.finished = False
-
-    def feed(self, text: str) -> list[Event]:
-        return self._allowed(self._parser.feed(text))
-
-    def close(self) -> list[Event]:
-        self.finished = True
-        return self._allowed(self._parser.close())
-
-    def _allowed(self, events: list[Event]) -> list[Event]:
-        """The events without the calls that `parallel_tool_calls: false` rules out."""
-        for event in events:
-            if isinstance(event, CallStart):
-                self.calls += 1
-        if self._parallel or self.calls < 2:
-            return events
-        return [event for event in events if isinstance(event, Text | Reasoning) or event.index == 0]
-
-
 class StreamedAnswer:
     """One streamed completion: `feed` the backend's bytes in any cut, then `close`; both return the client's bytes."""
 
     def __init__(self, plan: AnswerPlan) -> None:
         self._plan = plan
+        self._shape = shape_for(plan)
+        self._checker = ArgumentChecker(plan.tools)
         self._decoder = SseDecoder()
-        self._choices: dict[int, _Choice] = {}
+        self._outputs: dict[int, _Output] = {}
+        self._refusal: ApiError | None = None  # an invalid call, behind the chunk that is being written
         self._ended = False
+        self.faults = Counter[str]()
+        """By code, how many of the model's calls had a fault; the one in `error` is among them."""
         self.usage: Json | None = None
         """The backend's own count, once it came."""
         self.error: ApiError | None = None
@@ -137,8 +150,8 @@ class StreamedAnswer:
 
     @property
     def held(self) -> int:
-        """How many bytes of an unfinished event are held."""
-        return self._decoder.held
+        """How much of an unfinished event is held, in bytes, and of unfinished calls, in characters."""
+        return self._decoder.held + sum(output.calls.held for output in self._outputs.values())
 
     def feed(self, piece: bytes) -> bytes:
         return self._rewrite(self._decoder.feed(piece))
@@ -160,7 +173,7 @@ class StreamedAnswer:
         return encode(Data(error.event())) + self._end()
 
     def _finished(self) -> bool:
-        return bool(self._choices) and all(choice.finished for choice in self._choices.values())
+        return bool(self._outputs) and all(output.finished for output in self._outputs.values())
 
     def _end(self) -> bytes:
         self._ended = True
@@ -208,8 +221,11 @@ class StreamedAnswer:
             for choice in choices:
                 new = self._choice(choice)
                 rewritten += [choice] if new is None else new
+                if self._refusal is not None:
+                    break
         envelope = {key: value for key, value in chunk.items() if key != "usage" or self._plan.include_usage}
-        return b"".join(encode(Data(_encoded({**envelope, "choices": [choice]}))) for choice in rewritten)
+        out = b"".join(encode(Data(_encoded({**envelope, "choices": [choice]}))) for choice in rewritten)
+        return out if self._refusal is None else out + self.fail(self._refusal)
 
     def _choice(self, choice: Any) -> list[Json] | None:
         """What one choice of a chunk becomes: None for "as it is", else any number of choices."""
@@ -220,27 +236,31 @@ class StreamedAnswer:
         content = delta.get("content")
         if not isinstance(index, int) or not isinstance(content, str | None):
             raise backend_garbage("a choice whose index is no number, or whose content is no text.")
-        state = self._choices.get(index)
-        if state is None:
-            state = self._choices[index] = _Choice(self._plan)
+        output = self._outputs.get(index)
+        if output is None:
+            output = self._outputs[index] = _Output(self._plan, self._checker, self.faults)
         said = choice.get("finish_reason")
-        events = state.feed(content) if content else []
+        events = output.feed(content) if content else []
         if said is not None:
-            events += state.close()
+            events += output.close(said)
+        self._refusal = output.calls.error
+        finish_reason = said
+        if said is not None and output.calls.given:
+            finish_reason = _finish_reason(said, self._shape)
         role_only = "role" in delta and not content
-        if not role_only and (events == [Text(content)] if content else not events):
-            finish_reason = _finish_reason(said, called=state.calls > 0)
-            if finish_reason == said:
-                return None
+        unchanged = events == [Text(content)] if content else not events
+        if unchanged and not role_only and finish_reason == said and self._refusal is None:
+            return None
         rest = {key: value for key, value in delta.items() if key != "content"}
         rewritten: list[Json] = []
         if "role" in rest:
             # As OpenAI does when a call may follow: no content yet, not an empty one.
             rewritten.append(_choice(index, {**rest, "content": None}))
             rest = {}
-        rewritten += [_choice(index, delta) for event in events if (delta := _delta(event)) is not None]
+        rewritten += [_choice(index, new) for event in events if (new := _delta(event, self._shape)) is not None]
+        if self._refusal is not None:
+            return rewritten
         if said is not None:
-            finish_reason = _finish_reason(said, called=state.calls > 0)
             rewritten.append({**choice, "delta": rest, "logprobs": None, "finish_reason": finish_reason})
         elif rest:
             rewritten.append(_choice(index, rest))
@@ -251,17 +271,15 @@ def _choice(index: int, delta: Json) -> Json:
     return {"index": index, "delta": delta, "logprobs": None, "finish_reason": None}
 
 
-def _delta(event: Event) -> Json | None:
+def _delta(event: Event, shape: CallShape) -> Json | None:
     match event:
+        case ArgumentsDelta(index, json):
+            return shape.arguments(index, json)
         case Text(text):
             return {"content": text}
         case Reasoning(text):
             return {"reasoning": text}
         case CallStart(index, name):
-            function = {"name": name, "arguments": ""}
-            call = {"index": index, "id": new_tool_call_id(), "type": "function", "function": function}
-            return {"tool_calls": [call]}
-        case ArgumentsDelta(index, json):
-            return {"tool_calls": [{"index": index, "function": {"arguments": json}}]}
+            return shape.start(index, name)
         case CallEnd():
             return None

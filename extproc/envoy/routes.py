@@ -11,7 +11,7 @@ from envoy_data_plane.envoy.type.matcher.v3 import StringMatcher
 
 from extproc.config import Config
 from extproc.envoy.extensions import packed
-from extproc.names import BACKEND_HEADER, CHAT_PATH
+from extproc.names import BACKEND_HEADER, CHAT_PATH, DROPPED_HEADER
 
 EXT_PROC = "envoy.filters.http.ext_proc"
 
@@ -45,6 +45,8 @@ def _chat_completions(path: str) -> route.Route:
         route=_action(route.RouteAction(cluster_header=BACKEND_HEADER, prefix_rewrite=CHAT_PATH)),
         # The processor reads answers as they are: it doesn't decompress.
         request_headers_to_remove=[BACKEND_HEADER, "accept-encoding"],
+        # A backend's own: this happens before the processor sees the answer, and sets its own.
+        response_headers_to_remove=[DROPPED_HEADER],
         # The filter is disabled unless a route overrides it; what it overrides doesn't matter.
         typed_per_filter_config={EXT_PROC: packed(ExtProcPerRoute(overrides=ExtProcOverrides()))},
     )

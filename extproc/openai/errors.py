@@ -20,6 +20,10 @@ _CONTEXT_LENGTH = re.compile(
 )
 
 
+CALL_FAULTS = frozenset({"unknown_tool_call", "malformed_tool_arguments", "invalid_tool_arguments"})
+"""The codes of what can be wrong with a model's call."""
+
+
 @dataclass(eq=False)
 class ApiError(Exception):
     """An error on its way to the client."""
@@ -42,8 +46,11 @@ class ApiError(Exception):
 
         The response's status has gone out as 200, so a server's error carries its own as `code`, as vLLM does.
         Agents go by it: Cline 3 tries again after a 500 or 502 in the middle of a call, and gives up after a word.
+        What is wrong with a model's call is a word all the same: only the word tells it from a backend in trouble.
         """
-        return self._encoded(self.status if self.status >= 500 or self.status == 429 else self.code or self.status)
+        by_status = self.status >= 500 or self.status == 429
+        word = self.code if not by_status or self.code in CALL_FAULTS else None
+        return self._encoded(word or self.status)
 
     def _encoded(self, code: str | int | None) -> bytes:
         error = {"message": self.message, "type": self.type, "param": self.param, "code": code}
@@ -55,12 +62,10 @@ def invalid_request(message: str, param: str | None = None, code: str | None = N
     return ApiError(400, message, param=param, code=code)
 
 
-def invalid_json(error: orjson.JSONDecodeError) -> ApiError:
-    """A 400: the body is no JSON at all."""
+def invalid_json(reason: str, param: str | None = None) -> ApiError:
+    """A 400: the body is not the JSON object that it has to be; `reason` says where it goes wrong."""
     return invalid_request(
-        f"The request body is not valid JSON: {error.msg} (line {error.lineno}, column {error.colno}). "
-        "Send one JSON object, encoded as UTF-8.",
-        code="invalid_json",
+        f"The request body is not valid JSON: {reason}. Send one JSON object, encoded as UTF-8.", param, "invalid_json"
     )
 
 
@@ -86,7 +91,7 @@ def model_not_found(model: str, known: Iterable[str]) -> ApiError:
     there_are = ", ".join(sorted(known))
     return ApiError(
         404,
-        f"The model '{model}' does not exist. Available models: {there_are}.",
+        f"The model {quoted(model)} does not exist. Available models: {there_are}.",
         param="model",
         code="model_not_found",
     )
@@ -97,6 +102,11 @@ def backend_garbage(detail: str) -> ApiError:
     return ApiError(
         502, f"The model's backend sent an answer that can't be read: {detail}", "server_error", code="bad_gateway"
     )
+
+
+def invalid_call(code: str, message: str) -> ApiError:
+    """A 502: the model called a tool in a way that can't be, and the client is not to get such calls."""
+    return ApiError(502, message, "server_error", code=code)
 
 
 def backend_error(status: int, body: bytes) -> ApiError:
@@ -154,6 +164,19 @@ def _phrase(status: int) -> str:
         return HTTPStatus(status).phrase
     except ValueError:
         return ""
+
+
+def quoted(text: str) -> str:
+    """A client's own word in a message: in quotes, and cut, because it may be megabytes."""
+    return repr(cut(text))
+
+
+def cut(text: str) -> str:
+    """A client's own word as part of a path."""
+    return text if len(text) <= _LONGEST_QUOTE else f"{text[:_LONGEST_QUOTE]}…"
+
+
+_LONGEST_QUOTE = 100
 
 
 def json_type(value: object) -> str:

@@ -1,21 +1,210 @@
-"""Which request parameters go on to the backend.
+"""The request's parameters, one row each: what a value must be, and whether the backend gets it.
 
-vLLM ignores what it doesn't know, but other servers refuse it, and a parameter that is not passed on should not
-look as if it were. Source: vLLM's `ChatCompletionRequest` as documented for its OpenAI-compatible server.
+Everything but `model`, `messages` and the tool parameters, which have modules of their own. A row goes to the backend
+when vLLM's chat endpoint uses the field; what only OpenAI has is checked, so that a mistake shows, and then dropped.
+A parameter without a row is never an error, and dropped too: vLLM would ignore it, but other servers refuse what they
+don't know, and a header tells the client what didn't count. `null` counts as not given.
+
+Sources: OpenAI's API reference for its own parameters; for the others the fields of `ChatCompletionRequest` in vLLM
+0.32.0, with the bounds that it and `SamplingParams` set. docs/parameters.md is made from this table.
 """
 
 from __future__ import annotations
 
-FORWARDED: frozenset[str] = frozenset(
-    """
-    model messages stream stream_options n max_tokens max_completion_tokens temperature top_p seed stop user
-    frequency_penalty presence_penalty logit_bias logprobs top_logprobs response_format reasoning_effort
-    top_k min_p repetition_penalty length_penalty use_beam_search stop_token_ids include_stop_str_in_output
-    ignore_eos min_tokens skip_special_tokens spaces_between_special_tokens truncate_prompt_tokens
-    prompt_logprobs allowed_token_ids bad_words echo add_generation_prompt continue_final_message
-    add_special_tokens documents chat_template chat_template_kwargs mm_processor_kwargs structured_outputs
-    include_reasoning priority request_id return_tokens_as_token_ids return_token_ids cache_salt
-    kv_transfer_params vllm_xargs metadata store service_tier
-    """.split()
+import re
+from collections.abc import Callable, Collection, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from extproc.openai.checks import ArrayOf, Boolean, Check, Either, Integer, MapOf, Number, Object, OneOf, Text, Typed
+from extproc.openai.definitions import TOOL_PARAMETERS
+from extproc.openai.errors import ApiError, invalid_value
+
+
+@dataclass(frozen=True, slots=True)
+class Parameter:
+    """One row of the table."""
+
+    name: str
+    check: Check
+    forwarded: bool = True
+    needs: str | None = None
+    """Another parameter, which has to be true for this one to be given."""
+    remark: str = ""
+    """For the documentation."""
+
+
+_JSON_SCHEMA = Object(
+    {
+        "name": Text(
+            form=re.compile(r"[a-zA-Z0-9_-]{1,64}"), form_words="a string of 1 to 64 letters, digits, '_' or '-'"
+        ),
+        "description": Text(),
+        "schema": Object(),
+        "strict": Boolean(),
+    },
+    required=("name",),
 )
-"""Everything but the tool parameters, which are this gateway's own business."""
+_RESPONSE_FORMAT = Typed(
+    {
+        "text": Object(),
+        "json_object": Object(),
+        "json_schema": Object({"json_schema": _JSON_SCHEMA}, required=("json_schema",)),
+        "structural_tag": Object(),
+    }
+)
+_STRUCTURED_OUTPUTS = Object(
+    {
+        "json": Either(Text(), Object()),
+        "regex": Text(),
+        "choice": ArrayOf(Text(), "strings"),
+        "grammar": Text(),
+        "json_object": Boolean(),
+        "structural_tag": Text(),
+        "disable_any_whitespace": Boolean(),
+        "disable_additional_properties": Boolean(),
+        "whitespace_pattern": Text(),
+    }
+)
+_REPETITION = Object(dict.fromkeys(("max_pattern_size", "min_pattern_size", "min_count"), Integer(0)))
+_TOKEN_ID = Text(form=re.compile(r"[0-9]{1,19}"), form_words="a token's id in decimal digits")
+_TOKEN_IDS = ArrayOf(Integer(0), "token ids")
+_SALT = Text(
+    form=re.compile(r"[^@/\\\0]{1,128}"), form_words="a string of 1 to 128 characters without '@', '/', '\\' and NUL"
+)
+
+PARAMETERS: tuple[Parameter, ...] = (
+    Parameter("stream", Boolean()),
+    Parameter(
+        "stream_options",
+        Object(dict.fromkeys(("include_usage", "include_obfuscation", "continuous_usage_stats"), Boolean())),
+        needs="stream",
+        remark="`include_obfuscation` has no effect, `continuous_usage_stats` is vLLM's",
+    ),
+    # OpenAI's, as its reference lists them.
+    Parameter("max_tokens", Integer(1), remark="the older name of `max_completion_tokens`"),
+    Parameter("max_completion_tokens", Integer(1)),
+    Parameter("temperature", Number(0, 2)),
+    Parameter("top_p", Number(0, 1), remark="0 goes on as 0.000001: vLLM wants more than 0"),
+    Parameter("n", Integer(1, 128)),
+    Parameter(
+        "stop",
+        Either(Text(), ArrayOf(Text(), "strings", most=4)),
+        remark="empty strings are left out: vLLM refuses them",
+    ),
+    Parameter("seed", Integer()),
+    Parameter("frequency_penalty", Number(-2, 2)),
+    Parameter("presence_penalty", Number(-2, 2)),
+    Parameter("logprobs", Boolean()),
+    Parameter("top_logprobs", Integer(0, 20), needs="logprobs"),
+    Parameter("logit_bias", MapOf(Number(-100, 100), name=_TOKEN_ID)),
+    Parameter(
+        "response_format",
+        _RESPONSE_FORMAT,
+        remark="`json_schema` without a `schema` goes on as `json_object`; `structural_tag` is vLLM's",
+    ),
+    Parameter("user", Text(), remark="vLLM takes it and ignores it"),
+    Parameter("metadata", MapOf(Text(longest=512), name=Text(longest=64), most=16), forwarded=False),
+    Parameter("reasoning_effort", OneOf(("none", "minimal", "low", "medium", "high", "xhigh", "max"))),
+    Parameter("service_tier", Text(), forwarded=False),
+    Parameter("prompt_cache_key", Text(), forwarded=False, remark="see `cache_salt` for vLLM's prefix cache"),
+    Parameter("safety_identifier", Text(), forwarded=False),
+    Parameter("verbosity", Text(), forwarded=False),
+    Parameter("store", Boolean(), forwarded=False, remark="nothing is ever stored"),
+    Parameter("modalities", ArrayOf(Text(), "strings"), forwarded=False, remark="answers are text"),
+    # vLLM's own: sampling.
+    Parameter("thinking_token_budget", Integer(-1), remark="-1: no limit"),
+    Parameter("include_reasoning", Boolean()),
+    Parameter("use_beam_search", Boolean()),
+    Parameter("top_k", Integer(-1), remark="0 and -1: all tokens"),
+    Parameter("min_p", Number(0, 1)),
+    Parameter("repetition_penalty", Number(above=0)),
+    Parameter("watermarking", Boolean()),
+    Parameter("length_penalty", Number(), remark="for beam search"),
+    Parameter("stop_token_ids", _TOKEN_IDS),
+    Parameter("include_stop_str_in_output", Boolean()),
+    Parameter("ignore_eos", Boolean()),
+    Parameter("min_tokens", Integer(0)),
+    Parameter("skip_special_tokens", Boolean(), remark="always false when the gateway reads calls from the text"),
+    Parameter("spaces_between_special_tokens", Boolean(), remark="as `skip_special_tokens`"),
+    Parameter("truncate_prompt_tokens", Integer(-1), remark="-1: as many as the model can take"),
+    Parameter("truncation_side", OneOf(("left", "right"))),
+    Parameter("prompt_logprobs", Integer(-1), remark="-1: all tokens; not with `stream`"),
+    Parameter("logprob_token_ids", ArrayOf(Integer(0), "token ids", most=128), needs="logprobs"),
+    Parameter("allowed_token_ids", _TOKEN_IDS),
+    Parameter("bad_words", ArrayOf(Text(), "strings")),
+    # vLLM's own: the prompt.
+    Parameter("echo", Boolean()),
+    Parameter("add_generation_prompt", Boolean()),
+    Parameter("continue_final_message", Boolean(), remark="not with `add_generation_prompt: true`"),
+    Parameter("add_special_tokens", Boolean()),
+    Parameter("documents", ArrayOf(MapOf(Text()), "objects with string values"), remark="for the chat template"),
+    Parameter("chat_template", Text()),
+    Parameter("chat_template_kwargs", Object()),
+    Parameter("media_io_kwargs", MapOf(Object()), remark="only where vLLM is told to trust it"),
+    Parameter("mm_processor_kwargs", Object(), remark="only where vLLM is told to trust it"),
+    Parameter("structured_outputs", _STRUCTURED_OUTPUTS, remark="vLLM wants exactly one of the first six"),
+    # vLLM's own: scheduling, tracing and what comes back.
+    Parameter("priority", Integer(), remark="lower is sooner; only with priority scheduling"),
+    Parameter("request_id", Text()),
+    Parameter("session_id", Text()),
+    Parameter("return_tokens_as_token_ids", Boolean()),
+    Parameter("return_token_ids", Boolean()),
+    Parameter("routed_experts_prompt_start", Integer(0)),
+    Parameter("return_prompt_text", Boolean()),
+    Parameter("cache_salt", _SALT),
+    Parameter("kv_transfer_params", Object()),
+    Parameter("ec_transfer_params", Object()),
+    Parameter("vllm_xargs", Object()),
+    Parameter("repetition_detection", _REPETITION),
+    Parameter("stream_interval", Integer(1)),
+)
+
+FORWARDED: frozenset[str] = frozenset({"model", "messages"}) | {row.name for row in PARAMETERS if row.forwarded}
+"""The names of all that goes to the backend as it is."""
+
+
+def parameter_problems(fields: Mapping[str, Any]) -> Iterator[ApiError]:
+    """What is wrong with the parameters of the table, in its order."""
+    for row in PARAMETERS:
+        if (value := fields.get(row.name)) is None:
+            continue
+        yield from row.check.problems(value, row.name)
+        if row.needs is not None and fields.get(row.needs) is not True:
+            yield invalid_value(row.name, f"it is only allowed when '{row.needs}' is true.")
+
+
+def split(fields: Mapping[str, Any], also: Collection[str] = ()) -> tuple[dict[str, Any], tuple[str, ...]]:
+    """What of a valid request goes to the backend, and the names of what doesn't, sorted; the tool parameters and what
+    is null are in neither.
+
+    `also` names parameters that this backend takes besides those of the table.
+    """
+    passed = FORWARDED.union(also) - TOOL_PARAMETERS
+    given = {name: value for name, value in fields.items() if value is not None}
+    forwarded = {name: value for name, value in given.items() if name in passed}
+    for name, spell in _SPELLED.items():
+        if name in forwarded and (spelled := spell(forwarded.pop(name))) is not None:
+            forwarded[name] = spelled
+    return forwarded, tuple(sorted(given.keys() - passed - TOOL_PARAMETERS))
+
+
+def _top_p(value: Any) -> Any:
+    return _LEAST_TOP_P if value == 0 else value
+
+
+def _stop(value: Any) -> Any:
+    """Without the empty strings, which stop nothing."""
+    if isinstance(value, list):
+        return value if all(value) else [text for text in value if text] or None
+    return value or None
+
+
+def _response_format(value: Any) -> Any:
+    schemaless = value.get("type") == "json_schema" and value["json_schema"].get("schema") is None
+    return {"type": "json_object"} if schemaless else value
+
+
+_LEAST_TOP_P = 1e-6
+_SPELLED: Mapping[str, Callable[[Any], Any]] = {"top_p": _top_p, "stop": _stop, "response_format": _response_format}
+"""What OpenAI allows and vLLM refuses, in a form that means the same to vLLM; None leaves it out."""

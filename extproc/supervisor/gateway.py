@@ -54,6 +54,7 @@ class Gateway:
         if len(os.fsencode(self._processor_socket)) > _SOCKET_PATH_BYTES:
             raise GatewayError(f"the path of {directory} is too long for sockets; set TMPDIR to a shorter one")
         self._admin = EnvoyAdmin(self._admin_socket)
+        self._metrics: str | None = None
         self._envoy: Child | None = None
         self._processor: Child | None = None
         self._scripted: Child | None = None
@@ -71,8 +72,9 @@ class Gateway:
             raise GatewayError(f"the scripted vLLM doesn't start ({self._scripted.fate}); what it said is above")
         return Address.parse(found[1])
 
-    async def start(self, config: Config, envoy: str, *, quiet: bool) -> None:
+    async def start(self, config: Config, envoy: str, *, metrics: str | None, quiet: bool) -> None:
         """Start the processor and Envoy with `config`; done when both are ready for requests."""
+        self._metrics = metrics
         self._configuration.write_text(yaml.safe_dump(config.model_dump(mode="json")), encoding="utf-8")
         self._processor = await self._start_processor()
         self._write_bootstrap(config)  # While the processor starts: the import alone takes a second.
@@ -138,6 +140,7 @@ class Gateway:
             "serve",
             *("--config", str(self._configuration)),
             *("--listen", f"unix:{self._processor_socket}"),
+            *(("--metrics", self._metrics) if self._metrics is not None else ()),
             *("--grace", str(_END_TIMEOUT)),  # It is asked to end when Envoy has ended.
             stdout=DEVNULL,
         )

@@ -19,15 +19,15 @@ _REQUEST = """{
 }"""
 
 
-def guide(config: Config) -> str:
-    """The text, with commands that work as they stand."""
+def guide(config: Config, metrics: str | None = None) -> str:
+    """The text, with commands that work as they stand; `metrics` is where the metrics are, if anywhere."""
     base_url = f"http://{reachable(config.listen_address)}/v1"
     model = config.models[0].name
     return f"""\
 Ready at {base_url}
 
 {_models(config)}
-
+{_metrics(metrics)}
 Try it, with a tool:
 
 {_curl(base_url, model)}
@@ -48,6 +48,10 @@ def reachable(address: Address) -> Address:
     if not ipaddress.ip_address(address.host).is_unspecified:
         return address
     return Address("::1" if ":" in address.host else "127.0.0.1", address.port)
+
+
+def _metrics(address: str | None) -> str:
+    return f"\nMetrics at http://{reachable(Address.parse(address))}/metrics\n" if address is not None else ""
 
 
 def _models(config: Config) -> str:

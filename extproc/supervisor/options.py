@@ -48,6 +48,8 @@ class Options:
     source: Source
     listen: str | None
     """Instead of the address that the configuration says."""
+    metrics: str | None
+    """Where the processor's metrics are to be served, if anywhere."""
     envoy: str | None
     """The path of Envoy's binary, unless it is to be looked for."""
     grace: float
@@ -71,8 +73,8 @@ async def configuration(source: FromFile | FromBackend, listen: str | None) -> C
     return parse(yaml.safe_dump(settings), source="command line")
 
 
-def check_listen(address: Address) -> None:
-    """Raises GatewayError when `address` can't be listened on.
+def check_listen(address: Address, option: str = "--listen") -> None:
+    """Raises GatewayError when `address`, for which there is the command line's `option`, can't be listened on.
 
     Envoy wouldn't say so: it shares its port with any other Envoy of the same user, which would then get half of
     the connections.
@@ -97,5 +99,5 @@ def check_listen(address: Address) -> None:
                 reason = error.strerror or str(error)
             other = Address(address.host, address.port % 65535 + 1)
             raise GatewayError(
-                f"can't listen on {address}: {reason}; choose another address, such as with --listen {other}"
+                f"can't listen on {address}: {reason}; choose another address, such as with {option} {other}"
             ) from error

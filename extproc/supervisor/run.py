@@ -5,6 +5,7 @@ from __future__ import annotations
 import tempfile
 from pathlib import Path
 
+from extproc.config import Address
 from extproc.stopping import StopSignals, completes
 from extproc.supervisor.backends import complaints
 from extproc.supervisor.binary import find_envoy
@@ -37,7 +38,9 @@ async def _start(gateway: Gateway, options: Options, envoy: str) -> None:
         source = FromBackend(await gateway.start_scripted_vllm(source.model), source.model)
     config = await configuration(source, options.listen)
     check_listen(config.listen_address)
-    await gateway.start(config, envoy, quiet=options.quiet)
+    if options.metrics is not None:
+        check_listen(Address.parse(options.metrics), "--metrics")
+    await gateway.start(config, envoy, metrics=options.metrics, quiet=options.quiet)
     for complaint in await complaints(config):
         say(f"warning: {complaint}")
-    print(guide(config), flush=True)
+    print(guide(config, options.metrics), flush=True)

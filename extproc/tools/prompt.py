@@ -11,18 +11,15 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
-from extproc.openai.errors import invalid_value
-from extproc.openai.request import ChatRequest, NamedTool
+from extproc.openai.choice import NamedTool
+from extproc.openai.request import ChatRequest
 from extproc.tools import wording
 
 Message: TypeAlias = dict[str, Any]
 
 
 def render_conversation(request: ChatRequest) -> list[Message]:
-    """The messages that a model without tool calling understands.
-
-    Raises ApiError (400) for content that is not text: it has no place in a text prompt.
-    """
+    """The messages that a model without tool calling understands; the request's content is text."""
     turns = _turns(request.messages)
     if request.offers_tools:
         _instruct(turns, wording.tool_instructions(request.tools))
@@ -60,11 +57,12 @@ def _turns(messages: Sequence[Message]) -> list[_Turn]:
             _add(turns, "user", wording.results([(name, text) for _, name, text in waiting]))
             waiting.clear()
 
-    for index, message in enumerate(messages):
+    for message in messages:
         role = message["role"]
         if role == "tool":
-            place, name = called[message["tool_call_id"]]
-            waiting.append((place, name, _text(message, index)))
+            # A legacy result may come without its call, but names the function.
+            place, name = called.get(message["tool_call_id"]) or (next(places), message["name"])
+            waiting.append((place, name, _text(message)))
             continue
         deliver()
         match role:
@@ -72,11 +70,11 @@ def _turns(messages: Sequence[Message]) -> list[_Turn]:
                 calls = message.get("tool_calls") or []
                 for call in calls:
                     called[call["id"]] = (next(places), call["function"]["name"])
-                _add(turns, "assistant", _assistant_text(wording.harmless(_text(message, index)), calls))
+                _add(turns, "assistant", _assistant_text(wording.harmless(_text(message)), calls))
             case "user":
-                _add(turns, "user", wording.harmless(_text(message, index)))
+                _add(turns, "user", wording.harmless(_text(message)))
             case _:
-                _add(turns, "system", _text(message, index))
+                _add(turns, "system", _text(message))
     deliver()
     return turns
 
@@ -93,18 +91,11 @@ def _assistant_text(text: str, calls: Sequence[Message]) -> str:
     return "\n".join([text, *blocks] if text else blocks)
 
 
-def _text(message: Message, index: int) -> str:
+def _text(message: Message) -> str:
     content = message.get("content")
     if content is None:
         return ""
     if isinstance(content, str):
         return content
-    texts: list[str] = []
-    for place, part in enumerate(content):
-        if part["type"] != "text":
-            raise invalid_value(
-                f"messages[{index}].content[{place}].type",
-                f"this model takes text only when tools are used, got {part['type']!r}.",
-            )
-        texts.append(part["text"])
-    return "\n".join(texts)
+    # What a model thought in earlier turns is not shown to it again, as chat templates do it.
+    return "\n".join(part.get("text") or part.get("refusal") or "" for part in content if part["type"] != "thinking")

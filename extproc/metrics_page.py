@@ -1,0 +1,86 @@
+"""`GET /metrics` over HTTP, for Prometheus to scrape.
+
+It runs in the event loop that it reports on, so that a page which doesn't come is a sign too. prometheus-client
+brings a server that would look up the host's name in the DNS when it starts, and keep a thread for each connection
+for as long as its client likes; here a connection has ten seconds, for one request.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager, suppress
+from http import HTTPStatus
+
+from prometheus_client import CONTENT_TYPE_PLAIN_0_0_4
+
+from extproc.config import Address
+
+PATH = "/metrics"
+
+_PATIENCE = 10.0
+"""Seconds that a connection may take in all."""
+_LONGEST_HEAD = 16 * 1024
+
+
+@asynccontextmanager
+async def metrics_served(address: str, page: Callable[[], bytes]) -> AsyncIterator[None]:
+    """Serve what `page` returns at `address` (`host:port`) inside the block. Raises OSError when it can't be had."""
+    connections: set[asyncio.Task[None]] = set()
+
+    def connected(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        task = asyncio.create_task(_answer(reader, writer, page))
+        connections.add(task)
+        task.add_done_callback(connections.discard)
+
+    server = await asyncio.start_server(connected, sock=_bound(address), limit=_LONGEST_HEAD)
+    try:
+        yield
+    finally:
+        server.close()
+        for task in connections:
+            task.cancel()
+        await asyncio.gather(*connections, return_exceptions=True)
+
+
+def _bound(address: str) -> socket.socket:
+    host, port = Address.parse(address)
+    try:
+        return socket.create_server((host, port), family=socket.AF_INET6 if ":" in host else socket.AF_INET)
+    except OSError as error:
+        # What Python adds in brackets to the system's words tells the address once more.
+        reason = error.strerror.partition(" (")[0] if error.strerror else str(error)
+        raise OSError(f"can't serve metrics on {address}: {reason}") from error
+
+
+async def _answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter, page: Callable[[], bytes]) -> None:
+    # Whoever breaks off, is too slow or sends too much is not worth an answer.
+    with suppress(OSError, asyncio.IncompleteReadError, asyncio.LimitOverrunError):
+        try:
+            async with asyncio.timeout(_PATIENCE):
+                head = await reader.readuntil(b"\r\n\r\n")
+                writer.write(_response(head, page))
+                writer.close()
+                await writer.wait_closed()
+        finally:
+            writer.transport.abort()
+
+
+def _response(head: bytes, page: Callable[[], bytes]) -> bytes:
+    method, _, rest = head.partition(b" ")
+    path = rest.partition(b" ")[0].partition(b"?")[0]
+    if path != PATH.encode():
+        status, body = HTTPStatus.NOT_FOUND, f"The metrics are at {PATH}.\n".encode()
+    elif method not in (b"GET", b"HEAD"):
+        status, body = HTTPStatus.METHOD_NOT_ALLOWED, b"Metrics can be read with GET, and nothing else.\n"
+    else:
+        status, body = HTTPStatus.OK, page()
+    fields = {
+        "content-type": CONTENT_TYPE_PLAIN_0_0_4,
+        "content-length": str(len(body)),
+        "connection": "close",
+        **({"allow": "GET, HEAD"} if status is HTTPStatus.METHOD_NOT_ALLOWED else {}),
+    }
+    lines = [f"HTTP/1.1 {status.value} {status.phrase}", *(f"{name}: {value}" for name, value in fields.items())]
+    return "\r\n".join([*lines, "", ""]).encode() + (body if method != b"HEAD" else b"")

@@ -1,0 +1,114 @@
+"""Calls of earlier turns, brought into one form: tool calls with ids, and arguments that can be read.
+
+Legacy `function_call` and role `function` become tool calls and results. Arguments that are no JSON, because an answer
+was cut off or the model slipped, are refused, mended or left alone, as the model's configuration says.
+"""
+
+from __future__ import annotations
+
+import ast
+import json
+import warnings
+from collections.abc import Callable
+from typing import Any, Literal, TypeAlias
+
+import jiter
+
+from extproc.openai.json_body import encode, is_json
+
+Json: TypeAlias = dict[str, Any]
+History: TypeAlias = Literal["error", "repair", "pass"]
+"""What becomes of earlier arguments that are no JSON."""
+
+_LITERALS_MOST = 64 * 1024
+"""Characters in one request. Python's parser takes some 7 us for each, and one request must not hold up the others."""
+
+
+class ArgumentReader:
+    """Reads the arguments of earlier turns of one request, each of them once."""
+
+    def __init__(self, history: History) -> None:
+        self._history = history
+        self._literals_left = _LITERALS_MOST
+        self._mended: dict[str, str | None] = {}
+
+    def readable(self, arguments: str) -> str | None:
+        """The arguments as they go on; None when they have to be refused."""
+        if not arguments.strip() or self._history == "pass" or is_json(arguments):
+            return arguments
+        if self._history == "error":
+            return None
+        if arguments not in self._mended:
+            self._mended[arguments] = self._mend(arguments)
+        return self._mended[arguments]
+
+    def _mend(self, arguments: str) -> str | None:
+        """The object that the arguments were to be; None when that would be a guess.
+
+        Mended are the slips that models make: text cut off in the middle, line breaks left bare in strings, and
+        Python's way of writing an object.
+        """
+        readers: list[Callable[[str], Any]] = [_cut_off, _with_bare_controls]
+        if len(arguments) <= self._literals_left:
+            readers.append(_python_literal)
+        for read in readers:
+            if read is _python_literal:
+                self._literals_left -= len(arguments)
+            try:
+                value = read(arguments)
+                mended = encode(value).decode() if isinstance(value, dict) else ""
+            except (ValueError, SyntaxError, RecursionError, MemoryError, TypeError):  # a set, say, is no JSON
+                continue
+            if is_json(mended):
+                return mended
+        return None
+
+
+def _cut_off(arguments: str) -> Any:
+    return jiter.from_json(arguments.encode(), partial_mode="trailing-strings", allow_inf_nan=False)
+
+
+def _with_bare_controls(arguments: str) -> Any:
+    return json.loads(arguments, strict=False)
+
+
+def _python_literal(arguments: str) -> Any:
+    with warnings.catch_warnings(action="ignore"):  # it finds fault with escapes such as \\d
+        return ast.literal_eval(arguments.strip())
+
+
+def normalised(messages: list[Json], reader: ArgumentReader) -> tuple[list[Json], int]:
+    """Valid messages in the one form that is rendered, and how many arguments were mended.
+
+    A message that needs no change is the client's own object.
+    """
+    changed: list[Json] = []
+    repaired = 0
+    unanswered: dict[str, list[str]] = {}  # legacy: function -> ids of calls without a result
+    for index, message in enumerate(messages):
+        match message["role"]:
+            case "assistant":
+                if (function := message.get("function_call")) is not None:
+                    # The place in the conversation makes an id that stays the same from turn to turn.
+                    call_id = f"call_function_{index}"
+                    unanswered.setdefault(function["name"], []).append(call_id)
+                    message = {key: value for key, value in message.items() if key != "function_call"}
+                    message["tool_calls"] = [{"id": call_id, "type": "function", "function": function}]
+                if message.get("tool_calls"):
+                    calls = [_readable(call, reader) for call in message["tool_calls"]]
+                    mended = sum(new is not old for new, old in zip(calls, message["tool_calls"], strict=True))
+                    if mended:
+                        message = {**message, "tool_calls": calls}
+                        repaired += mended
+            case "function":
+                waiting = unanswered.get(message["name"])
+                call_id = waiting.pop(0) if waiting else f"call_function_{index}"
+                message = {**message, "role": "tool", "tool_call_id": call_id}
+        changed.append(message)
+    return changed, repaired
+
+
+def _readable(call: Json, reader: ArgumentReader) -> Json:
+    arguments = call["function"]["arguments"]
+    readable = reader.readable(arguments)
+    return call if readable == arguments else {**call, "function": {**call["function"], "arguments": readable}}

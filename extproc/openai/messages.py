@@ -1,0 +1,240 @@
+"""The conversation of a request: what each message may hold, and which call a result belongs to.
+
+Lenient where real clients and servers need it, and nowhere else: older vLLMs wrote `tool_calls: []` into every answer,
+and clients send it back; some servers number their calls from `call_0` in every turn, so an id may come again once its
+call has its result; a result may be missing, because a user stopped the agent.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, TypeAlias
+
+from extproc.openai.errors import ApiError, invalid_request, invalid_type, invalid_value, missing_parameter, quoted
+from extproc.openai.history import ArgumentReader
+
+Json: TypeAlias = dict[str, Any]
+
+ROLES = ("system", "developer", "user", "assistant", "tool", "function")
+
+_PART_FIELDS: Mapping[str, tuple[str, tuple[type, ...], str] | None] = {
+    # type of a part: the field that it needs, its types, and how to say them
+    "text": ("text", (str,), "a string"),
+    "refusal": ("refusal", (str,), "a string"),
+    "thinking": None,
+    "image_url": ("image_url", (dict, str), "an object with a 'url'"),
+    "input_audio": ("input_audio", (dict,), "an object with 'data' and 'format'"),
+    "audio_url": ("audio_url", (dict, str), "an object with a 'url'"),
+    "video_url": ("video_url", (dict, str), "an object with a 'url'"),
+    "file": ("file", (dict,), "an object"),
+    "image_embeds": None,
+    "audio_embeds": None,
+}
+PART_TYPES = tuple(_PART_FIELDS)
+"""OpenAI's parts, and those that vLLM takes besides."""
+
+_PARTS_OF_ROLE: Mapping[str, frozenset[str]] = {
+    "user": frozenset(PART_TYPES) - {"refusal", "thinking"},
+    "assistant": frozenset({"text", "refusal", "thinking"}),
+}
+_TEXT_ONLY = frozenset({"text"})
+
+_INSTEAD_OF_CONTENT = ("tool_calls", "function_call", "refusal", "audio", "reasoning", "reasoning_content")
+_PLAIN_TEXTS = ("name", "reasoning", "reasoning_content", "refusal")
+
+
+def message_problems(fields: Json, reader: ArgumentReader) -> Iterator[ApiError]:
+    """What is wrong with `messages`, message by message."""
+    messages = fields.get("messages")
+    if messages is None:
+        yield missing_parameter("messages", "Send an array with at least one message.")
+        return
+    if not isinstance(messages, list):
+        yield invalid_type("messages", "an array", messages)
+        return
+    if not messages:
+        yield invalid_value("messages", "expected at least one message, got an empty array.")
+    calls = _Calls(reader)
+    for index, message in enumerate(messages):
+        yield from _one_message(message, f"messages[{index}]", calls)
+
+
+def text_only_problems(messages: Sequence[Json]) -> Iterator[ApiError]:
+    """The parts that a model can't be shown when the conversation is rendered as text."""
+    for index, message in enumerate(messages):
+        if isinstance(content := message.get("content"), list):
+            for place, part in enumerate(content):
+                if part["type"] not in ("text", "refusal", "thinking"):
+                    yield invalid_value(
+                        f"messages[{index}].content[{place}].type",
+                        f"this model takes text only when tools are used, got {quoted(part['type'])}.",
+                    )
+
+
+def _one_message(message: Any, param: str, calls: _Calls) -> Iterator[ApiError]:
+    if not isinstance(message, dict):
+        yield invalid_type(param, "an object with 'role' and 'content'", message)
+        return
+    role = message.get("role")
+    if role is None:
+        yield missing_parameter(f"{param}.role", f"Expected one of: {', '.join(ROLES)}.")
+    elif not isinstance(role, str):
+        yield invalid_type(f"{param}.role", "a string", role)
+    elif role not in ROLES:
+        yield invalid_value(f"{param}.role", f"expected one of {', '.join(ROLES)}, got {quoted(role)}.")
+    else:
+        yield from _content(message, role, param)
+        yield from calls.problems(message, role, param)
+        if role == "function" and message.get("name") in (None, ""):
+            yield missing_parameter(f"{param}.name", "Name the function that this is the result of.")
+    for name in _PLAIN_TEXTS:
+        if (value := message.get(name)) is not None and not isinstance(value, str):
+            yield invalid_type(f"{param}.{name}", "a string", value)
+    if (audio := message.get("audio")) is not None and not isinstance(audio, dict):
+        yield invalid_type(f"{param}.audio", "an object with an 'id'", audio)
+
+
+def _content(message: Json, role: str, param: str) -> Iterator[ApiError]:
+    param = f"{param}.content"
+    content = message.get("content")
+    if content is None:
+        if role != "assistant":
+            yield missing_parameter(param, f"A message of role {role} needs content: a string, which may be empty.")
+        elif not any(message.get(name) for name in _INSTEAD_OF_CONTENT):
+            yield missing_parameter(param, "A message of role assistant needs content unless it has tool_calls.")
+    elif isinstance(content, list):
+        if not content:
+            yield invalid_value(param, "expected at least one part, got an empty array.")
+        for index, part in enumerate(content):
+            yield from _part(part, role, f"{param}[{index}]")
+    elif not isinstance(content, str):
+        yield invalid_type(param, "a string or an array of parts", content)
+
+
+def _part(part: Any, role: str, param: str) -> Iterator[ApiError]:
+    if not isinstance(part, dict):
+        yield invalid_type(param, "an object with a 'type'", part)
+        return
+    kind = part.get("type")
+    allowed = _PARTS_OF_ROLE.get(role, _TEXT_ONLY)
+    if kind is None:
+        yield missing_parameter(f"{param}.type", "Expected 'text', or another type of content part.")
+    elif not isinstance(kind, str):
+        yield invalid_type(f"{param}.type", "a string", kind)
+    elif kind not in allowed:
+        there_are = ", ".join(name for name in PART_TYPES if name in allowed)
+        yield invalid_value(
+            f"{param}.type", f"a message of role {role} may have parts of type {there_are}, got {quoted(kind)}."
+        )
+    elif (needed := _PART_FIELDS[kind]) is not None:
+        name, types, expected = needed
+        value = part.get(name)
+        if value is None:
+            yield missing_parameter(f"{param}.{name}", f"Expected {expected}.")
+        elif not isinstance(value, types):
+            yield invalid_type(f"{param}.{name}", expected, value)
+        elif isinstance(value, dict) and name.endswith("_url"):
+            if (url := value.get("url")) is None:
+                yield missing_parameter(f"{param}.{name}.url", "Expected a string: https:// or data:.")
+            elif not isinstance(url, str):
+                yield invalid_type(f"{param}.{name}.url", "a string", url)
+
+
+class _Calls:
+    """The calls of the conversation so far, and which of them still wait for a result."""
+
+    def __init__(self, reader: ArgumentReader) -> None:
+        self._reader = reader
+        self._known: set[str] = set()
+        self._waiting: set[str] = set()
+
+    def problems(self, message: Json, role: str, param: str) -> Iterator[ApiError]:
+        calls = message.get("tool_calls")
+        if calls is not None:
+            yield from self._tool_calls(calls, role, f"{param}.tool_calls")
+        if (call := message.get("function_call")) is not None:
+            here = f"{param}.function_call"
+            if role != "assistant":
+                yield invalid_value(here, "only a message of role assistant can have a function call.")
+            elif calls:
+                yield invalid_value(here, "it can't be combined with 'tool_calls'; send one of the two.")
+            else:
+                yield from self._function(call, here)
+        if role == "tool":
+            yield from self._result(message, f"{param}.tool_call_id")
+
+    def _tool_calls(self, calls: Any, role: str, param: str) -> Iterator[ApiError]:
+        if role != "assistant":
+            yield invalid_value(param, "only a message of role assistant can have tool calls.")
+        elif not isinstance(calls, list):
+            yield invalid_type(param, "an array", calls)
+        else:
+            for index, call in enumerate(calls):
+                yield from self._tool_call(call, f"{param}[{index}]")
+
+    def _tool_call(self, call: Any, param: str) -> Iterator[ApiError]:
+        if not isinstance(call, dict):
+            yield invalid_type(param, "an object", call)
+            return
+        call_id = call.get("id")
+        if call_id is None or call_id == "":
+            yield missing_parameter(f"{param}.id", "Send the id that the call came with.")
+        elif not isinstance(call_id, str):
+            yield invalid_type(f"{param}.id", "a string", call_id)
+        else:
+            if call_id in self._waiting:
+                yield invalid_value(
+                    f"{param}.id",
+                    f"{quoted(call_id)} is the id of an earlier call that has no result yet; ids must be unique.",
+                )
+            self._known.add(call_id)
+            self._waiting.add(call_id)
+        if (kind := call.get("type")) is not None and kind != "function":
+            yield _not_a_function(f"{param}.type", kind)
+        if call.get("function") is None:
+            yield missing_parameter(f"{param}.function", "Send an object with 'name' and 'arguments'.")
+        else:
+            yield from self._function(call["function"], f"{param}.function")
+
+    def _function(self, function: Any, param: str) -> Iterator[ApiError]:
+        if not isinstance(function, dict):
+            yield invalid_type(param, "an object with 'name' and 'arguments'", function)
+            return
+        name, arguments = function.get("name"), function.get("arguments")
+        if name is None or name == "":
+            yield missing_parameter(f"{param}.name", "Name the function that was called.")
+        elif not isinstance(name, str):
+            yield invalid_type(f"{param}.name", "a string", name)
+        param = f"{param}.arguments"
+        if arguments is None:
+            yield missing_parameter(param, "Send the arguments that the call came with, as a string of JSON.")
+        elif not isinstance(arguments, str):
+            yield invalid_type(param, "a string that holds JSON", arguments)
+        elif self._reader.readable(arguments) is None:
+            yield invalid_request(
+                f"Malformed arguments in '{param}': expected a string of valid JSON, such as "
+                '"{\\"city\\": \\"Paris\\"}". Send them as the model should have written them.',
+                param,
+                "malformed_tool_arguments",
+            )
+
+    def _result(self, message: Json, param: str) -> Iterator[ApiError]:
+        call_id = message.get("tool_call_id")
+        if call_id is None:
+            yield missing_parameter(param, "Send the id of the tool call that this is the result of.")
+        elif not isinstance(call_id, str):
+            yield invalid_type(param, "a string", call_id)
+        elif call_id not in self._known:
+            yield invalid_value(
+                param,
+                f"{quoted(call_id)} is the id of no tool call in an earlier assistant message; "
+                "send the assistant message with its tool_calls before the results.",
+            )
+        else:
+            self._waiting.discard(call_id)
+
+
+def _not_a_function(param: str, kind: Any) -> ApiError:
+    if not isinstance(kind, str):
+        return invalid_type(param, "'function'", kind)
+    return invalid_value(param, f"only 'function' is supported, got {quoted(kind)}.")

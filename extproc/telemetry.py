@@ -1,0 +1,163 @@
+"""What the processor counts, for Prometheus.
+
+Every label has few values, all known beforehand: models of the configuration, words of OpenAI's and of our own, and
+a word for whatever else clients and backends may write. So nobody can make the number of series grow, and nothing
+that was said can become one. docs/observability.md tells what each metric means and what to do when it rises; a test
+holds the two together.
+
+Whoever counts runs in one event loop with whoever reads: there is nothing here to be locked.
+"""
+
+from __future__ import annotations
+
+import platform
+from collections import defaultdict
+from collections.abc import Callable, Mapping, Sequence
+from http import HTTPStatus
+from importlib.metadata import version
+from typing import Any
+
+from prometheus_client import CollectorRegistry, Gauge, Info, generate_latest
+from prometheus_client.metrics_core import CounterMetricFamily
+from prometheus_client.registry import Collector
+
+from extproc.config import Config
+from extproc.openai.errors import CALL_FAULTS, ApiError
+from extproc.openai.parameters import PARAMETERS
+
+CODES = CALL_FAULTS | frozenset(
+    """
+    invalid_json missing_required_parameter invalid_type invalid_value model_not_found
+    request_too_large request_timeout bad_request
+    context_length_exceeded rate_limit_exceeded invalid_api_key not_found
+    bad_gateway service_unavailable gateway_timeout
+    """.split()
+)
+"""The codes of errors that are counted by their name: those of refused requests, of Envoy's own refusals, and those
+that backends' errors are given. Any other error is counted by its status."""
+
+KNOWN_PARAMETERS = frozenset(row.name for row in PARAMETERS) | frozenset(
+    """
+    audio moderation prediction prompt_cache_options prompt_cache_retention web_search_options
+    """.split()
+)
+"""The request parameters that are counted by their name: those of the table, and OpenAI's others."""
+
+TOKENS = {"prompt": "prompt_tokens", "completion": "completion_tokens"}
+"""The kinds of tokens that are counted, and what OpenAI's usage calls them."""
+
+OTHER = "other"
+
+_STATUSES = frozenset(HTTPStatus)
+
+
+class _Counter(Collector):
+    """A counter for each set of label values.
+
+    prometheus-client's own takes a lock at every event, and adds a series to each series, of when it began.
+    """
+
+    def __init__(self, name: str, meaning: str, *labels: str) -> None:
+        self._described = (f"extproc_{name}", meaning, labels)
+        self._values = defaultdict[tuple[str, ...], int](int)
+
+    def add(self, *labels: str, count: int = 1) -> None:
+        self._values[labels] += count
+
+    def collect(self) -> list[CounterMetricFamily]:
+        name, meaning, labels = self._described
+        family = CounterMetricFamily(name, meaning, labels=labels)
+        for values, count in self._values.items():
+            family.add_metric(values, count)
+        return [family]
+
+
+class Telemetry:
+    """The metrics of one processor, in a registry of their own."""
+
+    def __init__(self, config: Config) -> None:
+        self.registry = CollectorRegistry()
+        self._parameters = KNOWN_PARAMETERS.union(*(backend.parameters for backend in config.backends))
+        counter = self._counter
+        self._requests = counter("requests", "Chat completions sent on to a backend.", "model")
+        self._refused = counter("refused_requests", "Chat completions refused before any backend.", "code")
+        self._backend_errors = counter("backend_errors", "Errors instead of answers, by status.", "model", "status")
+        self._stream_errors = counter("stream_errors", "Streams that ended with an error event.", "model", "code")
+        self._dropped = counter("dropped_parameters", "Request parameters that backends didn't get.", "parameter")
+        self._repaired = counter("repaired_arguments", "Malformed arguments in histories that were mended.", "model")
+        self._invalid_calls = counter("invalid_calls", "Calls that don't fit the offered tools.", "model", "fault")
+        self._tokens = counter("tokens", "Tokens of exchanges with tools, as backends count them.", "model", "kind")
+        self._unfinished = counter("unfinished_exchanges", "Exchanges that ended before their answer.", "phase")
+        self._aborted = counter("aborted_exchanges", "Exchanges that the processor broke off.", "reason")
+        self._running = Gauge("extproc_running_exchanges", "Exchanges under way.", registry=self.registry)
+        build = Info("extproc_build", "Versions of the processor and of its Python.", registry=self.registry)
+        build.info({"version": version("extproc"), "python": platform.python_version()})
+        # Prometheus doesn't see the first event of a series that begins with it: all that are known begin at 0.
+        for model in config.models_by_name:
+            for of_a_model in (self._requests, self._repaired):
+                of_a_model.add(model, count=0)
+            for fault in sorted(CALL_FAULTS):
+                self._invalid_calls.add(model, fault, count=0)
+            for kind in TOKENS:
+                self._tokens.add(model, kind, count=0)
+        for reason in ("bug", "protocol_error"):
+            self._aborted.add(reason, count=0)
+
+    def page(self) -> bytes:
+        """All metrics in Prometheus' text format."""
+        return generate_latest(self.registry)
+
+    def watch(self, running: Callable[[], int]) -> None:
+        """Have `running` asked, whenever the metrics are read, how many exchanges are under way."""
+        self._running.set_function(running)
+
+    # What happens to an exchange. `model` is always a model's name in the configuration.
+
+    def accepted(self, model: str, dropped: Sequence[str], repaired: int) -> None:
+        """A request goes to its backend, without the parameters `dropped`."""
+        self._requests.add(model)
+        self._repaired.add(model, count=repaired)
+        for name in dropped:
+            self._dropped.add(name if name in self._parameters else OTHER)
+
+    def refused(self, error: ApiError) -> None:
+        """A request doesn't reach any backend."""
+        self._refused.add(_code(error))
+
+    def backend_error(self, model: str, error: ApiError) -> None:
+        """The client gets `error` instead of an answer."""
+        self._backend_errors.add(model, _status(error.status))
+
+    def stream_error(self, model: str, error: ApiError) -> None:
+        """The client gets `error` inside a stream."""
+        self._stream_errors.add(model, _code(error))
+
+    def answered(self, model: str, usage: Mapping[str, Any], faults: Mapping[str, int]) -> None:
+        """What an answer came to: OpenAI's `usage`, as the backend wrote it, and how many calls had which fault."""
+        for kind, name in TOKENS.items():
+            count = usage.get(name)
+            if isinstance(count, int) and count > 0:  # a backend may write anything
+                self._tokens.add(model, kind, count=count)
+        for fault, count in faults.items():
+            self._invalid_calls.add(model, fault, count=count)
+
+    def unfinished(self, phase: str) -> None:
+        """An exchange ended while it waited for `phase`: the client left, or the backend's connection broke."""
+        self._unfinished.add(phase)
+
+    def aborted(self, reason: str) -> None:
+        """The processor itself broke an exchange off: `bug` or `protocol_error`."""
+        self._aborted.add(reason)
+
+    def _counter(self, name: str, meaning: str, *labels: str) -> _Counter:
+        made = _Counter(name, meaning, *labels)
+        self.registry.register(made)
+        return made
+
+
+def _code(error: ApiError) -> str:
+    return error.code if error.code in CODES else _status(error.status)
+
+
+def _status(status: int) -> str:
+    return str(status) if status in _STATUSES else OTHER

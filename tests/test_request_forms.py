@@ -1,0 +1,266 @@
+"""The many forms of one request: legacy functions, choices, strict tools, arguments that are no JSON."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import orjson
+import pytest
+
+from extproc.chat import find_problems, prepare
+from extproc.config import parse
+from extproc.openai.choice import NamedTool
+from extproc.openai.errors import ApiError
+from extproc.openai.json_body import decode
+from extproc.openai.request import ChatRequest, Rules, read_request
+
+ASK = {"role": "user", "content": "Weather in Paris?"}
+PARAMETERS = {
+    "type": "object",
+    "properties": {"city": {"type": "string"}},
+    "required": ["city"],
+    "additionalProperties": False,
+}
+
+
+def tool(name: str, **more: Any) -> dict[str, Any]:
+    return {"type": "function", "function": {"name": name, "parameters": PARAMETERS, **more}}
+
+
+def called(arguments: str, call_id: str = "call_1") -> dict[str, Any]:
+    call = {"id": call_id, "type": "function", "function": {"name": "get_weather", "arguments": arguments}}
+    return {"role": "assistant", "content": None, "tool_calls": [call]}
+
+
+def read(rules: Rules | None = None, **fields: Any) -> ChatRequest:
+    return read_request({"model": "coder", "messages": [ASK], **fields}, rules or Rules())
+
+
+def refused(rules: Rules | None = None, **fields: Any) -> ApiError:
+    with pytest.raises(ApiError) as error:
+        read(rules, **fields)
+    return error.value
+
+
+class TestChoices:
+    TOOLS = (tool("get_weather"), tool("get_time"))
+
+    @pytest.mark.parametrize("choice", [None, "auto"])
+    def test_the_model_chooses_unless_told_otherwise(self, choice: str | None) -> None:
+        assert read(tools=[*self.TOOLS], tool_choice=choice).tool_choice == "auto"
+
+    @pytest.mark.parametrize("choice", ["none", "required"])
+    def test_a_word_is_the_choice(self, choice: str) -> None:
+        assert read(tools=[*self.TOOLS], tool_choice=choice).tool_choice == choice
+
+    def test_a_named_tool(self) -> None:
+        request = read(tools=[*self.TOOLS], tool_choice={"type": "function", "function": {"name": "get_time"}})
+        assert request.tool_choice == NamedTool("get_time")
+        assert request.tools == [*self.TOOLS]
+
+    @pytest.mark.parametrize("mode", ["auto", "required"])
+    def test_of_allowed_tools_the_others_are_not_offered(self, mode: str) -> None:
+        allowed = {"mode": mode, "tools": [{"type": "function", "function": {"name": "get_time"}}]}
+        request = read(tools=[*self.TOOLS], tool_choice={"type": "allowed_tools", "allowed_tools": allowed})
+        assert request.tool_choice == mode
+        assert request.tools == [tool("get_time")]
+
+    @pytest.mark.parametrize("choice", [None, "none", "auto"])
+    def test_an_empty_list_of_tools_is_none(self, choice: str | None) -> None:
+        request = read(tools=[], tool_choice=choice, parallel_tool_calls=True)
+        assert not request.offers_tools
+
+
+class TestStrictTools:
+    def test_they_are_called_one_at_a_time(self) -> None:
+        strict = tool("get_weather", strict=True)
+        assert not read(tools=[strict, tool("get_time")]).parallel_tool_calls
+        assert not read(tools=[strict], parallel_tool_calls=None).parallel_tool_calls
+        assert read(tools=[tool("get_time", strict=False)]).parallel_tool_calls
+
+    def test_several_at_a_time_must_be_allowed_by_the_models_configuration(self) -> None:
+        fields: Any = {"tools": [tool("get_weather", strict=True)], "parallel_tool_calls": True}
+        error = refused(**fields)
+        assert (error.param, error.code) == ("parallel_tool_calls", "invalid_value")
+        assert "send false" in error.message
+        assert read(Rules(parallel_strict_calls=True), **fields).parallel_tool_calls
+
+
+class TestLegacyFunctions:
+    FUNCTION = tool("get_weather")["function"]
+
+    def test_they_are_tools(self) -> None:
+        request = read(functions=[self.FUNCTION])
+        assert request.legacy
+        assert request.tools == [{"type": "function", "function": self.FUNCTION}]
+        assert request.tool_choice == "auto"
+
+    @pytest.mark.parametrize(
+        ("call", "choice"), [("none", "none"), ("auto", "auto"), ({"name": "get_weather"}, NamedTool("get_weather"))]
+    )
+    def test_function_call_is_the_choice(self, call: Any, choice: Any) -> None:
+        assert read(functions=[self.FUNCTION], function_call=call).tool_choice == choice
+
+    def test_earlier_calls_and_results_belong_together(self) -> None:
+        function_call = {"name": "get_weather", "arguments": '{"city": "Paris"}'}
+        said = {"role": "assistant", "content": None, "function_call": function_call}
+        returned = {"role": "function", "name": "get_weather", "content": "18"}
+        request = read(functions=[self.FUNCTION], messages=[ASK, said, returned, said, returned])
+        _, first, its_result, second, other_result = request.messages
+        assert first["tool_calls"][0]["function"] == function_call
+        assert "function_call" not in first
+        assert its_result["role"] == "tool"
+        assert its_result["tool_call_id"] == first["tool_calls"][0]["id"]
+        assert other_result["tool_call_id"] == second["tool_calls"][0]["id"] != first["tool_calls"][0]["id"]
+
+    def test_a_longer_conversation_keeps_the_ids_of_a_shorter_one(self) -> None:
+        said = {"role": "assistant", "function_call": {"name": "get_weather", "arguments": "{}"}}
+        returned = {"role": "function", "name": "get_weather", "content": "18"}
+        shorter, longer = [ASK, said, returned], [ASK, said, returned, ASK, said, returned]
+        assert read(messages=longer).messages[:3] == read(messages=shorter).messages
+
+    def test_a_result_without_its_call_is_shown_all_the_same(self) -> None:
+        returned = {"role": "function", "name": "get_weather", "content": "18 degrees"}
+        body = prepare(orjson.dumps({"model": "coder", "messages": [ASK, returned]}), CONFIG).body
+        assert b"The tool get_weather returned:\\n18 degrees" in (body or b"")
+
+
+CONFIG = parse("""
+models:
+  - {name: coder, backend: qwen, tools: prompt}
+  - {name: mending, backend: qwen, tools: prompt, malformed_history: repair}
+  - {name: passing, backend: qwen, tools: prompt, malformed_history: pass}
+  - {name: parallel, backend: qwen, tools: prompt, parallel_strict_calls: true}
+backends: [{name: qwen, address: 127.0.0.1:8000, parameters: [made_up]}]
+""")
+
+
+class TestArgumentsOfEarlierTurns:
+    RESULT = {"role": "tool", "tool_call_id": "call_1", "content": "18"}  # noqa: RUF012 - never changed
+
+    @pytest.mark.parametrize("arguments", ["", " \n", "{}", '{"city": "Paris"}', "[1]", "null"])
+    def test_json_goes_on_as_it_is(self, arguments: str) -> None:
+        messages = [ASK, called(arguments), self.RESULT]
+        for history in ("error", "repair", "pass"):
+            request = read(Rules(malformed_history=history), messages=messages)
+            assert request.messages == messages
+            assert request.repaired == 0
+
+    @pytest.mark.parametrize("arguments", ['{"city": "Par', "{'city': 'Paris'}", "not json", '{"a": NaN}', "{} {}"])
+    def test_anything_else_is_refused(self, arguments: str) -> None:
+        error = refused(messages=[ASK, called(arguments), self.RESULT])
+        assert (error.status, error.code) == (400, "malformed_tool_arguments")
+        assert error.param == "messages[1].tool_calls[0].function.arguments"
+
+    @pytest.mark.parametrize(
+        ("arguments", "mended"),
+        [
+            ('{"city": "Par', {"city": "Par"}),
+            ('{"city": "Paris", "days', {"city": "Paris"}),
+            ("{'city': 'Paris',}", {"city": "Paris"}),
+            ('{"text": "one\ntwo"}', {"text": "one\ntwo"}),
+        ],
+    )
+    def test_or_mended(self, arguments: str, mended: dict[str, Any]) -> None:
+        request = read(Rules(malformed_history="repair"), messages=[ASK, called(arguments), self.RESULT])
+        assert json.loads(request.messages[1]["tool_calls"][0]["function"]["arguments"]) == mended
+        assert request.repaired == 1
+
+    @pytest.mark.parametrize("arguments", ["no object at all", "{" * 5_000, "x" * 100_000])
+    def test_what_can_not_be_mended_is_refused(self, arguments: str) -> None:
+        error = refused(Rules(malformed_history="repair"), messages=[ASK, called(arguments), self.RESULT])
+        assert error.code == "malformed_tool_arguments"
+
+    def test_or_passed_on(self) -> None:
+        request = read(Rules(malformed_history="pass"), messages=[ASK, called('{"city": '), self.RESULT])
+        assert request.messages[1] == called('{"city": ')
+
+    @pytest.mark.parametrize(("model", "repaired"), [("mending", 1), ("passing", 0)])
+    def test_the_models_configuration_decides(self, model: str, repaired: int) -> None:
+        body = {"model": model, "messages": [ASK, called('{"city": "Par'), self.RESULT], "tools": [tool("x")]}
+        prepared = prepare(orjson.dumps(body), CONFIG)
+        assert prepared.repaired == repaired
+        assert (b'\\"Par\\"}' in (prepared.body or b"")) is bool(repaired)
+
+
+class TestForwarding:
+    def test_what_the_backend_does_not_know_is_dropped_and_named(self) -> None:
+        body = {"model": "coder", "messages": [ASK], "web_search_options": {}, "a_b": 1, "top_k": 3, "made_up": 4}
+        prepared = prepare(orjson.dumps(body), CONFIG)
+        assert prepared.dropped == ("a_b", "web_search_options")
+        assert orjson.loads(prepared.body or b"") == {"model": "coder", "messages": [ASK], "top_k": 3, "made_up": 4}
+
+    def test_what_concerns_tools_is_never_dropped_nor_sent(self) -> None:
+        body = {"model": "coder", "messages": [ASK], "tools": [], "tool_choice": "none", "parallel_tool_calls": True}
+        prepared = prepare(orjson.dumps(body), CONFIG)
+        assert prepared.dropped == ()
+        assert orjson.loads(prepared.body or b"") == {"model": "coder", "messages": [ASK]}
+
+    def test_integers_of_any_size_stay_what_they_are(self) -> None:
+        schema = {"type": "object", "properties": {"n": {"type": "integer", "maximum": 2**70}}}
+        body = {"model": "coder", "messages": [ASK], "chat_template_kwargs": {"n": 2**70}}
+        body["tools"] = [{"type": "function", "function": {"name": "f", "parameters": schema}}]
+        prepared = prepare(json.dumps(body).encode(), CONFIG)
+        assert decode(prepared.body or b"")["chat_template_kwargs"] == {"n": 2**70}
+        assert str(2**70).encode() in (prepared.body or b"")
+
+
+class TestProblems:
+    def test_all_are_found_in_the_order_of_the_contract_not_of_the_request(self) -> None:
+        body = {
+            "temperature": 9,
+            "tool_choice": "any",
+            "tools": [{"type": "function", "function": {"name": "a b"}}],
+            "messages": [{"role": "tool", "content": None}, {"role": "user", "content": 5}],
+        }
+        params = [
+            "model",
+            "messages[0].content",
+            "messages[0].tool_call_id",
+            "messages[1].content",
+            "tools[0].function.name",
+            "tool_choice",
+            "temperature",
+        ]
+        for fields in (body, dict(reversed(body.items()))):
+            found = find_problems(orjson.dumps(fields), CONFIG)
+            assert [problem.param for problem in found] == params
+            with pytest.raises(ApiError) as raised:
+                prepare(orjson.dumps(fields), CONFIG)
+            assert str(raised.value) == str(found[0])
+
+    def test_an_unknown_model_comes_first(self) -> None:
+        found = find_problems(b'{"model": "gpt-4", "messages": []}', CONFIG)
+        assert [(problem.status, problem.param) for problem in found] == [(404, "model"), (400, "messages")]
+
+    def test_a_good_request_has_none(self) -> None:
+        assert find_problems(orjson.dumps({"model": "coder", "messages": [ASK]}), CONFIG) == []
+
+
+class TestJson:
+    @pytest.mark.parametrize(
+        ("body", "param"),
+        [
+            (b'{"model": "a", "model": "b"}', "model"),
+            (b'{"model": "a", "messages": [{"role": "user", "content": "x", "role": "user"}]}', "messages[0].role"),
+            (b'{"a": {"b": 1, "c": {}, "b": 2}, "a": 1}', "a.b"),
+            (b'{"a": 1, "a": ' + b"[" * 100_000, None),
+        ],
+    )
+    def test_a_key_that_comes_twice_is_named(self, body: bytes, param: str | None) -> None:
+        with pytest.raises(ApiError) as error:
+            decode(body)
+        assert (error.value.code, error.value.param) == ("invalid_json", param)
+
+    def test_the_place_is_told_and_a_long_key_is_not(self) -> None:
+        with pytest.raises(ApiError) as error:
+            decode(b'{"' + b"k" * 10_000 + b'": 1,\n"' + b"k" * 10_000 + b'": 2}')
+        assert "line 2 column" in error.value.message
+        assert len(error.value.message) < 400
+
+    @pytest.mark.parametrize("number", [b"1e999", b"-1e999", b"[[1e400]]", b"NaN", b"Infinity", b"1" * 5_000])
+    def test_a_number_must_be_one_for_every_reader(self, number: bytes) -> None:
+        with pytest.raises(ApiError) as error:
+            decode(b'{"temperature": ' + number + b"}")
+        assert error.value.code == "invalid_json"

@@ -1,0 +1,347 @@
+"""What the processor counts, where it can be read, and that the documentation tells all of it and nothing else."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import re
+import socket
+from collections.abc import Callable, Iterable
+from contextlib import suppress
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+from openai.types.chat import completion_create_params as openai_parameters
+from prometheus_client import Metric
+from prometheus_client.parser import text_string_to_metric_families
+
+from extproc.config import parse
+from extproc.envoy.listener import ACCESS_LOG
+from extproc.metrics_page import metrics_served
+from extproc.names import DROPPED_HEADER
+from extproc.openai.definitions import TOOL_PARAMETERS
+from extproc.openai.errors import CALL_FAULTS, ApiError, backend_error, backend_garbage, invalid_request
+from extproc.scripted_vllm import Received, Reply, ScriptedVLLM, Usage
+from extproc.scripted_vllm.script import Answer
+from extproc.telemetry import KNOWN_PARAMETERS, Telemetry
+from tests.gateway import MODEL, Gateway, free_port, running_gateway
+from tests.test_request import CONFIG
+
+DOCUMENT = (Path(__file__).parent.parent / "docs/observability.md").read_text(encoding="utf-8")
+
+
+@pytest.fixture
+def telemetry() -> Telemetry:
+    return Telemetry(CONFIG)
+
+
+def value(telemetry: Telemetry, name: str, **labels: str) -> float | None:
+    """One sample; None when there is no such series."""
+    return telemetry.registry.get_sample_value(f"extproc_{name}", labels)
+
+
+def series(families: Iterable[Metric]) -> set[tuple[str, frozenset[str]]]:
+    """The names of all series, with the names of their labels."""
+    return {(sample.name, frozenset(sample.labels)) for family in families for sample in family.samples}
+
+
+def everything_happens(telemetry: Telemetry) -> None:
+    telemetry.accepted("coder", ["store"], repaired=1)
+    telemetry.refused(invalid_request("No.", code="invalid_json"))
+    telemetry.backend_error("coder", backend_garbage("no."))
+    telemetry.stream_error("coder", backend_garbage("no."))
+    telemetry.answered("coder", {"prompt_tokens": 1, "completion_tokens": 1}, dict.fromkeys(CALL_FAULTS, 1))
+    telemetry.unfinished("response_stream")
+    telemetry.aborted("bug")
+
+
+class TestCounting:
+    def test_a_request_is_counted_under_its_model(self, telemetry: Telemetry) -> None:
+        telemetry.accepted("coder", (), 0)
+        telemetry.accepted("coder", (), 2)
+        assert value(telemetry, "requests_total", model="coder") == 2
+        assert value(telemetry, "requests_total", model="alias") == 0
+        assert value(telemetry, "repaired_arguments_total", model="coder") == 2
+
+    def test_what_can_be_known_beforehand_begins_at_0(self, telemetry: Telemetry) -> None:
+        for fault in CALL_FAULTS:
+            assert value(telemetry, "invalid_calls_total", model="alias", fault=fault) == 0
+        for kind in ("prompt", "completion"):
+            assert value(telemetry, "tokens_total", model="alias", kind=kind) == 0
+        assert value(telemetry, "aborted_exchanges_total", reason="bug") == 0
+
+    def test_the_faults_of_calls_are_counted_apart(self, telemetry: Telemetry) -> None:
+        telemetry.answered("coder", {}, {"unknown_tool_call": 2, "invalid_tool_arguments": 1})
+        found = {fault: value(telemetry, "invalid_calls_total", model="coder", fault=fault) for fault in CALL_FAULTS}
+        assert found == {"unknown_tool_call": 2, "invalid_tool_arguments": 1, "malformed_tool_arguments": 0}
+
+    @pytest.mark.parametrize("nonsense", [None, -5, "many", 1.5, {}])
+    def test_a_usage_that_is_none_counts_nothing(self, telemetry: Telemetry, nonsense: Any) -> None:
+        telemetry.answered("coder", {"prompt_tokens": nonsense, "completion_tokens": 7}, {})
+        assert value(telemetry, "tokens_total", model="coder", kind="prompt") == 0
+        assert value(telemetry, "tokens_total", model="coder", kind="completion") == 7
+
+    def test_exchanges_under_way_are_asked_for_when_the_page_is_read(self, telemetry: Telemetry) -> None:
+        running = [1, 2, 3]
+        telemetry.watch(lambda: len(running))
+        assert value(telemetry, "running_exchanges") == 3
+        running.pop()
+        assert value(telemetry, "running_exchanges") == 2
+
+    def test_two_processors_share_nothing(self, telemetry: Telemetry) -> None:
+        Telemetry(CONFIG).accepted("coder", (), 0)
+        assert value(telemetry, "requests_total", model="coder") == 0
+
+
+class TestLabels:
+    """Clients and backends write what they like; the number of series stays what it is."""
+
+    def test_known_parameters_are_named_and_all_others_are_one(self, telemetry: Telemetry) -> None:
+        telemetry.accepted("coder", ["store", "prediction", "hello", "x" * 1_000_000, '"\n'], 0)
+        for name, count in {"store": 1, "prediction": 1, "other": 3, "hello": None}.items():
+            assert value(telemetry, "dropped_parameters_total", parameter=name) == count
+
+    def test_every_parameter_of_openais_client_is_known(self) -> None:
+        offered = {
+            name
+            for kind in ("CompletionCreateParamsBase", "CompletionCreateParamsStreaming")
+            for name in getattr(openai_parameters, kind).__annotations__
+        }
+        assert offered - KNOWN_PARAMETERS - TOOL_PARAMETERS == {"model", "messages"}
+
+    def test_a_parameter_that_another_backend_takes_is_known(self) -> None:
+        telemetry = Telemetry(
+            parse("""
+models: [{name: coder, backend: plain, tools: prompt}]
+backends:
+  - {name: plain, address: "a:1"}
+  - {name: other, address: "b:1", parameters: [num_ctx]}
+""")
+        )
+        telemetry.accepted("coder", ["num_ctx"], 0)
+        assert value(telemetry, "dropped_parameters_total", parameter="num_ctx") == 1
+
+    @pytest.mark.parametrize(
+        ("error", "label"),
+        [
+            (invalid_request("No.", code="invalid_value"), "invalid_value"),
+            (ApiError(418, "No.", code="a word of its own"), "418"),
+            (ApiError(500, "No.", type="InternalServerError"), "500"),
+            (ApiError(599, "No.", code="x" * 1_000_000), "other"),
+        ],
+    )
+    def test_an_error_is_counted_by_a_known_word_or_by_its_status(
+        self, telemetry: Telemetry, error: ApiError, label: str
+    ) -> None:
+        telemetry.refused(error)
+        telemetry.stream_error("coder", error)
+        assert value(telemetry, "refused_requests_total", code=label) == 1
+        assert value(telemetry, "stream_errors_total", model="coder", code=label) == 1
+
+    def test_whatever_happens_the_number_of_series_is_bounded(self, telemetry: Telemetry) -> None:
+        for number in range(2000):
+            word = f"word{number}"
+            telemetry.accepted("coder", [word], 0)
+            error = backend_error(number, b'{"error": {"message": "No.", "code": "%s"}}' % word.encode())
+            telemetry.refused(error)
+            telemetry.backend_error("coder", error)
+            telemetry.stream_error("coder", error)
+        assert b"word" not in telemetry.page()
+        assert len(telemetry.page().splitlines()) < 400
+
+
+def rows(*sections: str) -> list[str]:
+    """The first cells of the document's tables under these headings."""
+    cells = []
+    for section in sections:
+        text = re.split(r"^#+ ", DOCUMENT.partition(f"# {section}\n")[2], maxsplit=1, flags=re.MULTILINE)[0]
+        cells += re.findall(r"^\| (`.*?) \|", text, re.MULTILINE)
+    assert cells
+    return cells
+
+
+class TestDocumentation:
+    def test_it_tells_every_metric_with_its_labels_and_invents_none(self, telemetry: Telemetry) -> None:
+        everything_happens(telemetry)
+        told = {
+            (name, frozenset(labels.split(",") if labels else ()))
+            for cell in rows("Metrics")
+            for name, labels in re.findall(r"^`(\w+)(?:\{(.*)\})?`$", cell)
+        }
+        assert told == series(telemetry.registry.collect())
+
+    def test_it_tells_every_fault(self) -> None:
+        assert {cell.strip("`") for cell in rows("Invalid calls")} == CALL_FAULTS
+
+    def test_it_tells_every_field_of_the_access_log(self) -> None:
+        named = re.findall(r"`(\w+)`", " ".join(rows("Access log")))
+        learned = {"model", "dropped", "error", "invalid_calls", "prompt_tokens", "completion_tokens", "total_tokens"}
+        assert set(named) == ACCESS_LOG.keys() | learned
+
+
+# Over HTTP
+
+
+def asked(question: Callable[[str], httpx.Response], page: Callable[[], bytes]) -> httpx.Response:
+    """One request to a running page, sent from another thread."""
+
+    async def main() -> httpx.Response:
+        address = f"127.0.0.1:{free_port()}"
+        async with metrics_served(address, page):
+            return await asyncio.to_thread(question, f"http://{address}")
+
+    return asyncio.run(main())
+
+
+class TestPage:
+    def test_prometheus_can_read_it(self, telemetry: Telemetry) -> None:
+        everything_happens(telemetry)
+        answer = asked(lambda url: httpx.get(f"{url}/metrics"), telemetry.page)
+        assert answer.headers["content-type"] == "text/plain; version=0.0.4; charset=utf-8"
+        assert series(text_string_to_metric_families(answer.text)) == series(telemetry.registry.collect())
+
+    @pytest.mark.parametrize(
+        ("method", "path", "status", "body"),
+        [
+            ("HEAD", "/metrics", 200, ""),
+            ("GET", "/metrics?name[]=x", 200, "page"),
+            ("POST", "/metrics", 405, "Metrics can be read with GET, and nothing else.\n"),
+            ("GET", "/", 404, "The metrics are at /metrics.\n"),
+        ],
+    )
+    def test_it_is_all_there_is(self, method: str, path: str, status: int, body: str) -> None:
+        answer = asked(lambda url: httpx.request(method, url + path), lambda: b"page")
+        assert (answer.status_code, answer.text) == (status, body)
+        assert answer.headers["connection"] == "close"
+
+    @pytest.mark.parametrize("nonsense", [b"\r\n\r\n", b"\x16\x03\x01" + b"\r\n\r\n", b"x" * 100_000, b"GET /metrics"])
+    def test_nonsense_does_no_harm(self, nonsense: bytes) -> None:
+        def question(url: str) -> httpx.Response:
+            address = httpx.URL(url)
+            with socket.create_connection((address.host, address.port or 0), timeout=20) as client:
+                client.sendall(nonsense)
+                client.shutdown(socket.SHUT_WR)
+                with suppress(ConnectionResetError):  # it had sent more than anybody wanted to read
+                    assert client.recv(65536)[:13] in (b"HTTP/1.1 404 ", b"")
+            return httpx.get(f"{url}/metrics")
+
+        assert asked(question, lambda: b"page").text == "page"
+
+    def test_an_address_of_ipv6(self) -> None:
+        async def main() -> str:
+            address = f"[::1]:{free_port()}"
+            async with metrics_served(address, lambda: b"page"):
+                return (await asyncio.to_thread(httpx.get, f"http://{address}/metrics")).text
+
+        assert asyncio.run(main()) == "page"
+
+    def test_when_it_is_over_nothing_listens_and_clients_that_stayed_are_sent_away(
+        self, caplog: pytest.LogCaptureFixture
+    ) -> None:
+        async def main() -> None:
+            port = free_port()
+            async with metrics_served(f"127.0.0.1:{port}", lambda: b"page"):
+                reader, writer = await asyncio.open_connection("127.0.0.1", port)
+                writer.write(b"GET /metr")
+                await asyncio.to_thread(httpx.get, f"http://127.0.0.1:{port}/metrics")
+            with suppress(ConnectionResetError):
+                assert await reader.read() == b""
+            with pytest.raises(ConnectionRefusedError):
+                await asyncio.open_connection("127.0.0.1", port)
+            writer.close()
+
+        asyncio.run(asyncio.wait_for(main(), 20))
+        assert [record for record in caplog.records if record.name == "asyncio"] == []
+
+    def test_an_address_that_can_not_be_had_is_named_with_the_reason(self) -> None:
+        async def main(address: str) -> None:
+            async with metrics_served(address, lambda: b"page"):
+                pass
+
+        with socket.create_server(("127.0.0.1", 0)) as taken:
+            address = f"127.0.0.1:{taken.getsockname()[1]}"
+            with pytest.raises(OSError, match=f"^can't serve metrics on {address}: Address already in use$"):
+                asyncio.run(main(address))
+        with pytest.raises(OSError, match=r"^can't serve metrics on 203\.0\.113\.1:9: Cannot assign "):
+            asyncio.run(main("203.0.113.1:9"))
+
+
+# At the front door
+
+
+CHAT = "/v1/chat/completions"
+PLAIN = {"model": "coder", "messages": [{"role": "user", "content": "Hello"}]}
+
+
+class Boaster(ScriptedVLLM):
+    """A backend that sets our header on all that it says."""
+
+    def _answer(self, request: Received) -> Answer:
+        answer = super()._answer(request)
+        return replace(answer, headers=(*answer.headers, (DROPPED_HEADER, "everything")))
+
+
+class TestFrontDoor:
+    def test_what_the_backend_did_not_get_is_named_on_the_answer_and_counted(self, gateway: Gateway) -> None:
+        counted = [
+            'extproc_requests_total{model="coder"}',
+            'extproc_dropped_parameters_total{parameter="store"}',
+            'extproc_dropped_parameters_total{parameter="other"}',
+        ]
+        before = [gateway.metric(name) for name in counted]
+        gateway.backend.play(Reply("Hello."))
+        fields = {"store": True, "x-trace": {"id": 1}, "evil\r\nset-cookie: a=b": 1}
+        reply = gateway.http.post(CHAT, json=PLAIN | fields, headers={"x-request-id": "dropped-1"})
+        assert reply.status_code == 200
+        assert reply.headers[DROPPED_HEADER] == "store, x-trace, +1 more"
+        assert "set-cookie" not in reply.headers
+        assert json.loads(gateway.backend.requests[-1].body).keys() == PLAIN.keys()
+        assert [gateway.metric(name) for name in counted] == [before[0] + 1, before[1] + 1, before[2] + 2]
+        assert gateway.access_log("dropped-1")["extproc"] == {"model": "coder", "backend": "qwen", "dropped": 3}
+
+    def test_a_stream_with_tools_has_the_header_too_and_its_tokens_are_counted(self, gateway: Gateway) -> None:
+        tools = [{"type": "function", "function": {"name": "look"}}]
+        before = gateway.metric('extproc_tokens_total{kind="completion",model="coder"}')
+        gateway.backend.play(Reply("Hello.", usage=Usage(100, 20)))
+        reply = gateway.http.post(CHAT, json=PLAIN | {"tools": tools, "stream": True, "store": True})
+        assert reply.headers[DROPPED_HEADER] == "store"
+        assert reply.text.endswith("data: [DONE]\n\n")
+        assert gateway.metric('extproc_tokens_total{kind="completion",model="coder"}') == before + 20
+
+    def test_where_nothing_was_dropped_nothing_is_said(self, gateway: Gateway) -> None:
+        gateway.backend.play(Reply("Hello."))
+        assert DROPPED_HEADER not in gateway.http.post(CHAT, json=PLAIN).headers
+        refused = gateway.http.post(CHAT, json={"model": "coder", "store": True})
+        assert refused.status_code == 400
+        assert DROPPED_HEADER not in refused.headers
+
+    def test_a_backend_can_not_say_what_was_dropped(self, tmp_path: Path) -> None:
+        with Boaster(model=MODEL).running() as backend, running_gateway(tmp_path, backend) as gateway:
+            direct = httpx.post(f"{backend.url}{CHAT}", json=PLAIN | {"model": MODEL})
+            assert direct.headers[DROPPED_HEADER] == "everything"
+            assert DROPPED_HEADER not in gateway.http.post(CHAT, json=PLAIN).headers
+            reply = gateway.http.post(CHAT, json=PLAIN | {"store": True})
+            assert reply.headers.get_list(DROPPED_HEADER) == ["store"]
+
+    def test_a_refusal_is_counted_by_its_code(self, gateway: Gateway) -> None:
+        name = 'extproc_refused_requests_total{code="model_not_found"}'
+        before = gateway.metric(name)
+        assert gateway.http.post(CHAT, json=PLAIN | {"model": "gpt-4"}).status_code == 404
+        assert gateway.metric(name) == before + 1
+
+    def test_a_request_that_envoy_itself_refuses_is_counted_as_refused(self, gateway: Gateway) -> None:
+        name = 'extproc_refused_requests_total{code="request_too_large"}'
+        before = gateway.metric(name)
+        assert gateway.http.post(CHAT, content=b" " * (33 * 1024 * 1024)).status_code == 413
+        assert gateway.metric(name) == before + 1
+
+    def test_a_backend_that_is_not_there_is_a_backends_error(self, gateway: Gateway) -> None:
+        name = 'extproc_backend_errors_total{model="absent",status="503"}'
+        before = gateway.metric(name)
+        reply = gateway.http.post(CHAT, json=PLAIN | {"model": "absent", "store": True})
+        assert reply.status_code == 503
+        assert reply.headers[DROPPED_HEADER] == "store"
+        assert gateway.metric(name) == before + 1
