@@ -1,0 +1,225 @@
+"""Makes generated requests keep the rules that JSON Schema can't express: those under `x-relations` in the document.
+
+Nothing else is mended: only values that the document takes are touched. What breaks its schemas is left alone, and is
+then all that is wrong with a request.
+"""
+
+from __future__ import annotations
+
+import copy
+import json
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any
+
+import orjson
+
+from tests.openapi.document import Json, is_right, is_right_field
+
+_IN_WORDS: Json = {"type": "text", "text": "in words"}
+_LEAVES_THE_SCHEMA = ("$schema", "$id", "id", "$ref", "$dynamicRef", "$recursiveRef")
+
+
+def related(request: Any, *, model: str, legacy: bool) -> Any:
+    """A copy that keeps the relations. When it has both tools and functions, `legacy` says which of them stay.
+
+    But those stay that are wrong in themselves.
+    """
+    request = _with_integers(copy.deepcopy(request))
+    if not isinstance(request, dict):
+        return request
+    if request.get("tools") and request.get("functions"):
+        _separate(request, legacy=legacy)
+    _relate_messages(request)
+    _relate_functions([tool.get("function") for tool in _objects(request.get("tools"))])
+    _relate_functions(_objects(request.get("functions")))
+    for name, relate in _RELATIONS.items():
+        if request.get(name) is not None and is_right_field(name, request[name]):
+            relate(request)
+    return request | {"model": model} if is_right_field("model", request.get("model")) else request
+
+
+def _with_integers(value: Any) -> Any:
+    """JSON Schema takes 3.0 for an integer."""
+    match value:
+        case dict():
+            return {name: _with_integers(member) for name, member in value.items()}
+        case list():
+            return [_with_integers(element) for element in value]
+        case float() if value.is_integer() and abs(value) < 2**63:
+            return int(value)
+        case _:
+            return value
+
+
+def _separate(request: Json, *, legacy: bool) -> None:
+    forms = (("tools", "tool_choice"), ("functions", "function_call"))
+    wrong = [not all(is_right_field(name, request.get(name)) for name in form) for form in forms]
+    if wrong[0] != wrong[1]:
+        legacy = wrong[1]
+    for name in forms[not legacy]:
+        request.pop(name, None)
+
+
+# Messages
+
+
+def _relate_messages(request: Json) -> None:
+    messages = request.get("messages")
+    if isinstance(messages, list):
+        for message in _objects(messages):
+            for call in ({"function": message.get("function_call")}, *_objects(message.get("tool_calls"))):
+                if is_right("FunctionCall", call.get("function")):
+                    _relate_arguments(call["function"])
+        right = [message for message in messages if is_right("Message", message)]
+        asked = any(message.get("tool_calls") or message.get("function_call") for message in right)
+        answered = any(message["role"] in ("tool", "function") for message in right)
+        text_only = bool(request.get("tools") or request.get("functions") or asked or answered)
+        request["messages"] = list(_conversation(messages, text_only=text_only))
+
+
+def _conversation(messages: Sequence[Any], *, text_only: bool) -> Iterator[Any]:
+    known: list[str] = []
+    for message in messages:
+        if is_right("Message", message):
+            if text_only and isinstance(message.get("content"), list):
+                message["content"] = [_as_text(part) for part in message["content"]]
+            _relate_calls(message, known)
+            if message["role"] == "tool":
+                if not known:
+                    known.append("call-0")
+                    call = {"id": "call-0", "function": {"name": "asked_before", "arguments": ""}}
+                    yield {"role": "assistant", "tool_calls": [call]}
+                if message["tool_call_id"] not in known:
+                    message["tool_call_id"] = known[-1]
+        yield message
+
+
+def _relate_calls(message: Json, known: list[str]) -> None:
+    if calls := message.get("tool_calls"):
+        message.pop("function_call", None)
+        for call in calls:
+            known.append(call["id"] if call["id"] not in known else f"{call['id']}-{len(known)}")
+            call["id"] = known[-1]
+
+
+def _as_text(part: Json) -> Json:
+    return part if part["type"] in ("text", "refusal", "thinking") else _IN_WORDS
+
+
+def _relate_arguments(function: Json) -> None:
+    if function["arguments"].strip():
+        try:
+            orjson.loads(function["arguments"])
+        except ValueError:
+            function["arguments"] = json.dumps({"said": function["arguments"]})
+
+
+# Tools, and the choice among them
+
+
+def _objects(value: Any) -> list[Json]:
+    return [element for element in value if isinstance(element, dict)] if isinstance(value, list) else []
+
+
+def _relate_functions(functions: list[Any]) -> None:
+    names: set[str] = set()
+    for index, function in enumerate(_objects(functions)):
+        name = function.get("name")
+        if is_right("Function", {"name": name}):
+            function["name"] = name if name not in names else f"{name[:60]}-{index}"
+            names.add(function["name"])
+        if is_right("Function", function) and function.get("parameters"):
+            parameters = _self_contained(function["parameters"])
+            function["parameters"] = _strict(parameters) if function.get("strict") else parameters
+
+
+def _self_contained(schema: Any) -> Any:
+    match schema:
+        case dict():
+            kept = {k: v for k, v in schema.items() if not (k in _LEAVES_THE_SCHEMA and isinstance(v, str))}
+            return {name: _self_contained(member) for name, member in kept.items()}
+        case list():
+            return [_self_contained(element) for element in schema]
+        case _:
+            return schema
+
+
+def _strict(schema: Json) -> Json:
+    names = list(schema.get("properties", {}))
+    properties = {name: {"type": "string"} for name in names}
+    return {"type": "object", "properties": properties, "required": names, "additionalProperties": False}
+
+
+def _names(request: Json) -> list[str]:
+    tools, functions = request.get("tools"), request.get("functions")
+    if tools:
+        return [tool["function"]["name"] for tool in tools] if is_right_field("tools", tools) else []
+    if functions:
+        return [function["name"] for function in functions] if is_right_field("functions", functions) else []
+    return []
+
+
+def _relate_parallel_tool_calls(request: Json) -> None:
+    tools = request.get("tools") or []
+    if is_right_field("tools", tools) and any(tool["function"].get("strict") for tool in tools):
+        request["parallel_tool_calls"] = False
+
+
+def _relate_tool_choice(request: Json) -> None:
+    choice, names = request["tool_choice"], _names(request)
+    if request.get("functions") and not request.get("tools"):
+        del request["tool_choice"]
+    elif not names:
+        if choice != "none" and not (choice == "auto" and request.get("tools") is not None):
+            del request["tool_choice"]
+    elif isinstance(choice, dict):
+        references = [choice] if choice["type"] == "function" else choice["allowed_tools"]["tools"]
+        for reference in references:
+            if reference["function"]["name"] not in names:
+                reference["function"]["name"] = names[0]
+
+
+def _relate_function_call(request: Json) -> None:
+    choice, names = request["function_call"], _names(request)
+    if request.get("tools") or not (names or choice == "none"):
+        del request["function_call"]
+    elif isinstance(choice, dict) and choice["name"] not in names:
+        choice["name"] = names[0]
+
+
+# Parameters that need others
+
+
+def _needs(flag: str) -> Callable[[Json], None]:
+    def relate(request: Json) -> None:
+        if is_right_field(flag, request.get(flag)):
+            request[flag] = True
+
+    return relate
+
+
+_RELATIONS: Mapping[str, Callable[[Json], None]] = {
+    "parallel_tool_calls": _relate_parallel_tool_calls,
+    "tool_choice": _relate_tool_choice,
+    "function_call": _relate_function_call,
+    "stream_options": _needs("stream"),
+    "top_logprobs": _needs("logprobs"),
+    "logprob_token_ids": _needs("logprobs"),
+}
+
+
+_CONSTRAINTS = ("json", "regex", "choice", "grammar", "json_object", "structural_tag")
+
+
+def servable(request: Json) -> Json:
+    """A right request, kept within what its backend can do: the gateway doesn't know of that."""
+    request = dict(request)
+    for name in ("max_tokens", "max_completion_tokens", "n"):
+        if request.get(name) is not None:
+            request[name] = min(request[name], 3)
+    if request.get("temperature") == 0:
+        request["n"] = 1
+    if constraints := request.get("structured_outputs"):
+        extra = [name for name in _CONSTRAINTS if constraints.get(name) is not None][1:]
+        request["structured_outputs"] = {name: it for name, it in constraints.items() if name not in extra}
+    return request

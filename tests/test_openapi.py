@@ -1,0 +1,313 @@
+"""docs/openapi.yaml says what the gateway does: its tables, its answers and its examples.
+
+That both take the same requests is shown in `tests/openapi/test_requests.py`.
+"""
+
+from __future__ import annotations
+
+import ast
+import json
+import re
+from collections.abc import Iterator
+from datetime import timedelta
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+import jsonschema_rs
+import pytest
+import schemathesis
+
+import extproc
+from extproc.envoy.local_replies import local_replies
+from extproc.names import CHAT_PATH, DROPPED_HEADER
+from extproc.openai.definitions import FUNCTION_NAME, MOST_TOOLS, TOOL_PARAMETERS
+from extproc.openai.errors import CALL_FAULTS, backend_error
+from extproc.openai.history import ArgumentReader
+from extproc.openai.messages import PART_TYPES, ROLES, message_problems
+from extproc.openai.parameters import PARAMETERS, Parameter
+from extproc.scripted_vllm import (
+    Comments,
+    ErrorBody,
+    ErrorEvent,
+    Fail,
+    Garbage,
+    NoDone,
+    Nonsense,
+    Refuse,
+    Reply,
+)
+from tests.gateway import MODEL, Gateway
+from tests.openapi import parameter_schemas
+from tests.openapi.document import CHAT, DOCUMENT, REQUEST, SCHEMAS, Json, check, check_stream, wrong_places
+
+MESSAGES = {role: SCHEMAS[f"{role.capitalize()}Message"] for role in SCHEMAS["Message"]["discriminator"]["mapping"]}
+
+
+def each_object(value: Any) -> Iterator[Json]:
+    """Every object in the document, however deep."""
+    if isinstance(value, dict):
+        yield value
+    for inner in value.values() if isinstance(value, dict) else value if isinstance(value, list) else ():
+        yield from each_object(inner)
+
+
+def without_words(schema: Any) -> Any:
+    """A schema without what is only for people."""
+    if isinstance(schema, dict):
+        words = {"description": str, "deprecated": bool, "x-dropped": bool}
+        kept = {name: it for name, it in schema.items() if not isinstance(it, words.get(name, ()))}
+        return {name: without_words(inner) for name, inner in kept.items()}
+    return [without_words(inner) for inner in schema] if isinstance(schema, list) else schema
+
+
+class TestDocument:
+    def test_it_is_openapi_3_1(self) -> None:
+        schemathesis.openapi.from_dict(DOCUMENT).validate()
+        assert DOCUMENT["openapi"] == "3.1.0"
+        assert DOCUMENT["info"]["version"] == version("extproc")
+
+    @pytest.mark.parametrize("name", SCHEMAS)
+    def test_every_schema_is_one(self, name: str) -> None:
+        dialect = "https://json-schema.org/draft/2020-12/schema"
+        jsonschema_rs.meta.validate({"$schema": dialect, **SCHEMAS[name]})
+
+    def test_every_reference_leads_somewhere(self) -> None:
+        for reference in {it["$ref"] for it in each_object(DOCUMENT) if isinstance(it.get("$ref"), str)}:
+            target: Any = DOCUMENT
+            for step in reference.removeprefix("#/").split("/"):
+                target = target[step]
+
+    def test_every_schema_is_used(self) -> None:
+        used = {it["$ref"].rpartition("/")[2] for it in each_object(DOCUMENT) if isinstance(it.get("$ref"), str)}
+        assert set(SCHEMAS) <= used
+
+
+class TestTables:
+    def test_the_path_and_the_headers(self) -> None:
+        assert CHAT_PATH in DOCUMENT["paths"]
+        for status, response in CHAT["responses"].items():
+            assert {"x-request-id", DROPPED_HEADER} <= set(response["headers"]), status
+
+    def test_the_parameters(self) -> None:
+        known = {"model", "messages"} | TOOL_PARAMETERS | {row.name for row in PARAMETERS}
+        assert set(REQUEST["properties"]) == known
+
+    @pytest.mark.parametrize("row", PARAMETERS, ids=[row.name for row in PARAMETERS])
+    def test_what_a_parameter_may_be(self, row: Parameter) -> None:
+        told = REQUEST["properties"][row.name]
+        assert without_words(told) == parameter_schemas.optional(row.check)
+        assert ("x-dropped" in told) is not row.forwarded
+
+    def test_the_roles(self) -> None:
+        assert set(MESSAGES) == set(ROLES)
+        assert len(SCHEMAS["Message"]["oneOf"]) == len(ROLES)
+        for role, schema in MESSAGES.items():
+            assert schema["properties"]["role"] == {"const": role}
+
+    def test_the_types_of_parts(self) -> None:
+        parts = [
+            it["type"]
+            for name in ("UserPart", "AssistantPart", "TextPart")
+            for it in each_object(SCHEMAS[name])
+            if isinstance(it.get("type"), dict)
+        ]
+        told = {name for part in parts for name in part.get("enum", [part.get("const")])}
+        assert told == set(PART_TYPES)
+
+    @pytest.mark.parametrize("kind", [*PART_TYPES, "unknown"])
+    @pytest.mark.parametrize("role", ROLES)
+    def test_which_role_may_have_which_part(self, role: str, kind: str) -> None:
+        part = {"type": kind, kind: "x" if kind in ("text", "refusal") else {"url": "data:"}}
+        call = {"id": "1", "function": {"name": "f", "arguments": ""}}
+        messages = [
+            {"role": "assistant", "tool_calls": [call]},
+            {"role": role, "content": [part], "tool_call_id": "1", "name": "f"},
+        ]
+        refused = list(message_problems({"messages": messages}, ArgumentReader("error")))
+        assert bool(wrong_places({"model": "m", "messages": messages})) is bool(refused)
+
+    def test_the_limits_of_tools(self) -> None:
+        assert REQUEST["properties"]["tools"]["maxItems"] == MOST_TOOLS
+        assert REQUEST["properties"]["functions"]["maxItems"] == MOST_TOOLS
+        assert SCHEMAS["Function"]["properties"]["name"]["pattern"] == f"^{FUNCTION_NAME.pattern}".replace(r"\Z", "$")
+
+    def test_the_codes_of_errors(self) -> None:
+        told = {code["const"] for code in SCHEMAS["ErrorCode"]["oneOf"]}
+        assert told == CALL_FAULTS | codes_in_the_source() | codes_of_backends() | codes_of_envoy()
+
+
+def codes_in_the_source() -> set[str]:
+    """The words that the gateway's code gives as an error's code."""
+    places = {"invalid_request": 2, "ApiError": 4}  # where it may stand without its name
+    found: set[Any] = set()
+    for path in Path(*extproc.__path__).rglob("*.py"):
+        if "scripted_vllm" in path.parts:
+            continue
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            if isinstance(node, ast.Call):
+                place = places.get(node.func.id, 99) if isinstance(node.func, ast.Name) else 99
+                given = [*node.args[place : place + 1], *(word.value for word in node.keywords if word.arg == "code")]
+                found |= {code.value for code in given if isinstance(code, ast.Constant)}
+    return {code for code in found if isinstance(code, str)}
+
+
+def codes_of_backends() -> set[str]:
+    """The words that a backend's status and message come to."""
+    messages = ("", "the maximum context length is 4096 tokens", "no such model")
+    given = {
+        backend_error(status, json.dumps({"error": {"message": message}}).encode()).code
+        for status in range(400, 600)
+        for message in messages
+    }
+    return {code for code in given if code is not None}
+
+
+def codes_of_envoy() -> set[str]:
+    config = local_replies(max_body_bytes=1, silence=timedelta(1), processing=timedelta(1))
+    formats = [mapper.body_format_override for mapper in config.mappers if mapper.body_format_override is not None]
+    texts = [it.json_format.to_json() for it in formats if it.json_format is not None]
+    return {code for text in texts for code in re.findall(r'"code": "(\w+)"', text)}
+
+
+ASKED = CHAT["requestBody"]["content"]["application/json"]["examples"]
+ANSWERED = CHAT["responses"]["200"]["content"]
+
+
+def gist(value: Any) -> Any:
+    """An answer without what is null, and without what differs from one answer to the next."""
+    if isinstance(value, list):
+        return [gist(inner) for inner in value]
+    if not isinstance(value, dict):
+        return value
+    varying = ("id", "created", "prompt_tokens", "completion_tokens", "total_tokens")
+    return {name: ... if name in varying else gist(inner) for name, inner in value.items() if inner is not None}
+
+
+class TestExamples:
+    @pytest.mark.parametrize("name", ["call", "results"])
+    def test_an_answer_is_what_the_gateway_gives(self, gateway: Gateway, name: str) -> None:
+        reply = gateway.http.post(CHAT_PATH, json=ASKED[name]["value"])
+        example = ANSWERED["application/json"]["examples"][name]["value"]
+        assert reply.status_code == 200
+        assert gist(reply.json()) == gist(example)
+        check("ChatCompletion", example)
+
+    def test_so_is_a_stream(self, gateway: Gateway) -> None:
+        reply = gateway.http.post(CHAT_PATH, json=ASKED["streamed_call"]["value"])
+        example = ANSWERED["text/event-stream"]["examples"]["streamed_call"]["value"]
+        assert gist(check_stream(reply.text)) == gist(check_stream(example))
+
+    def test_the_results_belong_to_the_call(self) -> None:
+        (call,) = ANSWERED["application/json"]["examples"]["call"]["value"]["choices"][0]["message"]["tool_calls"]
+        assert call in ASKED["results"]["value"]["messages"][1]["tool_calls"]
+
+    def test_every_request_has_an_answer(self) -> None:
+        answered = [name for content in ANSWERED.values() for name in content["examples"]]
+        assert sorted(answered) == sorted(ASKED)
+        for example in ASKED.values():
+            assert wrong_places(example["value"]) == []
+
+
+ASK: Json = ASKED["call"]["value"]
+PLAIN: Json = {"model": MODEL, "messages": ASK["messages"]}
+LEGACY: Json = {**PLAIN, "functions": [ASK["tools"][0]["function"]]}
+CALL = '<tool_call>\n{"name": "get_weather", "arguments": {"city": "Zürich"}}\n</tool_call>'
+BROKEN = CALL.replace('"}}', "}")
+USAGE: Json = {"stream_options": {"include_usage": True}}
+
+
+class TestAnswers:
+    """Whatever the gateway says is described, whole and chunk by chunk."""
+
+    @pytest.mark.parametrize(
+        ("request_", "replies"),
+        [
+            pytest.param(PLAIN, [Reply("Fine.")], id="text without tools"),
+            pytest.param(ASK, [Reply("Fine.")], id="text"),
+            pytest.param(ASK, [Reply("")], id="nothing"),
+            pytest.param(ASK, [Reply(f"I look.\n{CALL}\n{CALL}")], id="text and two calls"),
+            pytest.param(ASK, [Reply(f"<think>Which city?</think>{CALL}")], id="thoughts"),
+            pytest.param(ASK, [Reply(BROKEN)], id="a broken call"),
+            pytest.param(ASK, [Reply(CALL[:-30], finish_reason="length")], id="a call that was cut off"),
+            pytest.param(ASK | {"max_tokens": 3}, [Reply("One two three four")], id="text that was cut off"),
+            pytest.param(ASK | {"stop": "two"}, [Reply("One two")], id="a stop word"),
+            pytest.param(ASK | {"n": 2}, [Reply(CALL), Reply("No need.")], id="two choices"),
+            pytest.param(ASK | {"logprobs": True, "top_logprobs": 2}, [Reply(f"I look. {CALL}")], id="logprobs"),
+            pytest.param(PLAIN | {"logprobs": True, "top_logprobs": 2}, [Reply("Fine.")], id="its own logprobs"),
+            pytest.param(ASK | {"return_token_ids": True}, [Reply(CALL)], id="token ids"),
+            pytest.param(LEGACY, [Reply(f"I look.\n{CALL}\n{CALL}")], id="a function call"),
+            pytest.param(ASK, [Reply(CALL, trouble=Comments())], id="comments"),
+            pytest.param(ASK, [Reply(CALL, trouble=NoDone())], id="no end"),
+        ],
+    )
+    def test_an_answer(self, gateway: Gateway, request_: Json, replies: list[Reply]) -> None:
+        gateway.backend.play(*replies, *replies)
+        whole = gateway.http.post(CHAT_PATH, json=request_)
+        assert whole.status_code == 200
+        check("ChatCompletion", whole.json())
+        streamed = gateway.http.post(CHAT_PATH, json={**request_, **USAGE, "stream": True})
+        assert streamed.headers["content-type"].startswith("text/event-stream")
+        assert not any("error" in event for event in check_stream(streamed.text))
+
+    def test_a_backends_error_inside_a_stream(self, gateway: Gateway) -> None:
+        for trouble in (ErrorEvent(after=2), Garbage(Nonsense.BROKEN_JSON, after=2)):
+            gateway.backend.play(Reply(CALL, trouble=trouble))
+            *_, event = check_stream(gateway.http.post(CHAT_PATH, json=ASK | {"stream": True}).text)
+            assert event["error"]["code"] in (500, 502)
+
+    def test_what_was_dropped(self, gateway: Gateway) -> None:
+        ours = {row.name for row in PARAMETERS if not row.forwarded}
+        assert {"metadata", "store"} <= ours
+        for stream in (False, True):
+            request = ASK | {"store": False, "metadata": {}, "never_heard_of": [1], "stream": stream}
+            reply = gateway.http.post(CHAT_PATH, json=request)
+            assert reply.headers[DROPPED_HEADER] == "metadata, never_heard_of, store"
+            assert reply.headers["x-request-id"]
+        assert DROPPED_HEADER not in gateway.http.post(CHAT_PATH, json=ASK).headers
+
+    def test_the_models(self, gateway: Gateway) -> None:
+        reply = gateway.http.get("/v1/models")
+        schema = DOCUMENT["paths"]["/v1/models"]["get"]["responses"]["200"]["content"]["application/json"]["schema"]
+        assert schema == {"$ref": "#/components/schemas/ModelList"}
+        check("ModelList", reply.json())
+
+
+class TestErrors:
+    """Every error has a description under its status."""
+
+    @pytest.mark.parametrize(
+        ("request_", "trouble", "status", "code"),
+        [
+            pytest.param({}, None, 400, "missing_required_parameter", id="a field that is missing"),
+            pytest.param(ASK | {"n": "2"}, None, 400, "invalid_type", id="a wrong type"),
+            pytest.param(ASK | {"n": 0}, None, 400, "invalid_value", id="a wrong value"),
+            pytest.param([], None, 400, "invalid_json", id="no object"),
+            pytest.param(ASK | {"model": "gpt-4"}, None, 404, "model_not_found", id="an unknown model"),
+            pytest.param(ASK | {"model": "absent"}, None, 503, "backend_unreachable", id="no backend"),
+            pytest.param(ASK, Refuse(), 502, "backend_disconnected", id="no answer"),
+            pytest.param(ASK, Garbage(Nonsense.NOT_JSON), 502, "bad_gateway", id="nonsense"),
+            *(
+                pytest.param(ASK, Fail(status, body, retry_after=7), status, code, id=f"{status} {body.value}")
+                for body in ErrorBody
+                for status, code in (
+                    (401, "invalid_api_key"),
+                    (403, None),
+                    (429, "rate_limit_exceeded"),
+                    (500, None),
+                    (503, "service_unavailable"),
+                    (504, "gateway_timeout"),
+                )
+            ),
+        ],
+    )
+    def test_an_error(self, gateway: Gateway, request_: Any, trouble: Any, status: int, code: str | None) -> None:
+        gateway.backend.play(*[Reply(trouble=trouble)] * 10)
+        reply = gateway.http.post(CHAT_PATH, json=request_)
+        assert (reply.status_code, reply.json()["error"]["code"]) == (status, code)
+        described = CHAT["responses"].get(str(status), CHAT["responses"]["default"])
+        assert described["content"]["application/json"]["schema"] == {"$ref": "#/components/schemas/Error"}
+        assert reply.headers["content-type"] == "application/json"
+        check("Error", reply.json())
+        if "retry-after" in reply.headers and status in (429, 503):
+            assert "retry-after" in described["headers"]
