@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import ast
 import json
-import re
 from collections.abc import Iterator
 from datetime import timedelta
 from importlib.metadata import version
@@ -23,9 +22,9 @@ from extproc.envoy.local_replies import local_replies
 from extproc.names import CHAT_PATH, DROPPED_HEADER
 from extproc.openai.definitions import FUNCTION_NAME, MOST_TOOLS, TOOL_PARAMETERS
 from extproc.openai.errors import CALL_FAULTS, backend_error
-from extproc.openai.history import ArgumentReader
-from extproc.openai.messages import PART_TYPES, ROLES, message_problems
+from extproc.openai.messages import PART_TYPES, ROLES
 from extproc.openai.parameters import PARAMETERS, Parameter
+from extproc.openai.request import Rules, problems
 from extproc.scripted_vllm import (
     Comments,
     ErrorBody,
@@ -124,8 +123,8 @@ class TestTables:
             {"role": "assistant", "tool_calls": [call]},
             {"role": role, "content": [part], "tool_call_id": "1", "name": "f"},
         ]
-        refused = list(message_problems({"messages": messages}, ArgumentReader("error")))
-        assert bool(wrong_places({"model": "m", "messages": messages})) is bool(refused)
+        request = {"model": "coder", "messages": messages}
+        assert bool(wrong_places(request)) is bool(list(problems(request, Rules(text_only=False))))
 
     def test_the_limits_of_tools(self) -> None:
         assert REQUEST["properties"]["tools"]["maxItems"] == MOST_TOOLS
@@ -134,7 +133,8 @@ class TestTables:
 
     def test_the_codes_of_errors(self) -> None:
         told = {code["const"] for code in SCHEMAS["ErrorCode"]["oneOf"]}
-        assert told == CALL_FAULTS | codes_in_the_source() | codes_of_backends() | codes_of_envoy()
+        of_envoy = {error["error"]["code"] for error in errors_of_envoy()}
+        assert told == CALL_FAULTS | codes_in_the_source() | codes_of_backends() | of_envoy
 
 
 def codes_in_the_source() -> set[str]:
@@ -163,11 +163,11 @@ def codes_of_backends() -> set[str]:
     return {code for code in given if code is not None}
 
 
-def codes_of_envoy() -> set[str]:
+def errors_of_envoy() -> list[Json]:
+    """What Envoy says for itself, with placeholders."""
     config = local_replies(max_body_bytes=1, silence=timedelta(1), processing=timedelta(1))
     formats = [mapper.body_format_override for mapper in config.mappers if mapper.body_format_override is not None]
-    texts = [it.json_format.to_json() for it in formats if it.json_format is not None]
-    return {code for text in texts for code in re.findall(r'"code": "(\w+)"', text)}
+    return [json.loads(it.json_format.to_json()) for it in formats if it.json_format is not None]
 
 
 ASKED = CHAT["requestBody"]["content"]["application/json"]["examples"]
@@ -257,8 +257,6 @@ class TestAnswers:
             assert event["error"]["code"] in (500, 502)
 
     def test_what_was_dropped(self, gateway: Gateway) -> None:
-        ours = {row.name for row in PARAMETERS if not row.forwarded}
-        assert {"metadata", "store"} <= ours
         for stream in (False, True):
             request = ASK | {"store": False, "metadata": {}, "never_heard_of": [1], "stream": stream}
             reply = gateway.http.post(CHAT_PATH, json=request)
@@ -311,3 +309,14 @@ class TestErrors:
         check("Error", reply.json())
         if "retry-after" in reply.headers and status in (429, 503):
             assert "retry-after" in described["headers"]
+
+    def test_a_body_that_is_too_large(self, gateway: Gateway) -> None:
+        reply = gateway.http.post(CHAT_PATH, content=b" " * (33 * 1024 * 1024))
+        assert reply.status_code == 413
+        check("Error", reply.json())
+
+    def test_envoys_own_errors(self) -> None:
+        errors = errors_of_envoy()
+        assert len(errors) > 10
+        for error in errors:
+            check("Error", error)
