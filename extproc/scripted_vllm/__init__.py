@@ -28,6 +28,7 @@ from extproc.scripted_vllm.troubles import (
     Refuse,
     Stall,
     Trouble,
+    Verbatim,
 )
 
 __all__ = [
@@ -47,4 +48,5 @@ __all__ = [
     "Stall",
     "Trouble",
     "Usage",
+    "Verbatim",
 ]

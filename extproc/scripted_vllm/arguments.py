@@ -105,7 +105,9 @@ class _Filling:
             options = schema.get("anyOf") or schema.get("oneOf") or schema.get("allOf")
             if not options:
                 return schema
-            schema = next((option for option in options if option.get("type") != "null"), {})
+            # An option may be a bare true or false.
+            objects = (option for option in options if isinstance(option, dict))
+            schema = next((option for option in objects if option.get("type") != "null"), {})
         return {}
 
     def _value(self, name: str, schema: Schema, *, required: bool) -> Any:

@@ -26,6 +26,8 @@ class Served:
 
     name: str
     max_model_len: int
+    tool_parser: bool = False
+    """It was started with a tool parser, so that tool calling is its own business."""
 
 
 class RequestError(Exception):
@@ -90,7 +92,8 @@ def read_chat(body: bytes, served: Served) -> ChatRequest:
         raise _invalid({"type": "missing", "loc": "body.messages", "msg": "Field required", "input": _shown(data)})
     _check_model(data, served)
     tools = data.get("tools") or ()
-    _check_tool_choice(data)
+    if not served.tool_parser:
+        _check_tool_choice(data)
     _check_conversation(data["messages"], served)
     prompt_tokens = tokens.count_prompt(data["messages"], tools)
     asked = data.get("max_tokens") if data.get("max_completion_tokens") is None else data["max_completion_tokens"]

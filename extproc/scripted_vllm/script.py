@@ -30,6 +30,7 @@ from extproc.scripted_vllm.troubles import (
     Refuse,
     Stall,
     Trouble,
+    Verbatim,
 )
 
 
@@ -138,6 +139,9 @@ def _instead(trouble: Trouble | None) -> Answer | None:
             return _failure(trouble)
         case Garbage(what=Nonsense.WRONG_TYPE):
             return whole(_html(HTTPStatus.OK), content_type="text/html")
+        case Verbatim(body):
+            content_type = _EVENT_STREAM[1] if body.startswith("data:") else "application/json"
+            return whole(body.encode(), content_type=content_type)
     return None
 
 

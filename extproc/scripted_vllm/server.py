@@ -45,9 +45,14 @@ class ScriptedVLLM:
         port: int = 0,
         pieces: Pieces = "tokens",
         pace: float = 0.0,
+        tool_parser: bool = False,
     ) -> None:
-        """`pieces` and `pace` are for the built-in model's answers; port 0 takes any free one."""
-        self._served = Served(model, max_model_len)
+        """`pieces` and `pace` are for the built-in model's answers; port 0 takes any free one.
+
+        With `tool_parser` it takes tools with any choice, as a server with a parser does; its calls have to be played
+        by `Verbatim`, because nothing here parses.
+        """
+        self._served = Served(model, max_model_len, tool_parser)
         self._host = host
         self._wanted_port = port
         self._pieces: Pieces = pieces

@@ -105,7 +105,14 @@ class Comments:
     text: str = "keepalive"
 
 
-Trouble = Refuse | Fail | Stall | Cut | Garbage | Gzip | NoDone | ErrorEvent | Comments
+@dataclass(frozen=True, slots=True)
+class Verbatim:
+    """Answer 200 with exactly this body, as a recording has it: events if it begins like some, else JSON."""
+
+    body: str
+
+
+Trouble = Refuse | Fail | Stall | Cut | Garbage | Gzip | NoDone | ErrorEvent | Comments | Verbatim
 
 KINDS: dict[str, type[Trouble]] = {
     "refuse": Refuse,
@@ -117,5 +124,6 @@ KINDS: dict[str, type[Trouble]] = {
     "no_done": NoDone,
     "error_event": ErrorEvent,
     "comments": Comments,
+    "verbatim": Verbatim,
 }
 """How a file of replies names them."""
