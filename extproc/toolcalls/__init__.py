@@ -14,11 +14,13 @@ from extproc.toolcalls.events import (
     Text,
 )
 from extproc.toolcalls.formats import FORMATS, UnknownFormatError, get_format
+from extproc.toolcalls.hiding import TEMPLATE_TOKENS
 from extproc.toolcalls.machine import Parser, parse
 from extproc.toolcalls.table import Format
 
 __all__ = [
     "FORMATS",
+    "TEMPLATE_TOKENS",
     "ArgumentsDelta",
     "Call",
     "CallEnd",

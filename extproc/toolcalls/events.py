@@ -34,6 +34,8 @@ class CallStart:
 
     index: int
     name: str
+    id: str | None = None
+    """The id that the call came with, where it came with one."""
 
 
 @dataclass(slots=True)
@@ -62,6 +64,7 @@ class Call:
 
     name: str
     arguments: str
+    id: str | None = None
 
 
 @dataclass(slots=True)
@@ -77,7 +80,7 @@ def collect(events: list[Event]) -> Parsed:
     """Join the events of one whole output."""
     content: list[str] = []
     reasoning: list[str] = []
-    names: list[str] = []
+    named: list[tuple[str, str | None]] = []
     arguments: list[list[str]] = []
     for event in events:
         match event:
@@ -85,12 +88,12 @@ def collect(events: list[Event]) -> Parsed:
                 content.append(text)
             case Reasoning(text):
                 reasoning.append(text)
-            case CallStart(_, name):
-                names.append(name)
+            case CallStart(_, name, id_):
+                named.append((name, id_))
                 arguments.append([])
             case ArgumentsDelta(index, json):
                 arguments[index].append(json)
             case CallEnd():
                 pass
-    calls = [Call(name, "".join(pieces)) for name, pieces in zip(names, arguments, strict=True)]
+    calls = [Call(name, "".join(pieces), id_) for (name, id_), pieces in zip(named, arguments, strict=True)]
     return Parsed("".join(content) or None, "".join(reasoning) or None, calls)

@@ -16,6 +16,7 @@ from typing import Any, Literal
 
 from extproc.toolcalls.events import Event, Parsed, collect
 from extproc.toolcalls.formats import get_format
+from extproc.toolcalls.hiding import hiding
 from extproc.toolcalls.output import Output, at_line_start
 from extproc.toolcalls.table import (
     Body,
@@ -45,7 +46,7 @@ class Parser:
 
     `format` names how the model writes calls (UnknownFormatError lists near names); `tools` are the request's
     OpenAI tool definitions; `reasoning="open"` says that the output begins inside thinking, None lets the
-    format's own thinking tags decide.
+    format's own thinking tags decide; `hidden` are tokens that are no text wherever they stand in it.
     """
 
     __slots__ = (
@@ -71,8 +72,9 @@ class Parser:
         format: str,  # noqa: A002 - the public name; nothing here formats a string
         tools: Sequence[Mapping[str, Any]] | None = None,
         reasoning: Literal["open"] | None = None,
+        hidden: frozenset[str] = frozenset(),
     ) -> None:
-        self._format: Format = get_format(format)
+        self._format: Format = hiding(format, hidden) if hidden else get_format(format)
         self._tools: dict[str, Mapping[str, Any]] = {tool["function"]["name"]: tool for tool in tools or ()}
         self._output = Output()
         self._held = ""  # the beginning of what may become a marker

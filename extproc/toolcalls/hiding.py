@@ -1,0 +1,40 @@
+"""Formats that leave out the chat template's own tokens.
+
+To read a format's markers the backend has to show special tokens, and then those of the chat template show too, such
+as `<|im_start|>` when the model goes on and plays the user. In free text they are markup; inside a call they stay what
+the model wrote.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from functools import lru_cache
+
+from extproc.toolcalls.formats import get_format
+from extproc.toolcalls.table import Format, Prose, Rule, State
+
+TEMPLATE_TOKENS = frozenset(
+    """
+    <|im_start|> <|im_end|> <|endoftext|> <|end_of_text|> <|begin_of_text|> <|start_header_id|> <|end_header_id|>
+    <|eot_id|> <|eom_id|> <|end|> <|end_of_turn|> <|end_of_role|> <|start_of_role|> <|user|> <|assistant|> <|system|>
+    <|observation|> <start_of_turn> <end_of_turn> <|turn> <turn|>
+    <｜begin▁of▁sentence｜> <｜end▁of▁sentence｜> <｜User｜> <｜Assistant｜>
+    """.split()
+)
+"""What chat templates write around turns, and no reader of an answer wants to see. Not among them: `<s>` and `</s>`,
+which are HTML as well."""
+
+
+@lru_cache
+def hiding(name: str, tokens: frozenset[str]) -> Format:
+    """The format of this name, without the tokens in its free text. Raises UnknownFormatError."""
+    format_ = get_format(name)
+    states = {state_name: _hiding(state_name, state, tokens) for state_name, state in format_.states.items()}
+    return replace(format_, states=states)
+
+
+def _hiding(name: str, state: State, tokens: frozenset[str]) -> State:
+    if not isinstance(state, Prose):
+        return state
+    hidden = {token: Rule(name) for token in tokens if token not in state.rules}
+    return replace(state, rules={**state.rules, **hidden})
