@@ -17,8 +17,9 @@ $(VENV)/.ready: pyproject.toml constraints.txt
 BACKEND ?=
 MODEL   ?=
 LISTEN  ?=
+METRICS ?=
 run: $(VENV)/.ready
-	@$(BIN)/extproc up $(if $(LISTEN),--listen $(LISTEN)) $(if $(BACKEND),--backend $(BACKEND),--scripted) $(if $(MODEL),--model $(MODEL))
+	@$(BIN)/extproc up $(if $(LISTEN),--listen $(LISTEN)) $(if $(METRICS),--metrics $(METRICS)) $(if $(BACKEND),--backend $(BACKEND),--scripted) $(if $(MODEL),--model $(MODEL))
 
 test: $(VENV)/.ready
 	@$(BIN)/pytest

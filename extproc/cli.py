@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import argparse
 import asyncio
+import getpass
 import os
 import sys
 import tempfile
@@ -15,10 +16,11 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from textwrap import dedent, indent
 from typing import TypeAlias
-from urllib.parse import urlsplit
 
-from extproc.config import Address, Config, ConfigError, load
+from extproc.command_line import address, backend, interval, origin, seconds, socket_or_address
+from extproc.config import Config, ConfigError, load
 from extproc.logs import log_to
+from extproc.probe import ProbeError
 from extproc.supervisor import GatewayError
 from extproc.toolcalls import FORMATS, Format, UnknownFormatError, get_format
 
@@ -28,16 +30,16 @@ _LISTEN = Config.model_fields["listen"].default
 _GRACE = 30.0
 
 
-def main(arguments: Sequence[str] | None = None) -> int:
+def main(words: Sequence[str] | None = None) -> int:
     """Run one command; returns the exit status."""
-    options = _parser().parse_args(arguments)
+    options = _parser().parse_args(words)
     try:
         status: int = options.run(options)
         sys.stdout.flush()
     except BrokenPipeError:  # `extproc formats | head`
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 1
-    except (ConfigError, GatewayError, UnknownFormatError, OSError) as error:
+    except (ConfigError, GatewayError, UnknownFormatError, ProbeError, OSError) as error:
         for line in str(error).splitlines():
             print(f"extproc: {line}", file=sys.stderr)
         return 1
@@ -68,15 +70,63 @@ def _up(options: argparse.Namespace) -> int:
 
 
 def _serve(options: argparse.Namespace) -> int:
-    from extproc.serve import serve
+    from extproc.serve import ForEnvoy, Options, serve
 
+    if options.envoy is None and (options.envoy_admin or options.envoy_listen):
+        options.misused("--envoy-admin and --envoy-listen belong to --envoy")
+    envoy = None
+    if options.envoy is not None:
+        envoy = ForEnvoy(options.envoy.absolute(), _path_or_address(options.envoy_admin), options.envoy_listen)
     log_to(sys.stderr)
-    config = load(options.config)
-    return asyncio.run(serve(config, options.listen, options.grace, options.health, options.metrics))
+    return asyncio.run(
+        serve(
+            Options(
+                options.config,
+                options.listen,
+                options.grace,
+                health=options.health,
+                metrics=options.metrics,
+                envoy=envoy,
+                interval=options.reread,
+            )
+        )
+    )
 
 
 def _envoy(options: argparse.Namespace) -> int:
-    sys.stdout.write(_bootstrap(load(options.config), options.processor, options.admin))
+    if (options.config is None) == (options.dynamic is None):
+        options.misused("give one of --config and --dynamic")
+    if options.dynamic is None:
+        sys.stdout.write(_bootstrap(load(options.config), options.processor, options.admin))
+        return 0
+    from extproc.envoy import dynamic_bootstrap, to_yaml
+
+    processor, admin = _path_or_address(options.processor), _path_or_address(options.admin)
+    assert processor is not None  # it has a default
+    sys.stdout.write(to_yaml(dynamic_bootstrap(str(options.dynamic.absolute()), processor=processor, admin=admin)))
+    return 0
+
+
+def _probe(options: argparse.Namespace) -> int:
+    from extproc.probe import probe
+
+    report = probe(
+        options.url, options.model, api_key_file=options.api_key_file, ca=options.ca, timeout=options.timeout
+    )
+    sys.stderr.write(report.summary())
+    sys.stdout.write(report.yaml())
+    return 0
+
+
+def _hash_key(options: argparse.Namespace) -> int:
+    from extproc.api_keys import hash_line
+
+    key = getpass.getpass("API key: ") if sys.stdin.isatty() else sys.stdin.readline()
+    try:
+        print(hash_line(options.name, key.strip()))
+    except ValueError as error:
+        print(f"extproc: {error}", file=sys.stderr)
+        return 1
     return 0
 
 
@@ -118,9 +168,12 @@ def _formats(options: argparse.Namespace) -> int:
 def _bootstrap(config: Config, processor: str, admin: str | None) -> str:
     from extproc.envoy import bootstrap, to_yaml
 
-    # What gRPC calls unix:/path is /path for Envoy.
-    admin = admin.removeprefix("unix:") if admin is not None else None
-    return to_yaml(bootstrap(config, processor=processor.removeprefix("unix:"), admin=admin))
+    return to_yaml(bootstrap(config, processor=processor.removeprefix("unix:"), admin=_path_or_address(admin)))
+
+
+def _path_or_address(address: str | None) -> str | None:
+    """What gRPC calls unix:/path is /path for Envoy."""
+    return address.removeprefix("unix:") if address is not None else None
 
 
 def _described(format_: Format) -> str:
@@ -133,45 +186,6 @@ def _count(things: Sequence[object], noun: str) -> str:
 
 
 # Arguments
-
-
-def _address(text: str) -> str:
-    try:
-        return str(Address.parse(text))
-    except ValueError as error:
-        raise argparse.ArgumentTypeError(str(error)) from error
-
-
-def _socket_or_address(text: str) -> str:
-    if text.startswith(("unix:/", "/")):
-        return f"unix:{text.removeprefix('unix:')}"
-    try:
-        return str(Address.parse(text))
-    except ValueError as error:
-        raise argparse.ArgumentTypeError(f"{error}; or a socket such as unix:/run/extproc.sock") from error
-
-
-def _backend(text: str) -> Address:
-    url = urlsplit(text if "//" in text else f"//{text}")
-    try:
-        port = url.port
-    except ValueError as error:
-        raise argparse.ArgumentTypeError(f"no such port in {text!r}") from error
-    if url.scheme == "https":
-        raise argparse.ArgumentTypeError("only http:// backends are supported")
-    if url.scheme not in ("", "http") or not url.hostname or url.path.rstrip("/") not in ("", "/v1"):
-        raise argparse.ArgumentTypeError(f"expected a URL such as http://127.0.0.1:8000, got {text!r}")
-    return Address(url.hostname, port or 80)
-
-
-def _seconds(text: str) -> float:
-    try:
-        seconds = float(text)
-    except ValueError:
-        seconds = -1
-    if not 0 <= seconds < float("inf"):
-        raise argparse.ArgumentTypeError(f"expected a number of seconds, got {text!r}")
-    return seconds
 
 
 _Commands: TypeAlias = "argparse._SubParsersAction[argparse.ArgumentParser]"
@@ -189,6 +203,8 @@ def _parser() -> argparse.ArgumentParser:
     _add_check(commands)
     _add_envoy(commands)
     _add_formats(commands)
+    _add_probe(commands)
+    _add_hash_key(commands)
     return parser
 
 
@@ -206,11 +222,11 @@ def _add_up(commands: _Commands) -> None:
     )
     source = up.add_mutually_exclusive_group(required=True)
     source.add_argument("--config", type=Path, metavar="FILE", help="serve the models of this file")
-    source.add_argument("--backend", type=_backend, metavar="URL", help="serve a model of this vLLM server")
+    source.add_argument("--backend", type=backend, metavar="URL", help="serve a model of this vLLM server")
     source.add_argument("--scripted", action="store_true", help="serve a scripted vLLM, started as well")
     up.add_argument("--model", metavar="NAME", help="the model's name; with --backend needed only if it serves several")
     up.add_argument("--format", metavar="NAME", help="how the model writes calls (only hermes so far)")
-    up.add_argument("--listen", type=_address, metavar="HOST:PORT", help=f"where clients connect (default: {_LISTEN})")
+    up.add_argument("--listen", type=address, metavar="HOST:PORT", help=f"where clients connect (default: {_LISTEN})")
     _add_metrics(up)
     _add_grace(up, "requests")
     _add_envoy_binary(up)
@@ -226,21 +242,54 @@ def _add_serve(commands: _Commands) -> None:
         """
         extproc serve --config extproc.yaml
         extproc serve --config extproc.yaml --listen unix:/run/extproc.sock
+        extproc serve --config extproc.yaml --listen unix:/run/extproc.sock --envoy /run/envoy
         """,
     )
-    _add_config(serve)
+    serve.add_argument(
+        "--config",
+        type=Path,
+        required=True,
+        metavar="FILE",
+        help="the configuration file; when it changes, new exchanges go by it",
+    )
     serve.add_argument(
         "--listen",
-        type=_socket_or_address,
+        type=socket_or_address,
         default=_PROCESSOR,
         metavar="ADDRESS",
         help="host:port or unix:/path (default: %(default)s)",
     )
     serve.add_argument(
         "--health",
-        type=_address,
+        type=address,
         metavar="HOST:PORT",
         help="serve the gRPC health service here too, for probes over the network when --listen is a socket",
+    )
+    serve.add_argument(
+        "--envoy",
+        type=Path,
+        metavar="DIRECTORY",
+        help="keep Envoy's part of the configuration here, in files that are written again when it changes, for an "
+        "Envoy that was started with what `extproc envoy --dynamic DIRECTORY` prints",
+    )
+    serve.add_argument(
+        "--envoy-admin",
+        type=socket_or_address,
+        metavar="ADDRESS",
+        help="ask Envoy here what it has taken of the files, instead of giving it some time for it",
+    )
+    serve.add_argument(
+        "--envoy-listen",
+        type=address,
+        metavar="HOST:PORT",
+        help="where Envoy listens for clients, instead of where the file says",
+    )
+    serve.add_argument(
+        "--reread",
+        type=interval,
+        default=1.0,
+        metavar="SECONDS",
+        help="how often to look whether files have changed (default: %(default)g)",
     )
     _add_metrics(serve)
     _add_grace(serve, "exchanges")
@@ -271,18 +320,29 @@ def _add_envoy(commands: _Commands) -> None:
         """
         extproc envoy --config extproc.yaml > envoy.yaml
         extproc envoy --config extproc.yaml --processor unix:/run/extproc.sock --admin 127.0.0.1:9901
+        extproc envoy --dynamic /run/envoy --processor unix:/run/extproc.sock > envoy.yaml
         """,
     )
-    _add_config(envoy)
+    envoy.add_argument("--config", type=Path, metavar="FILE", help="the configuration file: the whole of it goes in")
+    envoy.add_argument(
+        "--dynamic",
+        type=Path,
+        metavar="DIRECTORY",
+        help="instead, a bootstrap for every configuration, which takes what may change from the files that "
+        "`extproc serve --envoy DIRECTORY` writes; start Envoy with --drain-time-s 86400 --drain-strategy immediate",
+    )
     envoy.add_argument(
         "--processor",
-        type=_socket_or_address,
+        type=socket_or_address,
         default=_PROCESSOR,
         metavar="ADDRESS",
         help="where the processor listens: host:port or unix:/path (default: %(default)s)",
     )
     envoy.add_argument(
-        "--admin", type=_socket_or_address, metavar="ADDRESS", help="serve Envoy's admin interface (default: none)"
+        "--admin",
+        type=socket_or_address,
+        metavar="ADDRESS",
+        help="serve Envoy's admin interface (default: none)",
     )
 
 
@@ -300,6 +360,40 @@ def _add_formats(commands: _Commands) -> None:
     formats.add_argument("name", nargs="?", metavar="NAME", help="show this one as its models write it")
 
 
+def _add_probe(commands: _Commands) -> None:
+    probe = _add(
+        commands,
+        "probe",
+        _probe,
+        "ask a running vLLM what it can do, and print the configuration for it",
+        """
+        extproc probe http://gpu-host:8000
+        extproc probe https://models.example.org --model qwen-coder --api-key-file key > extproc.yaml
+        """,
+    )
+    probe.add_argument("url", type=origin, metavar="URL", help="where it serves, such as http://gpu-host:8000")
+    probe.add_argument("--model", metavar="NAME", help="ask about this model only")
+    probe.add_argument("--api-key-file", type=Path, metavar="FILE", help="the key that the server asks for")
+    probe.add_argument("--ca", type=Path, metavar="FILE", help="certificates that the server's own has to lead to")
+    probe.add_argument(
+        "--timeout", type=interval, default=120.0, metavar="SECONDS", help="for one answer (default: %(default)g)"
+    )
+
+
+def _add_hash_key(commands: _Commands) -> None:
+    hash_key = _add(
+        commands,
+        "hash-key",
+        _hash_key,
+        "make a line of the file of API keys: reads a key from standard input and prints its hash",
+        """
+        extproc hash-key alice                                             asks for the key
+        openssl rand -hex 32 | tee alice.key | extproc hash-key alice >> api-keys
+        """,
+    )
+    hash_key.add_argument("name", metavar="NAME", help="whose key it is, as the access log will call them")
+
+
 def _add(
     commands: _Commands, name: str, run: Callable[[argparse.Namespace], int], purpose: str, examples: str
 ) -> argparse.ArgumentParser:
@@ -314,14 +408,10 @@ def _add(
     return command
 
 
-def _add_config(command: argparse.ArgumentParser) -> None:
-    command.add_argument("--config", type=Path, required=True, metavar="FILE", help="the configuration file")
-
-
 def _add_metrics(command: argparse.ArgumentParser) -> None:
     command.add_argument(
         "--metrics",
-        type=_address,
+        type=address,
         metavar="HOST:PORT",
         help="serve the processor's metrics for Prometheus here, at /metrics (default: nowhere)",
     )
@@ -330,7 +420,7 @@ def _add_metrics(command: argparse.ArgumentParser) -> None:
 def _add_grace(command: argparse.ArgumentParser, what: str) -> None:
     command.add_argument(
         "--grace",
-        type=_seconds,
+        type=seconds,
         default=_GRACE,
         metavar="SECONDS",
         help=f"how long running {what} may take to end after Ctrl-C or SIGTERM (default: %(default)g)",

@@ -2,7 +2,7 @@
 
 `Exchange.receive(message)` takes one message of Envoy's and returns the replies to it, at once. The layout that it
 is made for, and insists on: request body BUFFERED, response body NONE; at response_headers the answer decides, for
-this exchange alone, whether its body is wanted:
+this exchange alone, whether its body is wanted. For routes without chat completions both may be NONE.
 
     phase              message            reply                                              next phase
     REQUEST_HEADERS    request_headers    go on; past us when it is no chat completion       REQUEST_BODY, PASSED_BY
@@ -25,33 +25,26 @@ import re
 import uuid
 from collections.abc import Mapping, Sequence
 from itertools import islice
-from typing import Any, cast
+from typing import Any
 
+from extproc.admission import WANTED, Admitted, Answered, Refused, admit
 from extproc.chat import Prepared, StreamedAnswer, prepare, rewrite_completion
-from extproc.config import Config
 from extproc.content_coding import Decoder, UnreadableCodingError
-from extproc.names import BACKEND_HEADER, CHAT_PATH, DROPPED_HEADER, METADATA_NAMESPACE, REPLY_DETAILS
-from extproc.openai.errors import CALL_FAULTS, ApiError, backend_error, backend_garbage, invalid_request
+from extproc.names import AFFINITY_HEADER, BACKEND_HEADER, DROPPED_HEADER, USAGE_HEADER
+from extproc.openai.errors import ANSWER_FAULTS, ApiError, backend_error, backend_garbage, invalid_request
+from extproc.replies import fields_of, immediate, mutation, past_us, streamed, whole_body, with_metadata
 from extproc.telemetry import Telemetry
+from extproc.terms import Terms
 from extproc.wire import (
-    BodyMutation,
     BodyResponse,
     CommonResponse,
-    HeaderMap,
-    HeaderMutation,
     HeadersResponse,
-    HeaderValue,
-    HeaderValueOption,
     HttpBody,
     HttpHeaders,
-    HttpStatus,
-    ImmediateResponse,
     ProcessingMode,
     ProcessingRequest,
     ProcessingResponse,
     ProtocolConfiguration,
-    StatusCode,
-    StreamedBodyResponse,
     TrailersResponse,
 )
 
@@ -73,18 +66,20 @@ class Phase(enum.Enum):
 
 
 class Exchange:
-    """One exchange. Not for reuse; what it may do is fixed by the configuration it was made with."""
+    """One exchange. Not for reuse; what it may do is fixed by the terms that it was made with."""
 
-    def __init__(self, config: Config, telemetry: Telemetry) -> None:
-        self._config = config
+    def __init__(self, terms: Terms, telemetry: Telemetry) -> None:
+        self.terms = terms
+        self._config = terms.config
         self._telemetry = telemetry
         self.phase = Phase.REQUEST_HEADERS
         self.id = ""
         """The request's `x-request-id`, for logs; made up when Envoy sends none."""
+        self._headers_alone = False
         self._prepared: Prepared | None = None
         self._shown: dict[str, str] = {}  # header fields that every answer of this exchange gets
         self._status = 200
-        self._decoder = Decoder("", config.limits.max_body_bytes)
+        self._decoder = Decoder("", terms.config.limits.max_body_bytes)
         self._answer: StreamedAnswer | None = None
 
     def receive(self, message: ProcessingRequest) -> list[ProcessingResponse]:
@@ -92,7 +87,7 @@ class Exchange:
         if message.observability_mode:
             raise ProtocolError("configure Envoy without observability_mode: it would take no notice of any reply")
         if message.HasField("protocol_config"):
-            _check_protocol(message.protocol_config)
+            self._headers_alone = _check_protocol(message.protocol_config)
         kind = message.WhichOneof("request")
         match kind, self.phase:
             case "request_headers", Phase.REQUEST_HEADERS:
@@ -127,21 +122,33 @@ class Exchange:
     # Request
 
     def _request_headers(self, headers: HttpHeaders) -> list[ProcessingResponse]:
-        fields = _fields(headers.headers, ":path", ":method", "x-request-id")
+        fields = fields_of(headers.headers, *WANTED, "x-request-id")
         self.id = fields.get("x-request-id") or str(uuid.uuid4())
-        path = fields.get(":path", "").partition("?")[0].removesuffix("/")
-        if path != CHAT_PATH or fields.get(":method") != "POST":
+        match admit(fields, self.terms):
+            case Refused(error, extra, client):
+                return [self._refuse(error, keep=extra, client=client)]
+            case Answered(body, client):
+                self.phase = Phase.ENDED
+                return [with_metadata(immediate(200, body, "models"), _client_metadata(client))]
+            case Admitted(client, chat):
+                pass
+        if chat and self._headers_alone:
+            raise ProtocolError("configure Envoy's route for chat completions with request_body_mode BUFFERED")
+        if chat and headers.end_of_stream:
+            error = invalid_request("The request has no body. Send a JSON object.", code="invalid_json")
+            return [self._refuse(error, client=client)]
+        reply = ProcessingResponse(request_headers=HeadersResponse())
+        if chat:
+            self.phase = Phase.REQUEST_BODY
+        else:
             self.phase = Phase.PASSED_BY
-            past_us = ProcessingMode(
-                response_header_mode=ProcessingMode.SKIP, response_trailer_mode=ProcessingMode.SKIP
-            )
-            return [ProcessingResponse(request_headers=HeadersResponse(), mode_override=past_us)]
-        if headers.end_of_stream:
-            return [self._refuse(invalid_request("The request has no body. Send a JSON object.", code="invalid_json"))]
-        self.phase = Phase.REQUEST_BODY
-        return [ProcessingResponse(request_headers=HeadersResponse())]
+            reply.mode_override.CopyFrom(past_us())
+        return [with_metadata(reply, _client_metadata(client))]
 
     def _request_body(self, body: HttpBody) -> list[ProcessingResponse]:
+        limit = self._config.limits.max_body_bytes
+        if len(body.body) > limit:  # Envoy may go by another limit for a moment when it is changed
+            return [self._refuse(_too_large(limit))]
         try:
             prepared = prepare(body.body, self._config)
         except ApiError as error:
@@ -151,34 +158,33 @@ class Exchange:
         self.phase = Phase.RESPONSE_HEADERS
         common = CommonResponse(clear_route_cache=True)
         new_fields = {BACKEND_HEADER: prepared.backend}
+        if prepared.affinity is not None:
+            new_fields[AFFINITY_HEADER] = prepared.affinity
         if prepared.body is not None:
             new_fields["content-length"] = str(len(prepared.body))
             common.body_mutation.body = prepared.body
-        common.header_mutation.CopyFrom(_mutation(new_fields))
+        common.header_mutation.CopyFrom(mutation(new_fields))
         reply = ProcessingResponse(request_body=BodyResponse(response=common))
         metadata: dict[str, Any] = {"model": prepared.model, "backend": prepared.backend}
         if prepared.dropped:
             self._shown = {DROPPED_HEADER: _listed(prepared.dropped)}
             metadata["dropped"] = len(prepared.dropped)
-        return [_with_metadata(reply, metadata)]
+        return [with_metadata(reply, metadata)]
 
-    def _refuse(self, error: ApiError, *, keep: Mapping[str, str] | None = None) -> ProcessingResponse:
+    def _refuse(
+        self, error: ApiError, *, keep: Mapping[str, str] | None = None, client: str | None = None
+    ) -> ProcessingResponse:
         """Answer the client here and now."""
         self._count_error(error)
         self.phase = Phase.ENDED
-        immediate = ImmediateResponse(
-            status=HttpStatus(code=_status_code(error.status)),
-            headers=_mutation({"content-type": "application/json", **(keep or {}), **self._shown}),
-            body=error.body(),
-            details=REPLY_DETAILS + (error.code or error.type),
-        )
-        return _with_metadata(ProcessingResponse(immediate_response=immediate), _error_metadata(error))
+        reply = immediate(error.status, error.body(), error.code or error.type, {**(keep or {}), **self._shown})
+        return with_metadata(reply, _error_metadata(error) | _client_metadata(client))
 
     # Response
 
     def _response_headers(self, headers: HttpHeaders) -> list[ProcessingResponse]:
         wanted = (":status", "content-type", "content-length", "content-encoding", "retry-after")
-        fields = _fields(headers.headers, *wanted)
+        fields = fields_of(headers.headers, *wanted)
         self._status = int(fields.get(":status", "200"))
         plan = self._prepared.answer if self._prepared else None
         failed = self._status >= 400
@@ -186,7 +192,7 @@ class Exchange:
             self.phase = Phase.PASSED_BY
             past = HeadersResponse()
             if self._shown:
-                past.response.header_mutation.CopyFrom(_mutation(self._shown))
+                past.response.header_mutation.CopyFrom(mutation(self._shown))
             return [ProcessingResponse(response_headers=past)]
         if headers.end_of_stream:
             error = backend_error(self._status, b"") if failed else backend_garbage("it is empty.")
@@ -201,12 +207,12 @@ class Exchange:
             return [self._refuse(backend_garbage(f"it is larger than {limit} bytes."), keep=_kept(fields))]
         if plan is not None and not failed and _is_event_stream(fields):
             self.phase = Phase.RESPONSE_STREAM
-            self._answer = StreamedAnswer(plan)
+            self._answer = StreamedAnswer(plan, self._prepared.sent if self._prepared else None)
             mode = ProcessingMode.FULL_DUPLEX_STREAMED
         else:
             self.phase = Phase.RESPONSE_BODY
             mode = ProcessingMode.BUFFERED
-        common = CommonResponse(header_mutation=_mutation(self._shown))
+        common = CommonResponse(header_mutation=mutation(self._shown))
         common.header_mutation.remove_headers.extend(("content-length", "content-encoding"))
         # The trailer mode must stay as it was configured: SEND belongs to a full-duplex stream.
         override = ProcessingMode(response_body_mode=mode, response_trailer_mode=ProcessingMode.SEND)
@@ -221,22 +227,24 @@ class Exchange:
             data = self._decoder.decode(body.body)
             if self._status >= 400:
                 return [self._error_body(backend_error(self._status, data))]
-            assert plan is not None  # else the response had been let pass
-            rewritten = rewrite_completion(data, plan)
+            assert self._prepared is not None  # else the response had been let pass
+            assert plan is not None
+            rewritten = rewrite_completion(data, plan, self._prepared.sent)
         except UnreadableCodingError as error:
             return [self._refuse(backend_garbage(str(error)))]
         except ApiError as error:
-            faults = {error.code: 1} if error.code in CALL_FAULTS else {}  # a call that the client is not to get
-            return [_with_metadata(self._refuse(error), self._count_answer(None, faults))]
+            faults = {error.code: 1} if error.code in ANSWER_FAULTS else {}  # a call that the client is not to get
+            return [with_metadata(self._refuse(error), self._count_answer(None, faults))]
         self.phase = Phase.ENDED
-        reply = ProcessingResponse(response_body=_whole_body(rewritten.body, {}))
-        return [_with_metadata(reply, self._count_answer(rewritten.usage, rewritten.faults))]
+        fields = {USAGE_HEADER: "estimated"} if rewritten.estimated else {}
+        reply = ProcessingResponse(response_body=whole_body(rewritten.body, fields))
+        return [with_metadata(reply, self._count_answer(rewritten.usage, rewritten.faults))]
 
     def _error_body(self, error: ApiError) -> ProcessingResponse:
         self._count_error(error)
         self.phase = Phase.ENDED
-        reply = ProcessingResponse(response_body=_whole_body(error.body(), {"content-type": "application/json"}))
-        return _with_metadata(reply, _error_metadata(error))
+        reply = ProcessingResponse(response_body=whole_body(error.body(), {"content-type": "application/json"}))
+        return with_metadata(reply, _error_metadata(error))
 
     def _response_stream(self, body: HttpBody) -> list[ProcessingResponse]:
         answer = self._answer
@@ -249,7 +257,7 @@ class Exchange:
             piece += answer.fail(backend_garbage("an event of the stream is too large."))
         if body.end_of_stream:
             return self._end_of_stream(piece)
-        return [_streamed(piece)] if piece else []
+        return [streamed(piece)] if piece else []
 
     def _end_of_stream(self, piece: bytes = b"", *, last: bool = True) -> list[ProcessingResponse]:
         answer = self._answer
@@ -259,7 +267,7 @@ class Exchange:
         self.phase = Phase.ENDED
         if not piece and not last:
             return []
-        return [_with_metadata(_streamed(piece, end_of_stream=last), metadata)]
+        return [with_metadata(streamed(piece, end_of_stream=last), metadata)]
 
     # What came of it: for the metrics, and for the access log
 
@@ -289,23 +297,22 @@ class Exchange:
         return metadata
 
 
-def _check_protocol(protocol: ProtocolConfiguration) -> None:
-    if protocol.request_body_mode != ProcessingMode.BUFFERED or protocol.response_body_mode != ProcessingMode.NONE:
+def _check_protocol(protocol: ProtocolConfiguration) -> bool:
+    """Whether nothing but headers will come."""
+    known = (ProcessingMode.BUFFERED, ProcessingMode.NONE)
+    if protocol.request_body_mode not in known or protocol.response_body_mode != ProcessingMode.NONE:
         names = ProcessingMode.BodySendMode.Name
         raise ProtocolError(
             "configure Envoy's processing_mode with request_body_mode BUFFERED and response_body_mode NONE "
             f"(and allow_mode_override); it has {names(protocol.request_body_mode)} "
             f"and {names(protocol.response_body_mode)}"
         )
+    return protocol.request_body_mode == ProcessingMode.NONE
 
 
-def _fields(headers: HeaderMap, *wanted: str) -> dict[str, str]:
-    """The header fields of these names that are there; Envoy sends names in lower case, values as raw bytes."""
-    return {
-        field.key: field.raw_value.decode("utf-8", "replace") or field.value
-        for field in headers.headers
-        if field.key in wanted
-    }
+def _too_large(limit: int) -> ApiError:
+    message = f"The request body is larger than {limit} bytes, the most that this gateway accepts."
+    return ApiError(413, message, code="request_too_large")
 
 
 def _is_event_stream(fields: Mapping[str, str]) -> bool:
@@ -329,42 +336,8 @@ def _listed(names: Sequence[str]) -> str:
     return ", ".join(shown)
 
 
-def _mutation(fields: Mapping[str, str]) -> HeaderMutation:
-    return HeaderMutation(
-        set_headers=[
-            HeaderValueOption(
-                header=HeaderValue(key=name, raw_value=value.encode()),
-                append_action=HeaderValueOption.OVERWRITE_IF_EXISTS_OR_ADD,
-            )
-            for name, value in fields.items()
-        ]
-    )
-
-
-def _whole_body(body: bytes, fields: Mapping[str, str]) -> BodyResponse:
-    return BodyResponse(
-        response=CommonResponse(
-            header_mutation=_mutation({**fields, "content-length": str(len(body))}),
-            body_mutation=BodyMutation(body=body),
-        )
-    )
-
-
-def _streamed(piece: bytes, *, end_of_stream: bool = False) -> ProcessingResponse:
-    mutation = BodyMutation(streamed_response=StreamedBodyResponse(body=piece, end_of_stream=end_of_stream))
-    return ProcessingResponse(response_body=BodyResponse(response=CommonResponse(body_mutation=mutation)))
-
-
-def _status_code(status: int) -> StatusCode:
-    """Envoy's enumeration has gaps; what it doesn't know goes out as the first of its class."""
-    known = status if status in StatusCode.values() else status - status % 100
-    return cast("StatusCode", known)
-
-
-def _with_metadata(reply: ProcessingResponse, values: Mapping[str, Any]) -> ProcessingResponse:
-    if values:
-        reply.dynamic_metadata.get_or_create_struct(METADATA_NAMESPACE).update(dict(values))
-    return reply
+def _client_metadata(client: str | None) -> dict[str, Any]:
+    return {"client": client} if client is not None else {}
 
 
 def _error_metadata(error: ApiError) -> dict[str, Any]:

@@ -8,8 +8,18 @@ CHAT_PATH = "/v1/chat/completions"
 BACKEND_HEADER = "x-extproc-backend"
 """Set by the processor on a request: the name of the cluster that it goes to. Never taken from a client."""
 
+AFFINITY_HEADER = "x-extproc-affinity"
+"""Set by the processor on a request: equal for all requests of a conversation, which then go to the same replica. Never
+taken from a client, and never shown to a backend."""
+
 DROPPED_HEADER = "x-extproc-dropped"
 """Set by the processor on an answer: the request's parameters that its backend didn't get. Never taken from one."""
+
+USAGE_HEADER = "x-extproc-usage"
+"""Set by the processor on a whole answer that its backend didn't count: `estimated`. Never taken from a backend."""
+
+OWN_HEADERS = "x-extproc-"
+"""How the names of all of these begin. What a client sends under such a name is removed before anything sees it."""
 
 METADATA_NAMESPACE = "extproc"
 """Dynamic metadata of an exchange, for the access log: model, backend, error and counts."""

@@ -2,47 +2,106 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
-from contextlib import AsyncExitStack
+import time
+from collections.abc import AsyncIterator, Coroutine
+from contextlib import AsyncExitStack, asynccontextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
 
-from extproc.config import Config
+from extproc.backend_reports import BackendReports
+from extproc.envoy_admin import EnvoyAdmin
 from extproc.metrics_page import metrics_served
+from extproc.publishing import EnvoyFiles
+from extproc.reloading import INTERVAL, Reloading, Source, Watched, keys_file, read_keys
 from extproc.server import Processor
 from extproc.stopping import StopSignals, completes
 from extproc.telemetry import Telemetry
+from extproc.terms import Terms
 
 log = logging.getLogger(__name__)
 
 
-async def serve(
-    config: Config,
-    address: str,
-    grace: float,
-    health_address: str | None = None,
-    metrics_address: str | None = None,
-) -> int:
-    """Serve on `address` (`host:port` or `unix:/path`) until a signal comes; returns the exit status.
+@dataclass(frozen=True, slots=True)
+class ForEnvoy:
+    """How an Envoy is kept up to date that reads its configuration from files."""
 
-    The health service is served there and, if given, at `health_address`; the metrics, if given, at
-    `metrics_address`, until the very end.
+    directory: Path
+    admin: str | None = None
+    """Its admin interface, `/path` or `host:port`, where it can be asked what it has taken."""
+    listen: str | None = None
+    """Where it listens, instead of where the configuration says."""
 
-    Then health turns to not-serving and exchanges under way get `grace` seconds to finish. A second signal ends
-    them at once. Raises OSError when an address can't be had.
+
+@dataclass(frozen=True, slots=True)
+class Options:
+    """The whole command line."""
+
+    config: Path
+    address: str
+    """Where the processor listens: `host:port` or `unix:/path`."""
+    grace: float
+    """How many seconds exchanges get to finish when the processor is asked to stop."""
+    health: str | None = None
+    """Where the health service is served besides."""
+    metrics: str | None = None
+    """Where the metrics are served, until the very end."""
+    envoy: ForEnvoy | None = None
+    interval: float = INTERVAL
+    """Seconds between two looks at the files."""
+
+
+async def serve(options: Options) -> int:
+    """Serve until a signal comes; returns the exit status.
+
+    Then health turns to not-serving and exchanges under way get their grace to finish. A second signal ends them at
+    once. Raises ConfigError, and OSError when an address can't be had or Envoy's files can't be written.
     """
-    telemetry = Telemetry(config)
-    processor = Processor(config, telemetry)
+    source = Source(Watched(options.config), options.envoy.listen if options.envoy else None)
+    config = source.read()
+    keys = keys_file(config)
+    telemetry = Telemetry(config, source.digest)
+    reports = BackendReports(lambda: processor.terms.config)
+    processor = Processor(Terms(config, read_keys(keys), reports.by_backend, int(time.time())), telemetry)
+    envoy = None
+    if options.envoy is not None:
+        envoy = EnvoyFiles(options.envoy.directory, EnvoyAdmin(options.envoy.admin) if options.envoy.admin else None)
+        await envoy.begin(config)
+    reloading = Reloading(source, keys, processor, telemetry, envoy, on_change=reports.ask_again)
     with StopSignals() as signals:
         async with AsyncExitStack() as served:
-            if metrics_address is not None:
-                await served.enter_async_context(metrics_served(metrics_address, telemetry.page))
-            await served.enter_async_context(processor.running(address, health_address))
-            print(f"extproc: the processor is ready on {address}", flush=True)
+            if options.metrics is not None:
+                await served.enter_async_context(metrics_served(options.metrics, telemetry.page))
+            await served.enter_async_context(processor.running(options.address, options.health))
+            await served.enter_async_context(_beside(reports.run(), reloading.run(options.interval)))
+            print(f"extproc: the processor is ready on {options.address}", flush=True)
             await signals.asked()
             if processor.exchanges:
                 log.info("stopping; exchanges still running: %d", processor.exchanges)
 
             async def drain() -> None:
-                if not await processor.drain(grace):
-                    log.warning("exchanges cut off after %g seconds: %d", grace, processor.exchanges)
+                if not await processor.drain(options.grace):
+                    log.warning("exchanges cut off after %g seconds: %d", options.grace, processor.exchanges)
 
             return 0 if await completes(drain(), unless=signals.insisted()) else 1
+
+
+@asynccontextmanager
+async def _beside(*work: Coroutine[Any, Any, None]) -> AsyncIterator[None]:
+    """Run these until the end of the block."""
+    tasks = [asyncio.create_task(each) for each in work]
+    for task in tasks:
+        task.add_done_callback(_tell_bugs)
+    try:
+        yield
+    finally:
+        for task in tasks:
+            task.cancel()
+        await asyncio.wait(tasks)
+
+
+def _tell_bugs(task: asyncio.Task[None]) -> None:
+    if not task.cancelled() and (bug := task.exception()) is not None:
+        log.error("bug: what runs beside the exchanges has ended", exc_info=bug)

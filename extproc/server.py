@@ -21,13 +21,19 @@ from grpc_reflection.v1alpha import reflection
 from extproc.config import Config
 from extproc.exchange import Exchange, ProtocolError
 from extproc.telemetry import Telemetry
+from extproc.terms import Terms
 from extproc.wire import SERVICE, ProcessingRequest, ProcessingResponse
 
 log = logging.getLogger(__name__)
 
 Context: TypeAlias = "grpc.aio.ServicerContext[ProcessingRequest, ProcessingResponse]"
 
-_MESSAGE_OVERHEAD = 1024 * 1024  # headers and framing around the largest body
+CONFIG_HEALTH = "extproc.config"
+"""The name under which the health service tells whether the files on disk are the ones in force."""
+
+_LARGEST_MESSAGE = (1 << 30) + 1024 * 1024
+"""The largest body that a configuration can allow, with headers and framing. What is allowed now may change while the
+server runs, which this can't: the exchange itself looks at it."""
 
 
 class Processor:
@@ -36,19 +42,24 @@ class Processor:
     Use `running` to have it served; `drain` to have it finish.
     """
 
-    def __init__(self, config: Config, telemetry: Telemetry) -> None:
-        self._config = config
+    def __init__(self, terms: Terms, telemetry: Telemetry) -> None:
+        self.terms = terms
+        """What exchanges that begin now go by; those that have begun keep what they have."""
         self._telemetry = telemetry
-        telemetry.watch(lambda: self._running)
+        telemetry.watch(lambda: self.exchanges)
         self._health = health.aio.HealthServicer()
-        self._running = 0
+        self._running = set[Exchange]()
         self._idle = asyncio.Event()
         self._idle.set()
 
     @property
     def exchanges(self) -> int:
         """How many exchanges are under way."""
-        return self._running
+        return len(self._running)
+
+    def uses(self, config: Config) -> bool:
+        """Whether an exchange is under way that goes by this very configuration."""
+        return any(exchange.terms.config is config for exchange in self._running)
 
     @asynccontextmanager
     async def running(self, address: str, health_address: str | None = None) -> AsyncIterator[int]:
@@ -58,11 +69,10 @@ class Processor:
         while Envoy comes by a socket. Raises OSError when an address can't be had. Leaving the block ends what still
         runs: `drain` first.
         """
-        limit = self._config.limits.max_body_bytes + _MESSAGE_OVERHEAD
         server = grpc.aio.server(
             options=[
-                ("grpc.max_receive_message_length", limit),
-                ("grpc.max_send_message_length", limit),
+                ("grpc.max_receive_message_length", _LARGEST_MESSAGE),
+                ("grpc.max_send_message_length", _LARGEST_MESSAGE),
                 ("grpc.so_reuseport", 0),  # a second processor on the same port is a mistake, not a helper
             ]
         )
@@ -83,7 +93,7 @@ class Processor:
             servers.append(probed)
         for each in servers:
             await each.start()
-        await self._set_health(serving=True)
+        await self._set_health("", SERVICE, CONFIG_HEALTH, serving=True)
         try:
             yield port
         finally:
@@ -96,21 +106,25 @@ class Processor:
         New exchanges are still served meanwhile: whoever sends them may not have seen the health change yet.
         Returns whether all of them ended.
         """
-        await self._set_health(serving=False)
+        await self._set_health("", SERVICE, serving=False)
         try:
             await asyncio.wait_for(self._idle.wait(), grace)
         except TimeoutError:
             return False
         return True
 
-    async def _set_health(self, *, serving: bool) -> None:
+    async def show_config_health(self, *, valid: bool) -> None:
+        """Tell whether the files on disk are in force, apart from the health of the service: that goes on."""
+        await self._set_health(CONFIG_HEALTH, serving=valid)
+
+    async def _set_health(self, *services: str, serving: bool) -> None:
         status = health_pb2.HealthCheckResponse.SERVING if serving else health_pb2.HealthCheckResponse.NOT_SERVING
-        for service in ("", SERVICE):
+        for service in services:
             await self._health.set(service, status)
 
     async def _process(self, _: object, context: Context) -> None:
-        exchange = Exchange(self._config, self._telemetry)
-        self._running += 1
+        exchange = Exchange(self.terms, self._telemetry)
+        self._running.add(exchange)
         self._idle.clear()
         try:
             while isinstance(message := await context.read(), ProcessingRequest):  # else it is the end
@@ -120,7 +134,7 @@ class Processor:
             await context.abort(abort.status, abort.message)
         finally:
             exchange.close()
-            self._running -= 1
+            self._running.discard(exchange)
             if not self._running:
                 self._idle.set()
 

@@ -15,20 +15,20 @@ from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from http import HTTPStatus
 from importlib.metadata import version
-from typing import Any
+from typing import Any, Literal, TypeAlias
 
 from prometheus_client import CollectorRegistry, Gauge, Info, generate_latest
 from prometheus_client.metrics_core import CounterMetricFamily
 from prometheus_client.registry import Collector
 
 from extproc.config import Config
-from extproc.openai.errors import CALL_FAULTS, ApiError
+from extproc.openai.errors import ANSWER_FAULTS, ApiError
 from extproc.openai.parameters import PARAMETERS
 
-CODES = CALL_FAULTS | frozenset(
+CODES = ANSWER_FAULTS | frozenset(
     """
     invalid_json missing_required_parameter invalid_type invalid_value model_not_found
-    request_too_large request_timeout bad_request
+    request_too_large request_timeout bad_request method_not_allowed
     context_length_exceeded rate_limit_exceeded invalid_api_key not_found
     bad_gateway service_unavailable gateway_timeout
     """.split()
@@ -47,6 +47,9 @@ TOKENS = {"prompt": "prompt_tokens", "completion": "completion_tokens"}
 """The kinds of tokens that are counted, and what OpenAI's usage calls them."""
 
 OTHER = "other"
+
+File: TypeAlias = Literal["config", "api_keys"]
+"""What is read again when it changes."""
 
 _STATUSES = frozenset(HTTPStatus)
 
@@ -75,12 +78,11 @@ class _Counter(Collector):
 class Telemetry:
     """The metrics of one processor, in a registry of their own."""
 
-    def __init__(self, config: Config) -> None:
+    def __init__(self, config: Config, digest: str = "") -> None:
         self.registry = CollectorRegistry()
-        self._parameters = KNOWN_PARAMETERS.union(*(backend.parameters for backend in config.backends))
         counter = self._counter
         self._requests = counter("requests", "Chat completions sent on to a backend.", "model")
-        self._refused = counter("refused_requests", "Chat completions refused before any backend.", "code")
+        self._refused = counter("refused_requests", "Requests refused before any backend.", "code")
         self._backend_errors = counter("backend_errors", "Errors instead of answers, by status.", "model", "status")
         self._stream_errors = counter("stream_errors", "Streams that ended with an error event.", "model", "code")
         self._dropped = counter("dropped_parameters", "Request parameters that backends didn't get.", "parameter")
@@ -92,16 +94,46 @@ class Telemetry:
         self._running = Gauge("extproc_running_exchanges", "Exchanges under way.", registry=self.registry)
         build = Info("extproc_build", "Versions of the processor and of its Python.", registry=self.registry)
         build.info({"version": version("extproc"), "python": platform.python_version()})
+        self._config = Info("extproc_config", "The configuration in force.", registry=self.registry)
+        self._valid: dict[File, Gauge] = {
+            "config": Gauge("extproc_config_valid", "1 if the file is in force as it is.", registry=self.registry),
+            "api_keys": Gauge("extproc_api_keys_valid", "The same of the API keys' file.", registry=self.registry),
+        }
+        self._reloads: dict[File, _Counter] = {
+            "config": counter("config_reloads", "Changes of the configuration file, by what came of them.", "result"),
+            "api_keys": counter("api_keys_reloads", "The same of the API keys' file.", "result"),
+        }
+        for file in self._valid:
+            self._valid[file].set(1)
+            for result in ("ok", "refused"):
+                self._reloads[file].add(result, count=0)
+        for reason in ("bug", "protocol_error"):
+            self._aborted.add(reason, count=0)
+        self.configured(config, digest)
+
+    def configured(self, config: Config, digest: str) -> None:
+        """`config`, from a file with this `digest`, is in force from now on.
+
+        Series of models that are gone stay: their exchanges may still run, and what isn't read yet would be lost.
+        """
+        self._config.info({"hash": digest})
+        self._parameters = KNOWN_PARAMETERS.union(*(backend.parameters for backend in config.backends))
         # Prometheus doesn't see the first event of a series that begins with it: all that are known begin at 0.
         for model in config.models_by_name:
             for of_a_model in (self._requests, self._repaired):
                 of_a_model.add(model, count=0)
-            for fault in sorted(CALL_FAULTS):
+            for fault in sorted(ANSWER_FAULTS):
                 self._invalid_calls.add(model, fault, count=0)
             for kind in TOKENS:
                 self._tokens.add(model, kind, count=0)
-        for reason in ("bug", "protocol_error"):
-            self._aborted.add(reason, count=0)
+
+    def reloaded(self, file: File, *, valid: bool) -> None:
+        """A file was changed, and is in force as it is now, or not."""
+        self._reloads[file].add("ok" if valid else "refused")
+
+    def show_validity(self, file: File, *, valid: bool) -> None:
+        """Whether what is in a file is in force."""
+        self._valid[file].set(valid)
 
     def page(self) -> bytes:
         """All metrics in Prometheus' text format."""

@@ -1,4 +1,4 @@
-"""The gateway as a user runs it, for tests: a real Envoy and a real processor, in front of the scripted vLLM."""
+"""The gateway as a user runs it, for tests: a real Envoy and a real processor, in front of scripted vLLMs."""
 
 from __future__ import annotations
 
@@ -6,12 +6,14 @@ import json
 import shlex
 import shutil
 import socket
+import ssl
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 import grpc
@@ -45,17 +47,51 @@ def free_port() -> int:
         return port
 
 
-class Gateway:
-    """A running gateway: its address, its backend, Envoy's own numbers and the processor's."""
+def wait_until(condition: Callable[[], object], seconds: float = 20.0) -> None:
+    """Wait for something that has no other sign."""
+    deadline = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < deadline, "it didn't come about in time"
+        time.sleep(0.02)
 
-    def __init__(self, url: str, backend: ScriptedVLLM, admin: Path, log: Path, metrics: str) -> None:
+
+class Gateway:
+    """A running gateway: its address, its backends, Envoy's own numbers and the processor's."""
+
+    def __init__(
+        self,
+        url: str,
+        backends: tuple[ScriptedVLLM, ...],
+        admin: Path,
+        log: Path,
+        metrics: str,
+        trust: ssl.SSLContext | None = None,
+    ) -> None:
         self.url = url
-        self.backend = backend
+        self.backends = backends
         self._metrics = metrics
+        self._socket = admin
         self._admin = httpx.Client(transport=httpx.HTTPTransport(uds=str(admin)), base_url="http://envoy")
         self._log = log
-        self.http = httpx.Client(base_url=url, timeout=30)
-        self.openai = openai.OpenAI(base_url=f"{url}/v1", api_key="unused", max_retries=0, timeout=30)
+        verify = True if trust is None else trust
+        self.http = httpx.Client(base_url=url, timeout=30, verify=verify)
+        self.openai = openai.OpenAI(
+            base_url=f"{url}/v1",
+            api_key="unused",
+            max_retries=0,
+            timeout=30,
+            http_client=openai.DefaultHttpxClient(verify=verify),
+        )
+
+    @property
+    def backend(self) -> ScriptedVLLM:
+        """The first one: most tests have no other."""
+        return self.backends[0]
+
+    def chat(self, model: str, content: str = "Hello!", **headers: str) -> httpx.Response:
+        """The plainest of requests, and its answer whatever it is."""
+        body = {"model": model, "messages": [{"role": "user", "content": content}]}
+        return self.http.post("/v1/chat/completions", json=body, headers=headers)
 
     def stat(self, name: str) -> int:
         """One of Envoy's counters or gauges, by the end of its name."""
@@ -80,10 +116,10 @@ class Gateway:
 
     def ready(self) -> bool:
         """Whether Envoy serves."""
-        try:
-            return self._admin.get("/ready").status_code == 200
-        except httpx.TransportError:
-            return False
+        with socket.socket(socket.AF_UNIX) as attempt:
+            if attempt.connect_ex(str(self._socket)) != 0:
+                return False  # httpx would leave its socket open
+        return self._admin.get("/ready").status_code == 200
 
     def close(self) -> None:
         for client in (self._admin, self.http, self.openai):
@@ -92,49 +128,77 @@ class Gateway:
 
 @contextmanager
 def running_gateway(folder: Path, backend: ScriptedVLLM, settings: str = "") -> Iterator[Gateway]:
-    """Start everything in `folder`, wait until it serves, and stop it at the end. `settings` is more YAML."""
-    config, bootstrap = folder / "extproc.yaml", folder / "envoy.yaml"
-    processor, admin, log = folder / "processor.sock", folder / "admin.sock", folder / "envoy.log"
-    port, metrics = free_port(), f"127.0.0.1:{free_port()}"
-    serve = [*EXTPROC, "serve", "--config", str(config), "--listen", f"unix:{processor}", "--metrics", metrics]
-    config.write_text(f"""
-listen: 127.0.0.1:{port}
+    """A gateway with one backend. `settings` is more YAML."""
+    # Without health checks: tests look at what the backend was sent.
+    configuration = f"""
 models:
   - {{name: coder, backend: qwen, upstream_model: {MODEL}, tools: prompt}}
   - {{name: {MODEL}, backend: qwen, tools: prompt}}
   - {{name: absent, backend: absent, tools: prompt}}
 backends:
-  - {{name: qwen, address: "127.0.0.1:{backend.port}"}}
-  - {{name: absent, address: "127.0.0.1:1"}}
-{settings}""")
+  - {{name: qwen, address: "127.0.0.1:{backend.port}", health_check: false}}
+  - {{name: absent, address: "127.0.0.1:1", health_check: false}}
+{settings}"""
+    with configured_gateway(folder, configuration, backend) as gateway:
+        yield gateway
+
+
+@contextmanager
+def configured_gateway(
+    folder: Path,
+    configuration: str,
+    *backends: ScriptedVLLM,
+    envoy: Mapping[str, str] = MappingProxyType({}),
+    live: bool = False,
+    trust: ssl.SSLContext | None = None,
+) -> Iterator[Gateway]:
+    """Start everything in `folder`, wait until it serves, and stop it at the end.
+
+    `configuration` is YAML without `listen`. `envoy` has what is to be replaced in Envoy's bootstrap: times that are
+    too long for a test. A `live` gateway follows changes of its files, and has a bootstrap without such times. With
+    `trust`, its clients speak TLS.
+    """
+    config, bootstrap, files = folder / "extproc.yaml", folder / "envoy.yaml", folder / "envoy"
+    processor, admin, log = folder / "processor.sock", folder / "admin.sock", folder / "envoy.log"
+    port, metrics = free_port(), f"127.0.0.1:{free_port()}"
+    config.write_text(f"listen: 127.0.0.1:{port}\n{configuration}")
+    serve = [*EXTPROC, "serve", "--config", str(config), "--listen", f"unix:{processor}", "--metrics", metrics]
+    if live:
+        serve += ["--envoy", str(files), "--envoy-admin", str(admin), "--reread", "0.1"]
+    for_envoy = ["--dynamic", str(files)] if live else ["--config", str(config)]
     made = subprocess.run(
-        [*EXTPROC, "envoy", "--config", config, "--processor", f"unix:{processor}", "--admin", f"unix:{admin}"],
+        [*EXTPROC, "envoy", *for_envoy, "--processor", f"unix:{processor}", "--admin", f"unix:{admin}"],
         check=True,
-        capture_output=True,
+        stdout=subprocess.PIPE,
+        text=True,
+    ).stdout
+    for old, new in envoy.items():
+        assert old in made
+        made = made.replace(old, new)
+    bootstrap.write_text(made)
+    gateway = Gateway(
+        f"{'http' if trust is None else 'https'}://127.0.0.1:{port}",
+        backends,
+        admin,
+        log,
+        f"http://{metrics}/metrics",
+        trust,
     )
-    bootstrap.write_bytes(made.stdout)
-    with log.open("wb") as envoy_log:
-        children = [
-            subprocess.Popen(serve),
-            subprocess.Popen(
-                [ENVOY, "-c", bootstrap, "--use-dynamic-base-id", "--concurrency", "1", "-l", "warning"],
-                stdout=envoy_log,
-                stderr=envoy_log,
-            ),
-        ]
-    gateway = Gateway(f"http://127.0.0.1:{port}", backend, admin, log, f"http://{metrics}/metrics")
+    children = [subprocess.Popen(serve)]
     try:
+        # The processor first: it writes the files that a live Envoy begins with.
         with grpc.insecure_channel(f"unix:{processor}") as channel:
             grpc.channel_ready_future(channel).result(timeout=30)
-        deadline = time.monotonic() + 30
-        while not gateway.ready():
-            assert time.monotonic() < deadline, log.read_text()
-            assert children[1].poll() is None, log.read_text()
-            time.sleep(0.02)
+        with log.open("wb") as envoy_log:
+            command = [str(ENVOY), "-c", str(bootstrap), "--use-dynamic-base-id", "--concurrency", "1", "-l", "warning"]
+            children.append(subprocess.Popen(command, stdout=envoy_log, stderr=envoy_log))
+        wait_until(lambda: gateway.ready() or children[1].poll() is not None, 30)
+        assert children[1].poll() is None, log.read_text()
         yield gateway
     finally:
         gateway.close()
         for child in reversed(children):
             child.terminate()
         assert children[0].wait(30) == 0
-        children[1].wait(30)
+        for child in children[1:]:
+            child.wait(30)

@@ -111,6 +111,10 @@ CASES: dict[str, Case] = {
             {"type": "json_object", "json_schema": None},
             {"type": "json_schema", "json_schema": {"name": "a-B_9"}},
             {"type": "json_schema", "json_schema": {"name": "x" * 64, "schema": {}, "strict": True, "description": ""}},
+            {
+                "type": "json_schema",
+                "json_schema": {"name": "a", "schema": {"$ref": "#/$defs/a", "$defs": {"a": True}}},
+            },
             {"type": "structural_tag", "format": {"type": "any_text"}},
         ],
         [
@@ -133,6 +137,11 @@ CASES: dict[str, Case] = {
                 {"type": "json_schema", "json_schema": {"name": "a", "schema": "{}"}},
                 "response_format.json_schema.schema",
                 "type",
+            ),
+            (
+                {"type": "json_schema", "json_schema": {"name": "a", "schema": {"properties": {"b": 1}}}},
+                "response_format.json_schema.schema",
+                "value",
             ),
             (
                 {"type": "json_schema", "json_schema": {"name": "a", "strict": "yes"}},
@@ -216,9 +225,20 @@ CASES: dict[str, Case] = {
     ),
     **any_object("mm_processor_kwargs"),
     "structured_outputs": (
-        [{"json": {"type": "object"}}, {"json": '{"type": "object"}'}, {"choice": ["a", "b"]}, {"regex": "a+"}],
+        [
+            {"json": {"type": "object"}},
+            {"json": '{"type": "object"}', "disable_any_whitespace": True},
+            {"choice": ["a", "b"], "json_object": None},
+            {"regex": "a+"},
+            {"grammar": ""},
+            {"json_object": False},
+            {"structural_tag": "{}"},
+        ],
         [
             ("a+", "structured_outputs", "type"),
+            ({}, "structured_outputs", "value"),
+            ({"disable_any_whitespace": True}, "structured_outputs", "value"),
+            ({"choice": ["a"], "json_object": False}, "structured_outputs", "value"),
             ({"json": True}, "structured_outputs.json", "type"),
             ({"regex": ["a+"]}, "structured_outputs.regex", "type"),
             ({"choice": "a"}, "structured_outputs.choice", "type"),

@@ -244,6 +244,18 @@ def test_an_id_that_is_no_uri_is_no_reason_not_to_check() -> None:
     assert fault(parameters, {"a": 1}) is not None
 
 
+def test_empty_lists_of_draft_4_are_no_reason_not_to_check() -> None:
+    parameters = {"$schema": DRAFT_4, "required": [], **with_property({"type": "string"})}
+    assert fault(parameters, {}) is None
+    assert fault(parameters, {"a": 1}) is not None
+
+
+def test_a_schema_of_a_draft_within_another_is_no_reason_not_to_check() -> None:
+    parameters = with_property({"$schema": DRAFT_7, "type": "string"})
+    assert fault(parameters, {"a": "x"}) is None
+    assert fault(parameters, {"a": 1}) is not None
+
+
 LOOKS_AHEAD = "^(?=.*[0-9]).{8,}$"
 
 # A schema with a pattern that the engine doesn't know; arguments that may be right, and some that can't be.
@@ -350,6 +362,32 @@ UNAFFORDABLE: dict[str, tuple[Json, Json]] = {
     "many patterns of names": (
         {"type": "object", "patternProperties": {f"1[01]{{1300}}x{index}": True for index in range(5000)}},
         {"01" * 5000: 1},
+    ),
+    "what is left over, out of the draft's sight": (
+        {**with_property({"$ref": "#/x/y/z"}), "x": {"y": {"z": unevaluated(60)}}},
+        {"a": {"x": {"y": 1}}},
+    ),
+    "many properties of many": (
+        with_property({"items": {"properties": {f"p{index}": True for index in range(60_000)}}}),
+        {"a": [{"p1": 1, "y": 1}] * 10_000},
+    ),
+    "many names that need others": (
+        with_property({"items": {"dependentRequired": {f"p{index}": ["y"] for index in range(60_000)}}}),
+        {"a": [{"p1": 1, "y": 1}] * 10_000},
+    ),
+    "many objects to be one of": (
+        with_property({"items": {"enum": [{"b": index} for index in range(60_000)]}}),
+        {"a": [{"b": 59_999}] * 10_000},
+    ),
+    "a long name of another draft's": (
+        with_property(
+            {
+                "$schema": "http://json-schema.org/draft-04/schema#",
+                "id": "http://x/" + "a" * 400_000 + "/",
+                "properties": {f"p{index}": {"id": f"y{index}"} for index in range(4_000)},
+            }
+        ),
+        {"a": 1},
     ),
     "references by the thousand": (
         {

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import hashlib
 import io
+import json
 import os
 import signal
 import socket
@@ -19,6 +21,7 @@ import pytest
 from grpc_health.v1 import health_pb2
 
 from extproc.cli import main
+from extproc.scripted_vllm import ScriptedVLLM
 from extproc.toolcalls import FORMATS
 from extproc.wire import SERVICE, HeaderMap, HeaderValue, HttpBody, HttpHeaders, ProcessingRequest, ProcessingResponse
 from tests.gateway import ENVOY, EXTPROC, free_port
@@ -77,7 +80,7 @@ def test_check_sums_up_a_good_file_and_has_envoy_look_at_it(good: Path) -> None:
 @pytest.mark.parametrize(
     ("was", "becomes", "line", "complaint"),
     [
-        ("tools: prompt", "tools: magic", 4, "models[0].tools: expected 'prompt'"),
+        ("tools: prompt", "tools: magic", 4, "models[0].tools: expected 'native', 'template' or 'prompt'"),
         ("format: hermes", "format: hermas", 5, "models[0].format: no tool-call format is named 'hermas'"),
         ("backend: qwen", "backend: quen", 3, "models[0].backend: no backend is named 'quen'; there are: qwen"),
         ("address: 127", "adress: 127", 8, "backends[0].adress: no such setting"),
@@ -127,6 +130,48 @@ def test_the_printed_bootstrap_is_one_that_envoy_accepts(good: Path, tmp_path: P
     assert validated.returncode == 0, validated.stderr
 
 
+def test_the_bootstrap_for_a_configuration_that_changes_is_one_that_envoy_accepts(tmp_path: Path) -> None:
+    bootstrap = tmp_path / "envoy.yaml"
+    done = run("envoy", "--dynamic", tmp_path, "--processor", "unix:/run/extproc.sock", "--admin", "127.0.0.1:9901")
+    bootstrap.write_text(done.stdout)
+    for name in ("clusters", "listener"):  # without which Envoy doesn't start
+        assert f"path: {tmp_path}/{name}.yaml" in done.stdout
+        (tmp_path / f"{name}.yaml").write_text("resources: []\n")
+    validated = subprocess.run([ENVOY, "--mode", "validate", "-c", bootstrap], capture_output=True, text=True)
+    assert validated.returncode == 0, validated.stderr
+
+
+def test_a_bootstrap_is_for_one_configuration_or_for_all(good: Path, tmp_path: Path) -> None:
+    assert run("envoy").status == 2
+    assert run("envoy", "--config", good, "--dynamic", tmp_path).status == 2
+
+
+# hash-key
+
+
+def hashed(key: str) -> Done:
+    done = subprocess.run([*EXTPROC, "hash-key", "alice"], input=key, capture_output=True, text=True, timeout=60)
+    return Done(done.stdout, done.stderr, done.returncode)
+
+
+def test_a_key_is_read_from_standard_input_and_its_line_printed() -> None:
+    key = "a" * 40
+    hashed = subprocess.run(
+        [*EXTPROC, "hash-key", "alice"], input=f"{key}\n", capture_output=True, text=True, timeout=60
+    )
+    assert hashed.stdout == f"alice: {hashlib.sha256(key.encode()).hexdigest()}\n"
+    assert (hashed.stderr, hashed.returncode) == ("", 0)
+
+
+def test_a_key_that_is_too_short_gets_no_line() -> None:
+    hashed = subprocess.run(
+        [*EXTPROC, "hash-key", "alice"], input="hunter2", capture_output=True, text=True, timeout=60
+    )
+    assert hashed.stderr.startswith("extproc: a key has at least 16 characters")
+    assert "hunter2" not in hashed.stderr
+    assert (hashed.stdout, hashed.returncode) == ("", 1)
+
+
 # formats
 
 
@@ -153,7 +198,7 @@ def test_an_unknown_format_brings_near_names() -> None:
 # help
 
 
-@pytest.mark.parametrize("command", ["up", "serve", "check", "envoy", "formats"])
+@pytest.mark.parametrize("command", ["up", "serve", "check", "envoy", "formats", "hash-key"])
 def test_every_command_explains_itself_with_examples(command: str) -> None:
     done = run(command, "--help")
     assert f"examples:\n  extproc {command}" in done.stdout
@@ -305,3 +350,57 @@ def test_an_address_for_metrics_needs_a_port(good: Path) -> None:
     done = run("serve", "--config", good, "--metrics", "9002")
     assert "argument --metrics: expected host:port such as 127.0.0.1:8000, got '9002'" in done.stderr
     assert done.status == 2
+
+
+def test_a_file_of_keys_that_can_not_be_used_keeps_the_processor_from_starting(good: Path) -> None:
+    keys = good.with_name("keys")
+    good.write_text(f"api_keys: {keys}\n{GOOD}")
+    assert run("serve", "--config", good).stderr == f"extproc: {keys}: can't be read: No such file or directory\n"
+    keys.write_text("alice: not a hash\n")
+    done = run("serve", "--config", good)
+    assert done.stderr.startswith(f"extproc: {keys}:1: expected 'name: hash'")
+    assert done.status == 1
+
+
+def test_settings_of_an_envoy_need_a_directory_for_it(good: Path) -> None:
+    assert run("serve", "--config", good, "--envoy-admin", "127.0.0.1:9901").status == 2
+    assert run("serve", "--config", good, "--envoy-listen", "127.0.0.1:9901").status == 2
+
+
+def test_without_envoys_files_a_change_that_envoy_has_to_know_of_is_warned_of(good: Path) -> None:
+    with served(good, "--reread", "0.02") as processor:
+        good.write_text(f"limits: {{max_body_bytes: 2048}}\n{GOOD}")
+        assert processor.process.stderr
+        line = json.loads(processor.process.stderr.readline())
+        assert line["level"] == "warning"
+        assert line["message"].startswith("Envoy doesn't take these changes from here: limits; ")
+        assert "is in force" in processor.process.stderr.readline()
+        good.write_text(GOOD.replace("name: coder", "name: other"))
+        assert "limits" in processor.process.stderr.readline()
+        assert "is in force" in processor.process.stderr.readline()
+        good.write_text(GOOD)
+        assert "is in force" in processor.process.stderr.readline(), "models are no business of Envoy's"
+
+
+# probe
+
+
+def test_probe_prints_a_configuration_that_check_accepts(tmp_path: Path) -> None:
+    with ScriptedVLLM(model="Qwen/Qwen2.5-Coder-0.5B-Instruct").running() as vllm:
+        probed = run("probe", vllm.url)
+    assert probed.status == 0
+    assert probed.stderr
+    written = tmp_path / "extproc.yaml"
+    written.write_text(probed.stdout)
+    assert "models:" in probed.stdout
+    assert run("check", str(written)).status == 0
+
+
+@pytest.mark.parametrize("url", ["ftp://host", "http://", "http://host:port"])
+def test_probe_wants_a_url(url: str) -> None:
+    assert run("probe", url).status == 2
+
+
+def test_probe_says_in_one_line_that_nobody_is_there() -> None:
+    probed = run("probe", "http://127.0.0.1:1")
+    assert (probed.status, probed.stderr.count("\n")) == (1, 1)

@@ -5,11 +5,13 @@ from __future__ import annotations
 import subprocess
 from datetime import timedelta
 from pathlib import Path
+from typing import Any
 
 import pytest
+import trustme
 import yaml
 from envoy_data_plane.envoy.config.bootstrap.v3 import Bootstrap
-from envoy_data_plane.envoy.config.cluster.v3 import Cluster, ClusterDiscoveryType
+from envoy_data_plane.envoy.config.cluster.v3 import Cluster, ClusterDiscoveryType, ClusterLbPolicy
 from envoy_data_plane.envoy.config.core.v3 import Address
 from envoy_data_plane.envoy.config.route.v3 import Route
 from envoy_data_plane.envoy.extensions.filters.http.ext_proc.v3 import (
@@ -19,21 +21,27 @@ from envoy_data_plane.envoy.extensions.filters.http.ext_proc.v3 import (
     ProcessingModeHeaderSendMode,
 )
 from envoy_data_plane.envoy.extensions.filters.network.http_connection_manager.v3 import HttpConnectionManager
+from envoy_data_plane.envoy.extensions.upstreams.http.v3 import HttpProtocolOptions
 from pydantic import ValidationError
 
 from extproc.config import Backend, Config, load, parse
+from extproc.config.settings import ListenerTls
 from extproc.envoy import bootstrap, to_yaml
 from extproc.envoy.clusters import PROCESSOR
+from extproc.envoy.plain import plain
 from tests.gateway import ENVOY
+from tests.tls_ends import write_certificate
 
 SAMPLE = Path(__file__).parent.parent / "envoy"
 SOCKET = "/run/extproc/processor.sock"
 ADMIN = "/run/extproc/admin.sock"
 
 
-def config(*addresses: str, listen: str = "127.0.0.1:10000", max_body_bytes: int = 1 << 25) -> Config:
-    """One backend at each address, and a model at each backend."""
-    backends = [{"name": f"backend-{index}", "address": address} for index, address in enumerate(addresses)]
+def config(
+    *addresses: str | list[str], listen: str = "127.0.0.1:10000", max_body_bytes: int = 1 << 25, **settings: Any
+) -> Config:
+    """One backend at each address, or list of them, with these settings; and a model at each backend."""
+    backends = [{"name": f"backend-{index}", "address": address, **settings} for index, address in enumerate(addresses)]
     models = [{"name": f"model/{b['name']}", "backend": b["name"], "tools": "prompt"} for b in backends]
     limits = {"max_body_bytes": max_body_bytes}
     return parse(yaml.safe_dump({"listen": listen, "models": models, "backends": backends, "limits": limits}))
@@ -82,11 +90,35 @@ def address_of(cluster: Cluster) -> Address:
         config("127.0.0.1:8000", "vllm-a:8000", "[fd00::1]:8000", "vllm-b:80"),
         config("127.0.0.1:8000", max_body_bytes=1024),
         config("127.0.0.1:8000", max_body_bytes=1 << 30),
+        config(["127.0.0.1:8000", "vllm-a:8000", "[fd00::1]:8000"]),
+        config(["127.0.0.1:8000", "127.0.0.1:8001"], affinity=True),
+        config("127.0.0.1:8000", health_check=False, max_requests=1),
     ],
-    ids=["IPv4", "DNS name", "IPv6", "several backends", "smallest body limit", "largest body limit"],
+    ids=[
+        *("IPv4", "DNS name", "IPv6", "several backends", "smallest body limit", "largest body limit"),
+        *("several replicas", "affinity", "no health checks"),
+    ],
 )
 def test_envoy_accepts_it(configuration: Config, tmp_path: Path) -> None:
-    file = tmp_path / "envoy.yaml"
+    assert_accepted(configuration, tmp_path)
+
+
+def test_envoy_accepts_keys_and_certificates(tmp_path: Path) -> None:
+    authority = trustme.CA()
+    write_certificate(tmp_path, authority.issue_cert("127.0.0.1"))
+    authority.cert_pem.write_to_path(tmp_path / "ca.pem")
+    (tmp_path / "key").write_text("sk-backend")
+    for tls in ({"ca": tmp_path / "ca.pem"}, {"ca": tmp_path / "ca.pem", "sni": "models.example"}):
+        for address in ("192.0.2.1:443", ["vllm:443", "192.0.2.1:443"]):
+            made = config(address, tls={name: str(value) for name, value in tls.items()}, api_key=str(tmp_path / "key"))
+            listener = ListenerTls(
+                certificate=tmp_path / "tls.crt", key=tmp_path / "tls.key", client_ca=tmp_path / "ca.pem"
+            )
+            assert_accepted(made.model_copy(update={"tls": listener}), tmp_path)
+
+
+def assert_accepted(configuration: Config, folder: Path) -> None:
+    file = folder / "envoy.yaml"
     file.write_text(to_yaml(made_of(configuration)))
     command = (ENVOY, "--mode", "validate", "-c", file, "--use-dynamic-base-id", "-l", "warning")
     run = subprocess.run(command, capture_output=True, text=True, check=False)
@@ -96,7 +128,7 @@ def test_envoy_accepts_it(configuration: Config, tmp_path: Path) -> None:
 
 def test_the_yaml_says_all_that_the_object_says() -> None:
     made = made_of(config("127.0.0.1:8000", "vllm:8000"))
-    assert Bootstrap.from_dict(yaml.safe_load(to_yaml(made))) == made
+    assert yaml.safe_load(to_yaml(made)) == plain(made)
 
 
 def test_the_sample_is_what_its_configuration_implies() -> None:
@@ -125,17 +157,23 @@ def test_the_filter_has_the_layout_that_the_processor_is_made_for() -> None:
     assert not settings.failure_mode_allow, "without the processor, tools would silently not work"
 
 
-def test_only_chat_completions_go_through_the_processor() -> None:
+def test_only_chat_completions_and_models_go_through_the_processor() -> None:
     made = made_of(config("127.0.0.1:8000", "127.0.0.1:8001"))
     ext_proc, _router = manager_of(made).http_filters
-    chat, slashed, everything_else = routes_of(made)
+    *processed, everything_else = routes_of(made)
     assert ext_proc.disabled
-    assert [*chat.typed_per_filter_config] == [*slashed.typed_per_filter_config] == [ext_proc.name]
+    assert [route.name for route in processed] == ["chat-completions", "chat-completions", "models"]
+    assert all([*route.typed_per_filter_config] == [ext_proc.name] for route in processed)
     assert not everything_else.typed_per_filter_config
 
 
+def test_where_there_are_keys_to_check_nothing_passes_the_processor_by() -> None:
+    keyed = config("127.0.0.1:8000").model_copy(update={"api_keys": Path("/etc/extproc/keys")})
+    assert all(route.typed_per_filter_config for route in routes_of(made_of(keyed)))
+
+
 def test_the_processor_names_the_backend_and_other_paths_go_to_the_first() -> None:
-    chat, slashed, everything_else = routes_of(made_of(config("127.0.0.1:8000", "127.0.0.1:8001")))
+    chat, slashed, _models, everything_else = routes_of(made_of(config("127.0.0.1:8000", "127.0.0.1:8001")))
     for route in (chat, slashed):
         assert route.route is not None
         assert route.route.cluster_header == "x-extproc-backend"
@@ -165,7 +203,7 @@ def test_the_processor_may_listen_at_a_port(host: str, discovery: ClusterDiscove
 
 def test_no_backend_can_have_the_processors_name() -> None:
     with pytest.raises(ValidationError):
-        Backend(name=PROCESSOR, address="127.0.0.1:8000")
+        Backend(name=PROCESSOR, address=("127.0.0.1:8000",))
 
 
 # ---- backends
@@ -194,6 +232,67 @@ def test_answers_may_take_as_long_as_they_like() -> None:
         assert route.route.timeout == timedelta(0)
         assert route.route.idle_timeout == timedelta(minutes=30)
     assert manager_of(made).stream_idle_timeout == timedelta(minutes=30)
+
+
+def cluster_of(*addresses: str, **settings: Any) -> Cluster:
+    """The cluster of a backend with replicas at these addresses."""
+    return clusters_of(made_of(config(list(addresses), **settings)))["backend-0"]
+
+
+def protocol_of(cluster: Cluster) -> HttpProtocolOptions:
+    [settings] = cluster.typed_extension_protocol_options.values()
+    protocol = settings.unpack()
+    assert isinstance(protocol, HttpProtocolOptions)
+    return protocol
+
+
+def test_replicas_may_be_named_or_numbered() -> None:
+    cluster = cluster_of("192.0.2.1:8000", "vllm:8000", "[2001:db8::1]:8000")
+    assert cluster.type == ClusterDiscoveryType.STRICT_DNS
+    assert cluster.load_assignment is not None
+    servers = [server.endpoint for server in cluster.load_assignment.endpoints[0].lb_endpoints]
+    assert [server.hostname for server in servers if server] == ["192.0.2.1", "vllm", "2001:db8::1"]
+
+
+def test_a_503_is_tried_again_only_where_somebody_else_may_answer() -> None:
+    def retried(*addresses: str) -> bool:
+        policy = protocol_of(cluster_of(*addresses)).retry_policy
+        assert policy is not None
+        assert "connect-failure" in policy.retry_on
+        return 503 in policy.retriable_status_codes
+
+    assert retried("192.0.2.1:8000", "192.0.2.2:8000")
+    assert retried("vllm:8000"), "a name may stand for several servers"
+    assert not retried("192.0.2.1:8000")
+
+
+def test_health_is_asked_for_unless_settings_say_otherwise() -> None:
+    [check] = cluster_of("192.0.2.1:8000").health_checks
+    assert check.http_health_check is not None
+    assert check.http_health_check.path == "/health"
+    assert check.timeout is not None
+    assert check.timeout <= timedelta(seconds=3), "a server that says nothing holds Envoy's start up for so long"
+    assert cluster_of("192.0.2.1:8000", health_check=False).health_checks == []
+
+
+def test_what_may_be_under_way_at_a_backend_is_limited_by_its_settings_alone() -> None:
+    breakers = cluster_of("192.0.2.1:8000", max_requests=2000).circuit_breakers
+    assert breakers is not None
+    [limits] = breakers.thresholds
+    assert (limits.max_requests, limits.max_pending_requests, limits.max_retries) == (2000, 2000, 2000)
+    assert limits.max_connections is not None
+    assert limits.max_connections > 2000
+
+
+def test_replicas_are_chosen_by_conversation_only_where_that_is_asked_for() -> None:
+    policies = ClusterLbPolicy
+    assert cluster_of("192.0.2.1:8000").lb_policy == policies.LEAST_REQUEST
+    assert protocol_of(cluster_of("192.0.2.1:8000")).hash_policy == []
+    sticky = cluster_of("192.0.2.1:8000", "192.0.2.2:8000", affinity=True)
+    assert sticky.lb_policy == policies.MAGLEV
+    [policy] = protocol_of(sticky).hash_policy
+    assert policy.header is not None
+    assert policy.header.header_name == "x-extproc-affinity"
 
 
 # ---- the edges

@@ -261,7 +261,7 @@ def test_a_backend_that_hangs_up(envoy: Envoy) -> None:
 
 
 def test_a_backend_that_is_silent(envoy_alone: Envoy) -> None:
-    said = error(envoy_alone.get("/v1/models", headers={"x-backend": "be silent"}), 504)
+    said = error(envoy_alone.get("/version", headers={"x-backend": "be silent"}), 504)
     assert said["code"] == "backend_timeout"
     assert "'fine'" in said["message"]
 
@@ -286,10 +286,23 @@ def test_a_processor_that_is_not_there(envoy_alone: Envoy) -> None:
     assert error(envoy_alone.chat(), 503)["code"] == "processor_unavailable"
 
 
+def test_the_models_are_the_processors_to_tell(envoy: Envoy, envoy_alone: Envoy) -> None:
+    for path in ("/v1/models", "/v1/models/m", "/v1/models/org/m?x=1", "/v1/models/"):
+        assert envoy.get(path, headers={"x-processor": "refuse request_headers"}).content == OWN_ERROR
+        assert error(envoy_alone.get(path), 503)["code"] == "processor_unavailable"
+
+
+@pytest.mark.parametrize("script", ["backend fine", "break request_body", "break response_headers"])
+def test_only_of_chat_completions_the_processor_gets_more_than_headers(envoy: Envoy, script: str) -> None:
+    response = envoy.post("/v1/models", content=b"x" * 2 * LIMIT, headers={"x-processor": script})
+    assert response.json()["path"] == "/v1/models"
+
+
 def test_other_paths_do_without_the_processor(envoy_alone: Envoy) -> None:
-    assert envoy_alone.get("/v1/models?x=1").json()["path"] == "/v1/models?x=1"
+    assert envoy_alone.get("/version?x=1").json()["path"] == "/version?x=1"
     assert envoy_alone.post("/v1/embeddings", content=b"x" * 2 * LIMIT).status_code == 200
     assert envoy_alone.get(CHAT).status_code == 200
+    assert envoy_alone.get("/v1/models-of-another-kind").status_code == 200
 
 
 @pytest.mark.parametrize("phase", PHASES)
@@ -337,7 +350,7 @@ def test_a_client_cant_choose_the_backend(envoy: Envoy) -> None:
 def test_only_the_chat_route_withholds_accept_encoding(envoy: Envoy) -> None:
     asks = {"accept-encoding": "gzip"}
     assert "accept-encoding" not in envoy.chat(**asks).json()["headers"]
-    assert envoy.get("/v1/models", headers=asks).json()["headers"]["accept-encoding"] == "gzip"
+    assert envoy.get("/version", headers=asks).json()["headers"]["accept-encoding"] == "gzip"
 
 
 def test_a_base_url_may_end_in_a_slash(envoy: Envoy) -> None:
@@ -348,7 +361,7 @@ def test_a_base_url_may_end_in_a_slash(envoy: Envoy) -> None:
 def test_a_clients_timeouts_for_envoy_are_ignored(envoy_alone: Envoy) -> None:
     claims_to_be_internal = {"x-forwarded-for": "10.0.0.1", "x-envoy-internal": "true"}
     impatient = {"x-envoy-upstream-rq-timeout-ms": "1", "x-backend": "be silent", **claims_to_be_internal}
-    assert error(envoy_alone.get("/v1/models", headers=impatient), 504)["code"] == "backend_timeout"
+    assert error(envoy_alone.get("/version", headers=impatient), 504)["code"] == "backend_timeout"
     assert envoy_alone.admin.get("/stats?filter=upstream_rq_timeout&usedonly").text == ""
 
 

@@ -9,9 +9,10 @@ import orjson
 import pytest
 from google.protobuf.json_format import MessageToDict
 
-from extproc.config import Config
+from extproc.config import Config, Limits
 from extproc.exchange import Exchange, Phase, ProtocolError
 from extproc.telemetry import Telemetry
+from extproc.terms import Terms
 from extproc.wire import (
     HeaderMap,
     HeaderValue,
@@ -62,7 +63,7 @@ def only(replies: list[ProcessingResponse]) -> ProcessingResponse:
 
 def started(telemetry: Telemetry | None = None, config: Config = CONFIG) -> Exchange:
     """An exchange of which nothing is known yet."""
-    return Exchange(config, telemetry or Telemetry(config))
+    return Exchange(Terms(config), telemetry or Telemetry(config))
 
 
 def asked(fields: Any, telemetry: Telemetry | None = None, config: Config = CONFIG) -> Exchange:
@@ -109,7 +110,8 @@ class TestRequest:
     @pytest.mark.parametrize(
         "fields",
         [
-            {":method": "GET", ":path": "/v1/models"},
+            {":method": "GET", ":path": "/version"},
+            {":method": "GET", ":path": "/v1/modelsandmore"},
             {":method": "POST", ":path": "/v1/embeddings"},
             {":method": "GET", ":path": "/v1/chat/completions"},
         ],
@@ -120,6 +122,31 @@ class TestRequest:
         assert reply.mode_override.request_body_mode == ProcessingMode.NONE
         assert reply.mode_override.response_header_mode == ProcessingMode.SKIP
         assert exchange.phase is Phase.PASSED_BY
+
+    def test_where_replicas_are_chosen_by_conversation_its_requests_say_the_same(self) -> None:
+        backends = [backend.model_copy(update={"affinity": backend.name == "qwen"}) for backend in CONFIG.backends]
+        config = Config(models=CONFIG.models, backends=tuple(backends))
+
+        def affinity(model: str, *turns: str) -> str | None:
+            exchange = started(config=config)
+            exchange.receive(request_headers())
+            roles = ("user", "assistant") * len(turns)
+            messages = [{"role": role, "content": text} for role, text in zip(roles, turns, strict=False)]
+            reply = only(exchange.receive(request_body({"model": model, "messages": messages})))
+            return set_fields(reply.request_body.response.header_mutation).get("x-extproc-affinity")
+
+        first = affinity("coder", "Hello")
+        assert first
+        assert affinity("coder", "Hello", "Hello!", "Tell me more.") == first
+        assert affinity("coder", "Good evening") != first
+        assert affinity("alias", "Hello") is None
+
+    def test_a_body_beyond_the_limit_in_force_is_refused_though_envoy_let_it_pass(self) -> None:
+        exchange = started(config=CONFIG.model_copy(update={"limits": Limits(max_body_bytes=1024)}))
+        exchange.receive(request_headers())
+        reply = only(exchange.receive(request_body(b" " * 1025)))
+        assert reply.immediate_response.status.code == 413
+        assert orjson.loads(reply.immediate_response.body)["error"]["code"] == "request_too_large"
 
     def test_a_query_does_not_change_the_path(self) -> None:
         exchange = started()

@@ -100,7 +100,8 @@ class Counted:
 
     def all(self) -> dict[str, float]:
         lines = self.telemetry.page().decode().splitlines()
-        samples = (line.rpartition(" ") for line in lines if not line.startswith(("#", "extproc_build_info")))
+        of_the_processor = ("#", "extproc_build_info", "extproc_config_", "extproc_api_keys_")
+        samples = (line.rpartition(" ") for line in lines if not line.startswith(of_the_processor))
         return {name.removeprefix("extproc_"): float(value) for name, _, value in samples if float(value)}
 
 

@@ -16,7 +16,7 @@ import pytest
 
 from extproc.chat import AnswerPlan, StreamedAnswer, rewrite_completion
 from extproc.openai.arguments import Fault
-from extproc.openai.errors import CALL_FAULTS, ApiError, invalid_call
+from extproc.openai.errors import ANSWER_FAULTS, CALL_FAULTS, ApiError, invalid_call
 from tests.cuts import random_cut
 from tests.test_answer import chunks_of, completion, joined, plan, stream
 
@@ -235,7 +235,7 @@ def test_a_call_that_only_the_finish_completes_can_be_the_faulty_one() -> None:
     assert (answer.error, answer.finish_reason) == ("unknown_tool_call", None)
 
 
-@pytest.mark.parametrize("code", sorted(CALL_FAULTS))
+@pytest.mark.parametrize("code", sorted(ANSWER_FAULTS))
 def test_only_these_faults_are_a_word_in_a_stream(code: str) -> None:
     assert orjson.loads(invalid_call(code, "no").event())["error"]["code"] == code
     assert orjson.loads(ApiError(502, "no", "server_error", code="bad_gateway").event())["error"]["code"] == 502

@@ -271,10 +271,10 @@ class Envoy:
     def request_under_way(self) -> Iterator[tuple[http.client.HTTPConnection, socket.socket]]:
         """A request that the backend has received and not answered: the client's end of it, and the backend's."""
         with closing(http.client.HTTPConnection("127.0.0.1", self.port, timeout=20)) as client:
-            client.request("GET", "/v1/models")
+            client.request("GET", "/version")
             upstream, _ = self._backend.accept()
             with upstream:
-                assert upstream.recv(65536).startswith(b"GET /v1/models")
+                assert upstream.recv(65536).startswith(b"GET /version")
                 yield client, upstream
 
 
@@ -286,7 +286,7 @@ def running_envoy(folder: Path) -> Iterator[Envoy]:
         settings = f"""
 listen: 127.0.0.1:{port}
 models: [{{name: coder, backend: vllm, tools: prompt}}]
-backends: [{{name: vllm, address: "127.0.0.1:{backend.getsockname()[1]}"}}]
+backends: [{{name: vllm, address: "127.0.0.1:{backend.getsockname()[1]}", health_check: false}}]
 """
         made = bootstrap(parse(settings), processor="127.0.0.1:1", admin=f"127.0.0.1:{admin}")
         (folder / "envoy.yaml").write_text(to_yaml(made), encoding="utf-8")

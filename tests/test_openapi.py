@@ -13,15 +13,19 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
+import httpx
 import jsonschema_rs
 import pytest
 import schemathesis
 
 import extproc
+from extproc.admission import KEY_HEADERS
+from extproc.api_keys import hash_line
+from extproc.catalogue import MODELS_PATH
 from extproc.envoy.local_replies import local_replies
-from extproc.names import CHAT_PATH, DROPPED_HEADER
+from extproc.names import CHAT_PATH, DROPPED_HEADER, USAGE_HEADER
 from extproc.openai.definitions import FUNCTION_NAME, MOST_TOOLS, TOOL_PARAMETERS
-from extproc.openai.errors import CALL_FAULTS, backend_error
+from extproc.openai.errors import ANSWER_FAULTS, backend_error
 from extproc.openai.messages import PART_TYPES, ROLES
 from extproc.openai.parameters import PARAMETERS, Parameter
 from extproc.openai.request import Rules, problems
@@ -35,8 +39,10 @@ from extproc.scripted_vllm import (
     Nonsense,
     Refuse,
     Reply,
+    ScriptedVLLM,
+    Verbatim,
 )
-from tests.gateway import MODEL, Gateway
+from tests.gateway import MODEL, Gateway, running_gateway
 from tests.openapi import parameter_schemas
 from tests.openapi.document import CHAT, DOCUMENT, REQUEST, SCHEMAS, Json, check, check_stream, wrong_places
 
@@ -84,9 +90,10 @@ class TestDocument:
 
 class TestTables:
     def test_the_path_and_the_headers(self) -> None:
-        assert CHAT_PATH in DOCUMENT["paths"]
+        assert set(DOCUMENT["paths"]) == {CHAT_PATH, MODELS_PATH, f"{MODELS_PATH}/{{model}}"}
         for status, response in CHAT["responses"].items():
             assert {"x-request-id", DROPPED_HEADER} <= set(response["headers"]), status
+        assert USAGE_HEADER in CHAT["responses"]["200"]["headers"]
 
     def test_the_parameters(self) -> None:
         known = {"model", "messages"} | TOOL_PARAMETERS | {row.name for row in PARAMETERS}
@@ -134,7 +141,7 @@ class TestTables:
     def test_the_codes_of_errors(self) -> None:
         told = {code["const"] for code in SCHEMAS["ErrorCode"]["oneOf"]}
         of_envoy = {error["error"]["code"] for error in errors_of_envoy()}
-        assert told == CALL_FAULTS | codes_in_the_source() | codes_of_backends() | of_envoy
+        assert told == ANSWER_FAULTS | codes_in_the_source() | codes_of_backends() | of_envoy
 
 
 def codes_in_the_source() -> set[str]:
@@ -264,11 +271,82 @@ class TestAnswers:
             assert reply.headers["x-request-id"]
         assert DROPPED_HEADER not in gateway.http.post(CHAT_PATH, json=ASK).headers
 
-    def test_the_models(self, gateway: Gateway) -> None:
-        reply = gateway.http.get("/v1/models")
-        schema = DOCUMENT["paths"]["/v1/models"]["get"]["responses"]["200"]["content"]["application/json"]["schema"]
-        assert schema == {"$ref": "#/components/schemas/ModelList"}
-        check("ModelList", reply.json())
+    def test_an_estimated_count(self, gateway: Gateway) -> None:
+        answer = {**ANSWERED["application/json"]["examples"]["results"]["value"]}
+        del answer["usage"]
+        gateway.backend.play(Reply(trouble=Verbatim(json.dumps(answer))))
+        reply = gateway.http.post(CHAT_PATH, json=ASK)
+        assert reply.headers[USAGE_HEADER] == DOCUMENT["components"]["headers"][USAGE_HEADER]["schema"]["const"]
+        assert reply.json()["usage"]["estimated"] is True
+        check("ChatCompletion", reply.json())
+        assert USAGE_HEADER not in gateway.http.post(CHAT_PATH, json=ASK).headers
+
+
+class TestModels:
+    def test_all(self, gateway: Gateway) -> None:
+        reply = gateway.http.get(MODELS_PATH)
+        described(MODELS_PATH, reply, schema="ModelList")
+        assert MODEL in [model["id"] for model in reply.json()["data"]]
+
+    def test_one(self, gateway: Gateway) -> None:
+        described(f"{MODELS_PATH}/{{model}}", gateway.http.get(f"{MODELS_PATH}/absent"), schema="Model")
+
+    def test_one_that_is_not_there(self, gateway: Gateway) -> None:
+        reply = gateway.http.get(f"{MODELS_PATH}/gpt-4")
+        described(f"{MODELS_PATH}/{{model}}", reply, schema="Error")
+        assert (reply.status_code, reply.json()["error"]["code"]) == (404, "model_not_found")
+
+    @pytest.mark.parametrize("path", [MODELS_PATH, f"{MODELS_PATH}/coder"])
+    def test_they_can_only_be_read(self, gateway: Gateway, path: str) -> None:
+        reply = gateway.http.delete(path)
+        assert (reply.status_code, reply.headers["allow"]) == (405, "GET")
+        assert reply.json()["error"]["code"] == "method_not_allowed"
+        check("Error", reply.json())
+
+
+def described(path: str, reply: httpx.Response, *, schema: str, method: str = "get") -> None:
+    """Assert that the document has this answer, with all the header fields that it says come with it."""
+    response = DOCUMENT["paths"][path][method]["responses"][str(reply.status_code)]
+    assert response["content"]["application/json"]["schema"] == {"$ref": f"#/components/schemas/{schema}"}
+    assert set(response["headers"]) - {DROPPED_HEADER} <= set(reply.headers)
+    assert reply.headers["content-type"] == "application/json"
+    check(schema, reply.json())
+
+
+KEY = "a-key-that-is-long-enough"
+
+
+@pytest.fixture(scope="module")
+def guarded(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Gateway]:
+    """A gateway that asks for a key."""
+    folder = tmp_path_factory.mktemp("guarded")
+    (folder / "keys").write_text(hash_line("alice", KEY))
+    settings = f"api_keys: {folder / 'keys'}"
+    with ScriptedVLLM(model=MODEL).running() as backend, running_gateway(folder, backend, settings) as gateway:
+        yield gateway
+
+
+class TestKeys:
+    @pytest.mark.parametrize("headers", [{}, {"authorization": "Bearer another-one"}], ids=["none", "another"])
+    def test_nobody_comes_in_without_one(self, guarded: Gateway, headers: dict[str, str]) -> None:
+        for path, method in [(CHAT_PATH, "post"), (MODELS_PATH, "get"), (f"{MODELS_PATH}/{{model}}", "get")]:
+            reply = guarded.http.request(method, path.replace("{model}", "coder"), headers=headers)
+            assert (reply.status_code, reply.json()["error"]["code"]) == (401, "invalid_api_key")
+            described(path, reply, schema="Error", method=method)
+            assert reply.headers["www-authenticate"] == DOCUMENT["components"]["headers"]["www-authenticate"]["example"]
+
+    @pytest.mark.parametrize("scheme", DOCUMENT["components"]["securitySchemes"])
+    def test_a_key_may_come_in_each_of_these_ways(self, guarded: Gateway, scheme: str) -> None:
+        told = DOCUMENT["components"]["securitySchemes"][scheme]
+        bearer = {"authorization": f"Bearer {KEY}"}
+        headers = bearer if told["type"] == "http" else {told["name"]: KEY}
+        assert guarded.http.get(MODELS_PATH, headers=headers).status_code == 200
+        assert guarded.http.post(CHAT_PATH, json=PLAIN, headers=headers).status_code == 200
+
+    def test_these_are_all_ways(self) -> None:
+        schemes = DOCUMENT["components"]["securitySchemes"]
+        assert sorted(it.get("name", "authorization") for it in schemes.values()) == sorted(KEY_HEADERS)
+        assert DOCUMENT["security"] == [{}, *({name: []} for name in schemes)]
 
 
 class TestErrors:
@@ -303,12 +381,12 @@ class TestErrors:
         gateway.backend.play(*[Reply(trouble=trouble)] * 10)
         reply = gateway.http.post(CHAT_PATH, json=request_)
         assert (reply.status_code, reply.json()["error"]["code"]) == (status, code)
-        described = CHAT["responses"].get(str(status), CHAT["responses"]["default"])
-        assert described["content"]["application/json"]["schema"] == {"$ref": "#/components/schemas/Error"}
+        response = CHAT["responses"].get(str(status), CHAT["responses"]["default"])
+        assert response["content"]["application/json"]["schema"] == {"$ref": "#/components/schemas/Error"}
         assert reply.headers["content-type"] == "application/json"
         check("Error", reply.json())
         if "retry-after" in reply.headers and status in (429, 503):
-            assert "retry-after" in described["headers"]
+            assert "retry-after" in response["headers"]
 
     def test_a_body_that_is_too_large(self, gateway: Gateway) -> None:
         reply = gateway.http.post(CHAT_PATH, content=b" " * (33 * 1024 * 1024))

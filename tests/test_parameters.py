@@ -131,6 +131,78 @@ def test_some_parameters_need_another_to_be_true(name: str, value: Any, needs: s
     assert found({name: value, needs: True}) == []
 
 
+_JSON = {"type": "json_object"}
+
+
+@pytest.mark.parametrize(
+    ("fields", "message"),
+    [
+        pytest.param(
+            {"structured_outputs": {"regex": "a+", "choice": ["a"]}},
+            "Invalid value for 'structured_outputs': expected one of json, regex, choice, grammar, json_object, "
+            "structural_tag, got regex and choice.",
+            id="two kinds",
+        ),
+        pytest.param(
+            {"structured_outputs": {}},
+            "Invalid value for 'structured_outputs': expected one of json, regex, choice, grammar, json_object, "
+            "structural_tag, got none.",
+            id="no kind",
+        ),
+        pytest.param(
+            {"structured_outputs": {"regex": "a+"}, "response_format": _JSON},
+            "Invalid value for 'structured_outputs': it can't be combined with 'response_format'; send one of the two.",
+            id="two forms of text",
+        ),
+        pytest.param(
+            {"prompt_logprobs": 0, "stream": True},
+            "Invalid value for 'prompt_logprobs': it is not available when 'stream' is true.",
+            id="a prompt's logprobs in a stream",
+        ),
+        pytest.param(
+            {"continue_final_message": True, "add_generation_prompt": True},
+            "Invalid value for 'continue_final_message': it can't be combined with 'add_generation_prompt': true.",
+            id="to continue and to begin",
+        ),
+        pytest.param(
+            {"min_tokens": 3, "max_tokens": 2},
+            "Invalid value for 'min_tokens': expected at most the 2 tokens that the answer may have, got 3.",
+            id="more than there may be",
+        ),
+        pytest.param(
+            {"min_tokens": 3, "max_completion_tokens": 2, "max_tokens": 3},
+            "Invalid value for 'min_tokens': expected at most the 2 tokens that the answer may have, got 3.",
+            id="more than there may be by the newer name",
+        ),
+    ],
+)
+def test_some_parameters_do_not_go_together(fields: dict[str, Any], message: str) -> None:
+    (problem,) = found(fields)
+    assert (problem.status, problem.param, problem.code) == (400, next(iter(fields)), "invalid_value")
+    assert problem.message == message
+
+
+@pytest.mark.parametrize(
+    "fields",
+    [
+        {"structured_outputs": {"regex": "a+"}, "response_format": {"type": "text"}},
+        {"structured_outputs": None, "response_format": _JSON},
+        {"structured_outputs": {"regex": "a+"}, "response_format": None},
+        {"prompt_logprobs": 0, "stream": False},
+        {"prompt_logprobs": None, "stream": True},
+        {"continue_final_message": True, "add_generation_prompt": False},
+        {"continue_final_message": False, "add_generation_prompt": True},
+        {"continue_final_message": True},
+        {"min_tokens": 3, "max_tokens": 3},
+        {"min_tokens": 3, "max_tokens": 2, "max_completion_tokens": 3},
+        {"min_tokens": 3, "max_tokens": None},
+    ],
+    ids=str,
+)
+def test_next_to_these_are_some_that_do(fields: dict[str, Any]) -> None:
+    assert found(fields) == []
+
+
 def test_problems_come_in_the_order_of_the_table() -> None:
     everything_wrong = {name: refused[0][0] for name, (_, refused) in reversed(CASES.items())}
     roots = [str(problem.param).partition(".")[0].partition("[")[0] for problem in found(everything_wrong)]
@@ -196,6 +268,12 @@ def test_what_is_null_is_not_given() -> None:
     [
         ({"top_p": 0}, {"top_p": 1e-6}),
         ({"top_p": 0.5}, {"top_p": 0.5}),
+        ({"temperature": 0, "n": 2}, {"temperature": 0.01, "n": 2}),
+        ({"temperature": 0.0, "n": 128}, {"temperature": 0.01, "n": 128}),
+        ({"temperature": 0, "n": 1}, {"temperature": 0, "n": 1}),
+        ({"temperature": 0, "n": None}, {"temperature": 0}),
+        ({"temperature": 0}, {"temperature": 0}),
+        ({"temperature": 0.5, "n": 2}, {"temperature": 0.5, "n": 2}),
         ({"stop": ""}, {}),
         ({"stop": ["", ".", ""]}, {"stop": ["."]}),
         ({"stop": [""]}, {}),

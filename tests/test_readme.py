@@ -46,7 +46,7 @@ def test_the_sample_configuration_is_valid() -> None:
     assert yaml.safe_load(sample)["listen"] == config.listen
 
 
-@pytest.mark.parametrize("command", re.findall(r"^\| `extproc (\w+)", README, re.MULTILINE))
+@pytest.mark.parametrize("command", re.findall(r"^\| `extproc ([\w-]+)", README, re.MULTILINE))
 def test_every_command_of_the_table_exists(command: str, capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit) as end:
         main([command, "--help"])

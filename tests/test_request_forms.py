@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import time
 from typing import Any
 
 import orjson
@@ -113,6 +114,15 @@ class TestLegacyFunctions:
         assert its_result["role"] == "tool"
         assert its_result["tool_call_id"] == first["tool_calls"][0]["id"]
         assert other_result["tool_call_id"] == second["tool_calls"][0]["id"] != first["tool_calls"][0]["id"]
+
+    def test_the_first_result_belongs_to_the_first_call(self) -> None:
+        said = {"role": "assistant", "function_call": {"name": "get_weather", "arguments": "{}"}}
+        results = [{"role": "function", "name": "get_weather", "content": text} for text in ("first", "second")]
+        _, one, two, *answered = read(messages=[ASK, said, said, *results]).messages
+        assert [message["tool_call_id"] for message in answered] == [
+            one["tool_calls"][0]["id"],
+            two["tool_calls"][0]["id"],
+        ]
 
     def test_a_longer_conversation_keeps_the_ids_of_a_shorter_one(self) -> None:
         said = {"role": "assistant", "function_call": {"name": "get_weather", "arguments": "{}"}}
@@ -258,6 +268,41 @@ class TestJson:
             decode(b'{"' + b"k" * 10_000 + b'": 1,\n"' + b"k" * 10_000 + b'": 2}')
         assert "line 2 column" in error.value.message
         assert len(error.value.message) < 400
+
+    @pytest.mark.parametrize(
+        ("body", "param"),
+        [
+            (b'{"temperature": 1e400}', "temperature"),
+            (b'{"a": [1, {"b": [[-1e999]]}, 1e999]}', "a[1].b[0][0]"),
+            (b'{"' + b"k" * 300 + b'": {"": 1e999}}', "k" * 100 + "\u2026."),
+            (
+                b'{"tools": [{"function": {"parameters": {"properties": {"n": {"maximum": 1e999}}}}}]}',
+                "tools[0].function.parameters.properties.n.maximum",
+            ),
+        ],
+    )
+    def test_a_number_too_large_for_a_float_is_named(self, body: bytes, param: str) -> None:
+        with pytest.raises(ApiError) as error:
+            decode(body)
+        assert (error.value.code, error.value.param) == ("invalid_json", param)
+        assert f"the number at '{param}' is too large for a 64-bit float" in error.value.message
+
+    @pytest.mark.parametrize("depth", [0, 190])
+    def test_to_place_a_key_that_comes_twice_takes_no_longer_than_to_decode(self, depth: int) -> None:
+        members = b",".join(b'"%d":1' % number for number in range(200_000))
+        around = b'{"' + "\U0001f600".encode() * 100 + b'":'
+        body, broken = (
+            b'{"x":' + around * depth + b"{" + inner + b"}" + b"}" * depth + b"}"
+            for inner in (members, members + b',"0":1')
+        )
+        start = time.process_time()
+        decode(body)
+        decoded = time.process_time()
+        with pytest.raises(ApiError) as error:
+            decode(broken)
+        assert time.process_time() - decoded < 4 * (decoded - start) + 0.1
+        assert (error.value.code, error.value.param) == ("invalid_json", None)
+        assert "the key '0' is given twice in one object, at line 1 column " in error.value.message
 
     @pytest.mark.parametrize("number", [b"1e999", b"-1e999", b"[[1e400]]", b"NaN", b"Infinity", b"1" * 5_000])
     def test_a_number_must_be_one_for_every_reader(self, number: bytes) -> None:

@@ -4,18 +4,23 @@ from __future__ import annotations
 
 import json
 import socket
-from collections.abc import Iterator
+import time
+import tracemalloc
+from collections.abc import Callable, Iterator
 from typing import Any, TypeAlias
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from extproc.openai.arguments import ArgumentChecker
 from extproc.openai.errors import ApiError
+from extproc.openai.schema_graph import SchemaGraph
 from extproc.openai.schemas import schema_problems
 
 Json: TypeAlias = dict[str, Any]
 
+DRAFT_3 = "http://json-schema.org/draft-03/schema#"
 DRAFT_4 = "http://json-schema.org/draft-04/schema#"
 DRAFT_6 = "http://json-schema.org/draft-06/schema#"
 DRAFT_7 = "http://json-schema.org/draft-07/schema#"
@@ -74,6 +79,14 @@ TAKEN: dict[str, Json] = {
     "a pattern that is none, where the draft has it checked": {"$schema": DRAFT_7, **with_property({"pattern": "("})},
     "a pattern that is enormous": with_property({"pattern": "(a{1000}){1000}{1000}"}),
     "draft 4": {"$schema": DRAFT_4, **with_property({"minimum": 0, "exclusiveMinimum": True})},
+    "draft 4, with empty lists": {
+        "$schema": DRAFT_4,
+        "required": [],
+        **with_property({"enum": [], "items": {"properties": {"required": {}}, "required": []}}),
+        "components": {"b": {"required": []}},
+        "not": {"$ref": "#/components/b"},
+    },
+    "draft 3, read as 2020-12": {"$schema": DRAFT_3, **with_property({"type": "string", "divisibleBy": "any"})},
     "draft 6": {"$schema": DRAFT_6, **with_property({"exclusiveMinimum": 0, "contains": {}})},
     "draft 7": {"$schema": DRAFT_7, **with_property({"items": [{"type": "string"}], "additionalItems": False})},
     "2019-09": {"$schema": DRAFT_2019, **with_property({"items": [{"type": "string"}], "$recursiveRef": "#"})},
@@ -187,6 +200,10 @@ def test_the_root_describes_an_object(schema: Json, says: str) -> None:
         (DRAFT_4, {"exclusiveMinimum": 1}, "exclusiveMinimum"),
         (DRAFT_4, {"additionalProperties": "no"}, "additionalProperties"),
         (DRAFT_4, {"items": [True]}, "items[0]"),
+        (DRAFT_4, {"properties": {"required": []}}, "properties.required"),
+        (DRAFT_4, {"required": [], "type": "strin"}, "type"),
+        (DRAFT_4, {"allOf": []}, "allOf"),
+        (DRAFT_3, {"required": True}, "required"),
         (DRAFT_7, {"items": 5}, "items"),
         (DRAFT_7, {"items": [{"type": "x"}]}, "items[0].type"),
         (DRAFT_7, {"dependencies": {"b": ["c", 1]}}, "dependencies.b[1]"),
@@ -249,6 +266,7 @@ LEADS_ASTRAY: dict[str, tuple[Any, str]] = {
     "to a file nearby": ("other.json#/$defs/b", "lies outside"),
     "to the meta-schema": (DRAFT_2020, "lies outside"),
     "to what is no URI": ("http://[::", "lies outside"),
+    "by a name as long as a book": ("#/" + "a" * 1_999, "expected at most 2000 characters, got 2001."),
     "to nothing that is a string": ({"a": 1}, "expected a string, got an object."),
 }
 
@@ -260,6 +278,32 @@ def test_a_reference_that_leads_to_no_schema_is_refused_where_it_is(draft: str, 
     [problem] = problems({**around, **with_property({"items": {"$ref": reference}})})
     assert problem.param == "parameters.properties.a.items.$ref"
     assert says in problem.message
+
+
+@pytest.mark.parametrize(
+    ("draft", "keyword"), [(DRAFT_4, "id"), (DRAFT_7, "$id"), (DRAFT_2020, "$id")], ids=["4", "7", "2020-12"]
+)
+def test_an_id_is_refused_where_it_is_too_long(draft: str, keyword: str) -> None:
+    base = "http://x/" + "a" * 100 + "/"
+    schema = {"$schema": draft, keyword: base, **with_property({keyword: "b" * 140})}
+    assert places(schema) == []
+    schema["properties"]["a"][keyword] += "b"
+    [problem] = problems(schema)
+    assert problem.param == f"parameters.properties.a.{keyword}"
+    assert "expected a URI of at most 250 characters, with what it is relative to." in problem.message
+    [problem] = problems({"$schema": draft, keyword: "a" * 2_001, **WEATHER})
+    assert problem.param == f"parameters.{keyword}"
+    assert "expected at most 2000 characters, got 2001." in problem.message
+
+
+def test_uris_are_few_but_may_come_often() -> None:
+    often = {f"p{index}": {"$ref": "other"} for index in range(1_000)}
+    schema = {"type": "object", "$id": "http://x/y", "properties": often, "$defs": {"b": {"$id": "other"}}}
+    assert places(schema) == []
+    schema["properties"] = {f"p{index}": {"$ref": f"other?{index}"} for index in range(1_000)}
+    last = problems(schema)[-1]
+    assert last.param == "parameters.properties.p999.$ref"
+    assert "expected at most 200 different URIs in '$id's and references of one schema." in last.message
 
 
 def test_what_a_reference_leads_to_is_checked_wherever_it_lies() -> None:
@@ -296,11 +340,24 @@ def levels(count: int) -> Json:
     return strict_object(a=levels(count - 1)) if count > 1 else strict_object(a={"type": "string"})
 
 
+def referring(count: int) -> Json:
+    """As many levels, in definitions that stand beside each other."""
+    definitions = {f"l{level}": strict_object(a={"$ref": f"#/$defs/l{level + 1}"}) for level in range(2, count + 1)}
+    definitions[f"l{count + 1}"] = {"type": "string"}
+    return {**strict_object(a={"$ref": "#/$defs/l2"}), "$defs": definitions}
+
+
 FITS_STRICT: dict[str, Json] = {
     "no parameters": {},
     "no properties": strict_object(),
     "optional by null": strict_object(a={"type": ["string", "null"]}),
     "five levels": levels(5),
+    "five levels by references": referring(5),
+    "five levels that go round": {
+        **referring(5),
+        "$defs": {**referring(5)["$defs"], "l6": {"anyOf": [{"$ref": "#"}, {"$ref": "#/$defs/l2"}]}},
+    },
+    "five levels and definitions that nothing refers to": {**levels(5), "$defs": {"b": {"anyOf": [levels(5)]}}},
     "a hundred properties": strict_object(**{f"p{index}": {} for index in range(100)}),
     "a definition that refers to itself": {
         **strict_object(a={"$ref": "#/$defs/b"}),
@@ -336,6 +393,22 @@ BREAKS_STRICT: dict[str, tuple[Json, list[str]]] = {
     "an object by its properties": (strict_object(a={"properties": {}}), ["properties.a.additionalProperties"]),
     "an object among types": (strict_object(a={"type": ["null", "object"]}), ["properties.a.additionalProperties"]),
     "six levels": (levels(6), [""]),
+    "six levels by references": (referring(6), [""]),
+    "six levels, some by references": (strict_object(a=levels(2), b={"$ref": "#/c"}) | {"c": levels(5)}, [""]),
+    "six levels that go round": (
+        {**referring(6), "$defs": {**referring(6)["$defs"], "l7": {"$ref": "#/$defs/l2"}}},
+        [""],
+    ),
+    "a name that is no property": ({**strict_object(a={}), "required": ["a", "b"]}, ["required"]),
+    "names of no properties": (
+        {"type": "object", "required": ["b"], "additionalProperties": False},
+        ["required"],
+    ),
+    "properties by pattern": ({**strict_object(), "patternProperties": {"^x": {}}}, ["patternProperties"]),
+    "properties by pattern, further in": (
+        strict_object(a={"anyOf": [{"patternProperties": {}}]}),
+        ["properties.a.anyOf[0].patternProperties"],
+    ),
     "properties here and there": (strict_object(a=strict_object(**{f"p{index}": {} for index in range(100)})), [""]),
 }
 
@@ -353,6 +426,14 @@ def test_the_rules_of_strict_tools_say_how_to_keep_them() -> None:
         "expected all properties, because the tool is strict, but 'x' is missing. "
         "Make a property optional by allowing null in its type.",
     ]
+    [problem] = problems({**strict_object(a={}), "required": ["a", "b", "c"]}, strict=True)
+    assert problem.message.endswith(
+        "expected the object's own properties, because the tool is strict, but 'b', 'c' are none of them."
+    )
+    [problem] = problems({**strict_object(), "patternProperties": {"^x": {}}}, strict=True)
+    assert problem.message.endswith(
+        "expected none, because the tool is strict: its objects have no properties but those they list."
+    )
     [problem] = problems(levels(7), strict=True)
     assert problem.message.endswith("expected objects at most 5 levels deep of a strict tool, got 7 levels.")
     [problem] = problems(strict_object(**{f"p{index}": {} for index in range(101)}), strict=True)
@@ -388,6 +469,65 @@ def test_a_huge_schema_is_refused_with_little_ado(schema: Json, strict: bool) ->
     problem = next(found)
     assert len(problem.message) < 1000
     assert len(str(problem.param)) < 200
+
+
+def of_parts(keyword: str, base: str, count: int) -> Json:
+    return {
+        "type": "object",
+        "$id": base,
+        "properties": {"z": {"$ref": "#"}, **{f"a{index}": {keyword: f"y{index}"} for index in range(count)}},
+    }
+
+
+def in_each_other(depth: int) -> Json:
+    """References to schemas where no draft looks for any, each inside the next one."""
+    schema: Json = {"properties": {f"a{index}": {} for index in range(60_000)}}
+    for _ in range(depth):
+        schema = {"items": schema}
+    references = {f"r{level}": {"$ref": "#/x" + "/items" * level} for level in range(depth, -1, -1)}
+    return {"type": "object", "properties": references, "x": schema}
+
+
+def bases_in_each_other(depth: int, count: int) -> Json:
+    schema = of_parts("$id", "a", count)
+    for _ in range(depth):
+        schema = {"$id": "a/" * 100, "items": schema}
+    return with_property(schema) | {"$id": "http://x/"}
+
+
+# About a megabyte each, and minutes or gigabytes for who resolves every URI, or visits twice what lies twice somewhere.
+COSTLY: dict[str, Callable[[], Json]] = {
+    "references under a long `$id`": lambda: of_parts("$ref", "http://x/" + "a/" * 250_000, 16_000),
+    "an `$id` in each part of a long one": lambda: of_parts("$id", "http://x/" + "a" * 500_000 + "/", 20_000),
+    "references under a short `$id`": lambda: of_parts("$ref", "http://x/" + "a/" * 120, 30_000),
+    "an `$id` in each part of a short one": lambda: of_parts("$id", "http://x/" + "a/" * 100, 30_000),
+    "an `$id` that grows": lambda: bases_in_each_other(80, 20_000),
+    "references from the inside out": lambda: in_each_other(180),
+    "an anchor in each part": lambda: of_parts("$anchor", "http://x/", 30_000),
+}
+
+
+@pytest.mark.parametrize("make", COSTLY.values(), ids=COSTLY)
+def test_a_megabyte_of_schema_takes_little_time(make: Callable[[], Json]) -> None:
+    schema = make()
+    assert len(json.dumps(schema)) < 1_200_000
+    check = ArgumentChecker([{"function": {"name": "f", "parameters": schema}}])
+    start = time.process_time()
+    next(schema_problems(schema, "parameters", strict=True), None)
+    next(schema_problems(schema, "parameters", strict=False), None)
+    check.fault("f", "{}")
+    assert time.process_time() - start < 4  # some 0.5 s; of what is quadratic, tens or hundreds
+
+
+@pytest.mark.parametrize("name", ["an `$id` in each part of a long one", "an `$id` that grows"])
+def test_a_long_id_is_not_kept_for_each_part(name: str) -> None:
+    schema = COSTLY[name]()
+    tracemalloc.start()
+    try:
+        SchemaGraph(schema)
+        assert tracemalloc.get_traced_memory()[1] < 100_000_000
+    finally:
+        tracemalloc.stop()
 
 
 # Anything

@@ -14,9 +14,11 @@ from extproc.scripted_vllm import ScriptedVLLM
 from extproc.scripted_vllm.small_model import answer
 from extproc.scripted_vllm.template import Turn
 from extproc.tools import wording
+from extproc.tools.call_syntax import SYNTAXES
 
 Json = dict[str, Any]
 
+HERMES = SYNTAXES["hermes"]
 TEXT: Json = {"type": "string"}
 INTEGER: Json = {"type": "integer"}
 
@@ -24,6 +26,11 @@ INTEGER: Json = {"type": "integer"}
 def tool(name: str, description: str, required: Mapping[str, Json], optional: Mapping[str, Json] | None = None) -> Json:
     parameters = {"type": "object", "properties": {**required, **(optional or {})}, "required": list(required)}
     return {"type": "function", "function": {"name": name, "description": description, "parameters": parameters}}
+
+
+def instructions(tools: Sequence[Json]) -> str:
+    """Tools as prompt mode shows them."""
+    return wording.tool_instructions(tools, HERMES, example=False)
 
 
 UNIT: Json = {"type": "string", "enum": ["celsius", "fahrenheit"]}
@@ -36,7 +43,7 @@ TOOLS = [
     tool("book_flight", "Book a flight", {"origin": TEXT, "destination": TEXT}, {"date": TEXT}),
     tool("search_web", "Search the web. It knows cities, jokes and all.", {"query": TEXT}, {"limit": INTEGER}),
 ]
-SYSTEM = Turn("system", f"You are terse.\n\n{wording.tool_instructions(TOOLS)}")
+SYSTEM = Turn("system", f"You are terse.\n\n{instructions(TOOLS)}")
 
 
 def calls(text: str) -> list[tuple[str, Json]]:
@@ -45,7 +52,7 @@ def calls(text: str) -> list[tuple[str, Json]]:
 
 
 def asked(request: str, tools: Sequence[Json] = TOOLS) -> list[tuple[str, Json]]:
-    return calls(answer([Turn("system", wording.tool_instructions(tools)), Turn("user", request)]))
+    return calls(answer([Turn("system", instructions(tools)), Turn("user", request)]))
 
 
 @pytest.mark.parametrize(
@@ -126,7 +133,7 @@ def test_fills_nested_schemas_behind_references() -> None:
 
 
 def called(name: str) -> list[Turn]:
-    return [SYSTEM, Turn("user", "What is the weather in Paris?"), Turn("assistant", wording.call(name, "{}"))]
+    return [SYSTEM, Turn("user", "What is the weather in Paris?"), Turn("assistant", HERMES.write([(name, "{}")]))]
 
 
 def test_answers_from_results() -> None:
@@ -144,13 +151,13 @@ def test_a_request_behind_results_comes_first() -> None:
 
 
 def test_calls_on_demand_even_if_nothing_fits() -> None:
-    assert calls(answer([SYSTEM, Turn("user", f"Hello\n\n{wording.must_call(None)}")]))[0][0] == "get_weather"
-    assert calls(answer([SYSTEM, Turn("user", f"Hello\n\n{wording.must_call('add')}")]))[0][0] == "add"
+    assert calls(answer([SYSTEM, Turn("user", f"Hello\n\n{wording.must_call(None, HERMES)}")]))[0][0] == "get_weather"
+    assert calls(answer([SYSTEM, Turn("user", f"Hello\n\n{wording.must_call('add', HERMES)}")]))[0][0] == "add"
 
 
 def test_ends_a_task_with_the_tool_made_for_it() -> None:
     finish = tool("attempt_completion", "Ends the task", {"result": TEXT})
-    system = Turn("system", wording.tool_instructions([*TOOLS, finish]))
+    system = Turn("system", instructions([*TOOLS, finish]))
     turns = [system, *called("get_weather")[1:], Turn("user", wording.results([("get_weather", "18")]))]
     assert calls(answer(turns)) == [("attempt_completion", {"result": "According to get_weather, 18."})]
 

@@ -15,8 +15,9 @@ from grpc_health.v1 import health_pb2
 from grpc_reflection.v1alpha import reflection_pb2
 
 from extproc.config import Config, Limits
-from extproc.server import Processor
+from extproc.server import CONFIG_HEALTH, Processor
 from extproc.telemetry import Telemetry
+from extproc.terms import Terms
 from extproc.wire import SERVICE, ProcessingMode, ProcessingRequest, ProcessingResponse, ProtocolConfiguration
 from tests.gateway import free_port
 from tests.test_answer import CALL, stream
@@ -67,7 +68,7 @@ class Envoy:
 async def connected(
     config: Config, tmp_path: Path, telemetry: Telemetry | None = None
 ) -> AsyncIterator[tuple[Processor, Envoy]]:
-    processor = Processor(config, telemetry or Telemetry(CONFIG))
+    processor = Processor(Terms(config), telemetry or Telemetry(CONFIG))
     address = f"unix:{tmp_path}/processor.sock"
     options = [("grpc.max_send_message_length", -1), ("grpc.max_receive_message_length", -1)]
     async with processor.running(address), grpc.aio.insecure_channel(address, options=options) as channel:
@@ -124,13 +125,38 @@ def test_bodies_up_to_the_limit_come_through(talk: Callable[..., None]) -> None:
     talk(conversation)
 
 
-def test_the_receive_limit_follows_the_configuration(talk: Callable[..., None]) -> None:
-    async def conversation(_: Processor, envoy: Envoy) -> None:
-        call = envoy.exchange()
-        await call.write(request_body(b"x" * 3_000_000))
-        assert await call.code() is grpc.StatusCode.RESOURCE_EXHAUSTED
+def test_an_exchange_keeps_the_terms_that_it_began_with(talk: Callable[..., None]) -> None:
+    async def conversation(processor: Processor, envoy: Envoy) -> None:
+        old = envoy.exchange()
+        await old.write(request_headers())
+        await old.read()
+        assert processor.uses(CONFIG)
+        others = Config(models=CONFIG.models[1:], backends=CONFIG.backends)
+        processor.terms = Terms(others)
+        new = envoy.exchange()
+        await new.write(request_headers())
+        await new.read()
+        assert processor.uses(others)
+        for call, answer in ((old, "request_body"), (new, "immediate_response")):
+            await call.write(request_body({**MESSAGES, "model": CONFIG.models[0].name}))
+            assert (await call.read()).WhichOneof("response") == answer
+            await call.done_writing()
+            assert await call.read() is grpc.aio.EOF
+        assert not processor.uses(CONFIG)
+        assert not processor.uses(others)
 
-    talk(conversation, CONFIG.model_copy(update={"limits": Limits(max_body_bytes=1_000_000)}))
+    talk(conversation)
+
+
+def test_health_tells_of_the_configuration_apart_from_the_service(talk: Callable[..., None]) -> None:
+    async def conversation(processor: Processor, envoy: Envoy) -> None:
+        assert await envoy.serving(CONFIG_HEALTH)
+        await processor.show_config_health(valid=False)
+        assert not await envoy.serving(CONFIG_HEALTH)
+        assert await envoy.serving()
+        assert await envoy.serving(SERVICE)
+
+    talk(conversation)
 
 
 def test_a_protocol_error_is_refused_loudly(talk: Callable[..., None], caplog: pytest.LogCaptureFixture) -> None:
@@ -250,7 +276,7 @@ def test_the_service_can_be_asked_what_it_serves(talk: Callable[..., None]) -> N
 
 def test_health_can_be_asked_at_an_address_that_serves_nothing_else(tmp_path: Path) -> None:
     async def main() -> None:
-        processor, address = Processor(CONFIG, Telemetry(CONFIG)), f"127.0.0.1:{free_port()}"
+        processor, address = Processor(Terms(CONFIG), Telemetry(CONFIG)), f"127.0.0.1:{free_port()}"
         async with (
             processor.running(f"unix:{tmp_path}/processor.sock", address),
             grpc.aio.insecure_channel(address) as channel,
@@ -268,7 +294,7 @@ def test_health_can_be_asked_at_an_address_that_serves_nothing_else(tmp_path: Pa
 
 def test_an_address_in_use_is_an_error() -> None:
     async def main() -> None:
-        first, second = (Processor(CONFIG, Telemetry(CONFIG)) for _ in range(2))
+        first, second = (Processor(Terms(CONFIG), Telemetry(CONFIG)) for _ in range(2))
         async with first.running("127.0.0.1:0") as port:
             with pytest.raises(OSError, match="in use"):
                 async with second.running(f"127.0.0.1:{port}"):

@@ -18,12 +18,12 @@ from openai.types.chat import completion_create_params as openai_parameters
 from prometheus_client import Metric
 from prometheus_client.parser import text_string_to_metric_families
 
-from extproc.config import parse
+from extproc.config import Config, parse
 from extproc.envoy.listener import ACCESS_LOG
 from extproc.metrics_page import metrics_served
 from extproc.names import DROPPED_HEADER
 from extproc.openai.definitions import TOOL_PARAMETERS
-from extproc.openai.errors import CALL_FAULTS, ApiError, backend_error, backend_garbage, invalid_request
+from extproc.openai.errors import ANSWER_FAULTS, ApiError, backend_error, backend_garbage, invalid_request
 from extproc.scripted_vllm import Received, Reply, ScriptedVLLM, Usage
 from extproc.scripted_vllm.script import Answer
 from extproc.telemetry import KNOWN_PARAMETERS, Telemetry
@@ -53,9 +53,40 @@ def everything_happens(telemetry: Telemetry) -> None:
     telemetry.refused(invalid_request("No.", code="invalid_json"))
     telemetry.backend_error("coder", backend_garbage("no."))
     telemetry.stream_error("coder", backend_garbage("no."))
-    telemetry.answered("coder", {"prompt_tokens": 1, "completion_tokens": 1}, dict.fromkeys(CALL_FAULTS, 1))
+    telemetry.answered("coder", {"prompt_tokens": 1, "completion_tokens": 1}, dict.fromkeys(ANSWER_FAULTS, 1))
     telemetry.unfinished("response_stream")
     telemetry.aborted("bug")
+    telemetry.reloaded("config", valid=True)
+    telemetry.reloaded("api_keys", valid=False)
+
+
+class TestReloading:
+    def test_the_models_of_a_new_configuration_begin_at_0_and_those_that_are_gone_keep_their_numbers(self) -> None:
+        telemetry = Telemetry(CONFIG, "one")
+        telemetry.accepted("coder", (), 0)
+        new = CONFIG.models[0].model_copy(update={"name": "new"})
+        telemetry.configured(Config(models=(new,), backends=CONFIG.backends), "two")
+        assert value(telemetry, "requests_total", model="new") == 0
+        assert value(telemetry, "requests_total", model="coder") == 1
+        assert value(telemetry, "config_info", hash="two") == 1
+        assert value(telemetry, "config_info", hash="one") is None
+
+    def test_its_backends_parameters_are_named(self, telemetry: Telemetry) -> None:
+        backend = CONFIG.backends[0].model_copy(update={"parameters": ("of_its_own",)})
+        telemetry.configured(Config(models=CONFIG.models[:1], backends=(backend,)), "two")
+        telemetry.accepted("coder", ["of_its_own"], 0)
+        assert value(telemetry, "dropped_parameters_total", parameter="of_its_own") == 1
+
+    def test_each_change_is_counted_and_what_lies_there_now_is_shown(self, telemetry: Telemetry) -> None:
+        for file in ("config", "api_keys"):
+            assert value(telemetry, f"{file}_valid") == 1
+            assert value(telemetry, f"{file}_reloads_total", result="refused") == 0
+        telemetry.reloaded("config", valid=False)
+        telemetry.show_validity("config", valid=False)
+        assert value(telemetry, "config_valid") == 0
+        assert value(telemetry, "config_reloads_total", result="refused") == 1
+        assert value(telemetry, "config_reloads_total", result="ok") == 0
+        assert value(telemetry, "api_keys_valid") == 1
 
 
 class TestCounting:
@@ -67,7 +98,7 @@ class TestCounting:
         assert value(telemetry, "repaired_arguments_total", model="coder") == 2
 
     def test_what_can_be_known_beforehand_begins_at_0(self, telemetry: Telemetry) -> None:
-        for fault in CALL_FAULTS:
+        for fault in ANSWER_FAULTS:
             assert value(telemetry, "invalid_calls_total", model="alias", fault=fault) == 0
         for kind in ("prompt", "completion"):
             assert value(telemetry, "tokens_total", model="alias", kind=kind) == 0
@@ -75,8 +106,11 @@ class TestCounting:
 
     def test_the_faults_of_calls_are_counted_apart(self, telemetry: Telemetry) -> None:
         telemetry.answered("coder", {}, {"unknown_tool_call": 2, "invalid_tool_arguments": 1})
-        found = {fault: value(telemetry, "invalid_calls_total", model="coder", fault=fault) for fault in CALL_FAULTS}
-        assert found == {"unknown_tool_call": 2, "invalid_tool_arguments": 1, "malformed_tool_arguments": 0}
+        found = {fault: value(telemetry, "invalid_calls_total", model="coder", fault=fault) for fault in ANSWER_FAULTS}
+        assert {fault: count for fault, count in found.items() if count} == {
+            "unknown_tool_call": 2,
+            "invalid_tool_arguments": 1,
+        }
 
     @pytest.mark.parametrize("nonsense", [None, -5, "many", 1.5, {}])
     def test_a_usage_that_is_none_counts_nothing(self, telemetry: Telemetry, nonsense: Any) -> None:
@@ -174,11 +208,20 @@ class TestDocumentation:
         assert told == series(telemetry.registry.collect())
 
     def test_it_tells_every_fault(self) -> None:
-        assert {cell.strip("`") for cell in rows("Invalid calls")} == CALL_FAULTS
+        assert {cell.strip("`") for cell in rows("Invalid calls")} == ANSWER_FAULTS
 
     def test_it_tells_every_field_of_the_access_log(self) -> None:
         named = re.findall(r"`(\w+)`", " ".join(rows("Access log")))
-        learned = {"model", "dropped", "error", "invalid_calls", "prompt_tokens", "completion_tokens", "total_tokens"}
+        learned = {
+            "client",
+            "model",
+            "dropped",
+            "error",
+            "invalid_calls",
+            "prompt_tokens",
+            "completion_tokens",
+            "total_tokens",
+        }
         assert set(named) == ACCESS_LOG.keys() | learned
 
 

@@ -227,6 +227,32 @@ def test_a_model_that_its_backend_does_not_serve_is_a_warning() -> None:
         ]
 
 
+def test_it_follows_its_configuration_file_without_ending_what_runs(tmp_path: Path) -> None:
+    config = tmp_path / "extproc.yaml"
+    with ScriptedVLLM(model="qwen2.5-coder").running() as backend:
+        rest = f"backends: [{{name: b, address: '127.0.0.1:{backend.port}', health_check: false}}]\n"
+        config.write_text(f"models: [{{name: qwen2.5-coder, backend: b, tools: prompt}}]\n{rest}")
+        with up("--config", str(config)) as running:
+            backend.play(Reply("word " * 40, pace=0.05))
+            request = {"model": "qwen2.5-coder", "messages": [{"role": "user", "content": "?"}], "stream": True}
+            with httpx.stream("POST", f"{running.url}/v1/chat/completions", json=request, timeout=PATIENCE) as answer:
+                lines = answer.iter_lines()
+                received = [next(lines)]
+                settings = config.read_text().replace(
+                    "name: qwen2.5-coder", "name: other, upstream_model: qwen2.5-coder"
+                )
+                config.write_text(f"limits: {{max_body_bytes: 2048}}\n{settings}")
+                running.next_complaint("the configuration is in force as it is now")
+                assert ask(running.url)["status"] == 404
+                listed = httpx.get(f"{running.url}/v1/models").json()
+                assert [model["id"] for model in listed["data"]] == ["other"]
+                received += lines
+            assert received[-2] == "data: [DONE]"
+            config.write_text("models: []\n")
+            assert f"{config}:1: models: at least one is needed" in running.next_complaint("is refused")
+            assert running.stop()[0] == 0
+
+
 # It ends
 
 

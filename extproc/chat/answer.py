@@ -16,10 +16,12 @@ import orjson
 from extproc.chat.call_shapes import CallShape, shape_for
 from extproc.chat.calls import CheckedCalls
 from extproc.chat.plan import AnswerPlan
+from extproc.chat.readers import reader_for
+from extproc.chat.usage import Sent, StreamUsage, counted, estimated, written
 from extproc.openai.arguments import ArgumentChecker
 from extproc.openai.errors import ApiError, backend_error, backend_garbage
 from extproc.openai.sse import DONE, Comment, Data, ServerEvent, SseDecoder, encode
-from extproc.toolcalls import ArgumentsDelta, CallEnd, CallStart, Event, Parser, Reasoning, Text
+from extproc.toolcalls import ArgumentsDelta, CallEnd, CallStart, Event, Reasoning, Text
 from extproc.toolcalls.events import collect
 
 Json = dict[str, Any]
@@ -36,60 +38,79 @@ class Rewritten:
     """The very bytes of the backend when nothing had to change."""
     usage: Json | None
     """The backend's own count, if it sent one."""
+    estimated: bool
+    """The client gets an estimate for want of one."""
     faults: Counter[str]
     """By code, how many of the model's calls had a fault."""
 
 
 class _Output:
-    """What the model says in one choice: its text, parsed and its calls checked."""
+    """What the model says in one choice: read, and its calls checked."""
 
-    __slots__ = ("_parser", "calls", "finished")
+    __slots__ = ("_reader", "calls", "finished")
 
     def __init__(self, plan: AnswerPlan, checker: ArgumentChecker, faults: Counter[str]) -> None:
-        self._parser = Parser(format=plan.format, tools=plan.tools)
+        self._reader = reader_for(plan)
         self.calls = CheckedCalls(plan, checker, faults)
         self.finished = False
 
-    def feed(self, text: str) -> list[Event]:
-        return self.calls.take(self._parser.feed(text))
+    def feed(self, message: Json) -> list[Event]:
+        """A whole message, or the next delta."""
+        return self.calls.take(self._reader.feed(message))
 
     def close(self, finish_reason: object) -> list[Event]:
         """`finish_reason` is the backend's."""
         self.finished = True
-        return self.calls.take(self._parser.close(), cut_off=finish_reason in _CUT_OFF)
+        return self.calls.take(self._reader.close(), ended=True, cut_off=finish_reason in _CUT_OFF)
+
+    def rest(self, message: Json) -> Json:
+        """What of a message was not read."""
+        return {key: value for key, value in message.items() if key not in self._reader.takes}
 
 
-def rewrite_completion(body: bytes, plan: AnswerPlan) -> Rewritten:
+def rewrite_completion(body: bytes, plan: AnswerPlan, sent: Sent | None = None) -> Rewritten:
     """The completion that the client gets for the backend's.
 
-    Raises ApiError (502) when the body is no chat completion, or holds a call that the client is not to get. The
-    latter has the call's fault as its code, and counts as that one fault.
+    It has a count in any case where it is known what was `sent`. Raises ApiError (502) when the body is no chat
+    completion, or holds a call that the client is not to get. The latter has the call's fault as its code, and counts
+    as that one fault.
     """
     completion = _load(body)
     _raise_error(completion, body)
+    choices = _choices(completion)
+    usage = count = counted(completion.get("usage"))
+    if count is None and sent is not None:
+        usage = estimated(sent, written(message for _, message in choices))
+    changed = usage is not None and usage is not completion.get("usage")
+    if changed:
+        completion["usage"] = usage
+    checker, faults = ArgumentChecker(plan.tools), Counter[str]()
+    for choice, message in choices:
+        changed |= _rewrite_message(choice, message, _Output(plan, checker, faults), shape_for(plan))
+    return Rewritten(_encoded(completion) if changed else body, count, usage is not count, faults)
+
+
+def _choices(completion: Json) -> list[tuple[Json, Json]]:
+    """The choices, each with its message."""
     choices = completion.get("choices")
     if not isinstance(choices, list):
         raise backend_garbage("a completion without choices.")
-    checker, faults = ArgumentChecker(plan.tools), Counter[str]()
-    changed = False
     for choice in choices:
-        message = choice.get("message") if isinstance(choice, dict) else None
-        if not isinstance(message, dict):
+        if not isinstance(choice, dict) or not isinstance(choice.get("message"), dict):
             raise backend_garbage("a choice without a message.")
-        if isinstance(message.get("content"), str):
-            changed |= _rewrite_message(choice, message, _Output(plan, checker, faults), shape_for(plan))
-    usage = completion.get("usage")
-    return Rewritten(_encoded(completion) if changed else body, usage if isinstance(usage, dict) else None, faults)
+    return [(choice, choice["message"]) for choice in choices]
 
 
 def _rewrite_message(choice: Json, message: Json, output: _Output, shape: CallShape) -> bool:
-    content: str = message["content"]
     said = choice.get("finish_reason")
-    parsed = collect([*output.feed(content), *output.close(said)])
+    parsed = collect([*output.feed(message), *output.close(said)])
     if output.calls.error is not None:
         raise output.calls.error
-    if not parsed.calls and parsed.reasoning is None and (parsed.content or "") == content:
+    content = message.get("content")
+    called = parsed.calls or message.get("tool_calls")
+    if not called and parsed.reasoning is None and (parsed.content or "") == (content or ""):
         return False
+    message.pop("tool_calls", None)
     message["content"] = parsed.content
     if parsed.reasoning is not None:
         message["reasoning"] = parsed.reasoning
@@ -131,10 +152,14 @@ def _raise_error(data: Json, body: bytes) -> None:
 
 
 class StreamedAnswer:
-    """One streamed completion: `feed` the backend's bytes in any cut, then `close`; both return the client's bytes."""
+    """One streamed completion: `feed` the backend's bytes in any cut, then `close`; both return the client's bytes.
 
-    def __init__(self, plan: AnswerPlan) -> None:
+    Where it is known what was `sent`, a client that asked for a count gets one in any case.
+    """
+
+    def __init__(self, plan: AnswerPlan, sent: Sent | None = None) -> None:
         self._plan = plan
+        self._usage = StreamUsage(sent, asked=plan.include_usage)
         self._shape = shape_for(plan)
         self._checker = ArgumentChecker(plan.tools)
         self._decoder = SseDecoder()
@@ -143,10 +168,13 @@ class StreamedAnswer:
         self._ended = False
         self.faults = Counter[str]()
         """By code, how many of the model's calls had a fault; the one in `error` is among them."""
-        self.usage: Json | None = None
-        """The backend's own count, once it came."""
         self.error: ApiError | None = None
         """What the client was told in an error event, if anything."""
+
+    @property
+    def usage(self) -> Json | None:
+        """The backend's own count, once it came."""
+        return self._usage.count
 
     @property
     def held(self) -> int:
@@ -159,11 +187,7 @@ class StreamedAnswer:
     def close(self) -> bytes:
         """The backend's stream has ended. A stream that ended before its choices did is an error, and says so."""
         out = self._rewrite(self._decoder.close())
-        if self._ended:
-            return out
-        if self._finished():
-            return out + self._end()
-        return out + self.fail(backend_garbage("the stream ended before the answer was complete."))
+        return out if self._ended else out + self._complete("the stream ended before the answer was complete.")
 
     def fail(self, error: ApiError) -> bytes:
         """End the stream with an error event; whatever the backend sends after it is dropped."""
@@ -172,8 +196,16 @@ class StreamedAnswer:
         self.error = error
         return encode(Data(error.event())) + self._end()
 
-    def _finished(self) -> bool:
-        return bool(self._outputs) and all(output.finished for output in self._outputs.values())
+    def _complete(self, otherwise: str) -> bytes:
+        """The end of an answer that is whole, or an error that says what is wrong `otherwise`."""
+        if not self._outputs or not all(output.finished for output in self._outputs.values()):
+            return self.fail(backend_garbage(otherwise))
+        chunk = self._usage.last_chunk()
+        try:
+            last = encode(Data(_encoded(chunk))) if chunk is not None else b""
+        except ApiError as error:
+            return self.fail(error)
+        return last + self._end()
 
     def _end(self) -> bytes:
         self._ended = True
@@ -188,7 +220,7 @@ class StreamedAnswer:
                 case Comment():
                     out.append(encode(event))
                 case Data(data) if data.strip() == DONE:
-                    out.append(self._done())
+                    out.append(self._complete("the stream ended without a finish_reason."))
                 case Data(data):
                     try:
                         out.append(self._chunk(data))
@@ -196,23 +228,16 @@ class StreamedAnswer:
                         out.append(self.fail(error))
         return b"".join(out)
 
-    def _done(self) -> bytes:
-        if self._finished():
-            return self._end()
-        return self.fail(backend_garbage("the stream ended without a finish_reason."))
-
     def _chunk(self, data: bytes) -> bytes:
         chunk = _load(data)
         _raise_error(chunk, data)
         choices = chunk.get("choices")
         if not isinstance(choices, list):
             raise backend_garbage("a chunk without choices.")
-        usage = chunk.get("usage")
-        if isinstance(usage, dict):
-            self.usage = usage
+        self._usage.take(chunk)
         if not choices:
-            return encode(Data(data)) if self._plan.include_usage else b""
-        if len(choices) == 1 and (usage is None or self._plan.include_usage):
+            return b""
+        if len(choices) == 1 and self._usage.may_pass(chunk):
             rewritten = self._choice(choices[0])
             if rewritten is None:
                 return encode(Data(data))
@@ -223,7 +248,7 @@ class StreamedAnswer:
                 rewritten += [choice] if new is None else new
                 if self._refusal is not None:
                     break
-        envelope = {key: value for key, value in chunk.items() if key != "usage" or self._plan.include_usage}
+        envelope = self._usage.envelope(chunk)
         out = b"".join(encode(Data(_encoded({**envelope, "choices": [choice]}))) for choice in rewritten)
         return out if self._refusal is None else out + self.fail(self._refusal)
 
@@ -233,14 +258,15 @@ class StreamedAnswer:
         if not isinstance(delta, dict):
             raise backend_garbage("a choice without a delta.")
         index = choice.get("index", 0)
+        if not isinstance(index, int):
+            raise backend_garbage("a choice whose index is no number.")
         content = delta.get("content")
-        if not isinstance(index, int) or not isinstance(content, str | None):
-            raise backend_garbage("a choice whose index is no number, or whose content is no text.")
         output = self._outputs.get(index)
         if output is None:
             output = self._outputs[index] = _Output(self._plan, self._checker, self.faults)
+        self._usage.wrote(index, delta)
         said = choice.get("finish_reason")
-        events = output.feed(content) if content else []
+        events = output.feed(delta)
         if said is not None:
             events += output.close(said)
         self._refusal = output.calls.error
@@ -248,10 +274,10 @@ class StreamedAnswer:
         if said is not None and output.calls.given:
             finish_reason = _finish_reason(said, self._shape)
         role_only = "role" in delta and not content
-        unchanged = events == [Text(content)] if content else not events
+        unchanged = (events == [Text(content)] if content else not events) and not delta.get("tool_calls")
         if unchanged and not role_only and finish_reason == said and self._refusal is None:
             return None
-        rest = {key: value for key, value in delta.items() if key != "content"}
+        rest = output.rest(delta)
         rewritten: list[Json] = []
         if "role" in rest:
             # As OpenAI does when a call may follow: no content yet, not an empty one.
@@ -279,7 +305,7 @@ def _delta(event: Event, shape: CallShape) -> Json | None:
             return {"content": text}
         case Reasoning(text):
             return {"reasoning": text}
-        case CallStart(index, name):
-            return shape.start(index, name)
+        case CallStart():
+            return shape.start(event)
         case CallEnd():
             return None

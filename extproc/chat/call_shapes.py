@@ -11,7 +11,7 @@ from typing import Any, Protocol
 
 from extproc.chat.plan import AnswerPlan
 from extproc.openai.ids import new_tool_call_id
-from extproc.toolcalls import Call
+from extproc.toolcalls import Call, CallStart
 
 Json = dict[str, Any]
 
@@ -26,7 +26,7 @@ class CallShape(Protocol):
     def put(self, message: Json, calls: Sequence[Call]) -> None:
         """Write all the calls of a whole message, at least one."""
 
-    def start(self, index: int, name: str, /) -> Json:
+    def start(self, start: CallStart, /) -> Json:
         """The first delta of a call."""
 
     def arguments(self, index: int, json: str, /) -> Json:
@@ -37,10 +37,10 @@ class _ToolCalls:
     finish_reason = "tool_calls"
 
     def put(self, message: Json, calls: Sequence[Call]) -> None:
-        message["tool_calls"] = [_tool_call(call.name, call.arguments) for call in calls]
+        message["tool_calls"] = [_tool_call(call.name, call.arguments, call.id) for call in calls]
 
-    def start(self, index: int, name: str, /) -> Json:
-        return {"tool_calls": [{"index": index, **_tool_call(name, "")}]}
+    def start(self, start: CallStart, /) -> Json:
+        return {"tool_calls": [{"index": start.index, **_tool_call(start.name, "", start.id)}]}
 
     def arguments(self, index: int, json: str, /) -> Json:
         return {"tool_calls": [{"index": index, "function": {"arguments": json}}]}
@@ -55,15 +55,15 @@ class _FunctionCall:
         message.pop("tool_calls", None)  # some servers write an empty list
         message["function_call"] = {"name": calls[0].name, "arguments": calls[0].arguments}
 
-    def start(self, _index: int, name: str, /) -> Json:
-        return {"function_call": {"name": name, "arguments": ""}}
+    def start(self, start: CallStart, /) -> Json:
+        return {"function_call": {"name": start.name, "arguments": ""}}
 
     def arguments(self, _index: int, json: str, /) -> Json:
         return {"function_call": {"arguments": json}}
 
 
-def _tool_call(name: str, arguments: str) -> Json:
-    return {"id": new_tool_call_id(), "type": "function", "function": {"name": name, "arguments": arguments}}
+def _tool_call(name: str, arguments: str, call_id: str | None) -> Json:
+    return {"id": call_id or new_tool_call_id(), "type": "function", "function": {"name": name, "arguments": arguments}}
 
 
 TOOL_CALLS: CallShape = _ToolCalls()

@@ -18,6 +18,7 @@ The rest follows from these rules, for a whole answer as for a stream in any cut
 - Where the client wants one call, it gets the first that remains. Whatever comes after it is dropped: it is checked
   and counted, but can't harm, so it becomes neither text nor an error.
 - The calls that the client gets are numbered without gaps.
+- An output without the call that the request demands has a fault too, and with `error` is one.
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ from collections import Counter
 
 from extproc.chat.plan import AnswerPlan
 from extproc.openai.arguments import ArgumentChecker
-from extproc.openai.errors import ApiError, invalid_call
+from extproc.openai.errors import MISSING_CALL, ApiError, invalid_call
 from extproc.toolcalls import ArgumentsDelta, CallEnd, CallStart, Event, Reasoning, Text
 
 _LINE_BREAK = re.compile(r"\r\n|\r|\n")
@@ -38,8 +39,11 @@ class CheckedCalls:
 
     __slots__ = (
         "_arguments",
+        "_called",
         "_checker",
+        "_demanded",
         "_faults",
+        "_id",
         "_in_line",
         "_name",
         "_one_call",
@@ -60,17 +64,23 @@ class CheckedCalls:
         self.error: ApiError | None = None
         """Why the answer ends here; nothing comes after it."""
         self._policy = plan.invalid_calls
+        self._demanded = plan.demanded
+        self._called = False  # the model did call, rightly or not
         self._one_call = plan.legacy or not plan.parallel_tool_calls
         self._checker = checker
         self._faults = faults
         self._name = ""  # of the call being read
+        self._id: str | None = None
         self._arguments: list[str] = []
         self._streams = False  # it leaves while it is being written
         self._in_line = False  # the content so far ends inside a line,
         self._owes_break = False  # which is a call: the next text may not go on with it
 
-    def take(self, events: list[Event], *, cut_off: bool = False) -> list[Event]:
-        """What the client gets for the parser's next events; `cut_off`: the backend ended the output before these."""
+    def take(self, events: list[Event], *, ended: bool = False, cut_off: bool = False) -> list[Event]:
+        """What the client gets for the reader's next events.
+
+        `ended`: they are the last ones; `cut_off`: the backend ended the output before the model did.
+        """
         allowed: list[Event] = []
         for event in events:
             if self.error is not None:
@@ -86,13 +96,18 @@ class CheckedCalls:
                 case Text() | Reasoning():
                     allowed.append(event)
                 case CallStart():
-                    self._name = event.name
+                    self._name, self._id = event.name, event.id
                     # Its number is the parser's: nothing was taken out before it.
                     self._streams = self._policy == "pass" and not self._ruled_out
                     if self._streams:
                         allowed.append(event)
                 case CallEnd():
+                    self._called = True
                     allowed += self._end(event, cut_off=cut_off)
+        if ended and self._demanded and not self._called and not cut_off:
+            self._faults[MISSING_CALL] += 1
+            if self._policy == "error":
+                self.error = invalid_call(MISSING_CALL, "The request demands a call, and the model made none.")
         return allowed
 
     @property
@@ -118,7 +133,7 @@ class CheckedCalls:
         self.given += 1
         if self._policy == "pass":
             return [end]
-        return [CallStart(index, self._name), ArgumentsDelta(index, arguments), CallEnd(index, end.whole)]
+        return [CallStart(index, self._name, self._id), ArgumentsDelta(index, arguments), CallEnd(index, end.whole)]
 
     # Calls as text
 

@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, TypeAlias
+from typing import Any, Literal, TypeAlias
 
+from extproc.chat.affinity import conversation_hash
+from extproc.chat.limits import limit_problems
+from extproc.chat.modes import BODY_OF_MODE
+from extproc.chat.usage import Sent
 from extproc.config import Config, InvalidCalls, Model
 from extproc.openai.errors import ApiError, model_not_found
 from extproc.openai.json_body import decode, encode
 from extproc.openai.parameters import split
-from extproc.openai.request import Rules, model_problems, problems, read_request
-from extproc.tools import render_conversation
+from extproc.openai.request import ChatRequest, Rules, model_problems, problems, read_request
+from extproc.toolcalls import TEMPLATE_TOKENS
 
 Json: TypeAlias = dict[str, Any]
 
@@ -25,8 +29,18 @@ class AnswerPlan:
     include_usage: bool
     """The client asked for the usage chunk of a stream (the backend always is)."""
     invalid_calls: InvalidCalls = "pass"
+    demanded: bool = False
+    """The request demands a call."""
     legacy: bool = False
     """The client speaks of functions, not of tools: it gets `function_call`."""
+    native: bool = False
+    """The backend's answer has calls of its own."""
+    repair: bool = False
+    """What goes wrong with those is mended, and the text is read for calls too."""
+    hidden: frozenset[str] = frozenset()
+    """Tokens that are no text."""
+    thinking: Literal["open"] | None = None
+    """The text begins inside the model's thinking."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,6 +58,10 @@ class Prepared:
     """The parameters that the backend doesn't get, in alphabetical order."""
     repaired: int = 0
     """How many malformed arguments of earlier turns were mended."""
+    affinity: str | None = None
+    """What the conversation's requests have in common, where its backend is to be chosen by it."""
+    sent: Sent | None = None
+    """What the answer's count depends on, where the client is to get one."""
 
 
 def prepare(body: bytes, config: Config) -> Prepared:
@@ -55,27 +73,23 @@ def prepare(body: bytes, config: Config) -> Prepared:
     if model is None:
         raise model_not_found(fields["model"], config.models_by_name)
     request = read_request(fields, _rules(model))
+    for problem in limit_problems(request, model):
+        raise problem
     backend = config.backends_by_name[model.backend]
-    forwarded, dropped = split(fields, backend.parameters)
-    forwarded["model"] = model.upstream_name
-    if not request.tools and not request.has_tool_history:
-        return Prepared(model.name, backend.name, None if forwarded == fields else encode(forwarded), None, dropped)
-    forwarded["messages"] = render_conversation(request)
-    answer = None
-    if request.offers_tools:
-        if request.stream:
+    forwarded, dropped = split(_with_defaults(fields, model), backend.parameters)
+    forwarded |= {"model": model.upstream_name, "messages": request.messages}
+    answer = sent = None
+    if request.offers_tools or request.has_tool_history:
+        forwarded |= BODY_OF_MODE[model.tools](request, model, backend)
+        answer = _answer_plan(request, model)
+        if answer is not None and request.stream:
             forwarded["stream_options"] = {**(fields.get("stream_options") or {}), "include_usage": True}
-        # vLLM removes special tokens from the text unless told otherwise, and a format's markers may be such.
-        forwarded |= {"skip_special_tokens": False, "spaces_between_special_tokens": False}
-        answer = AnswerPlan(
-            model.format,
-            request.tools,
-            request.parallel_tool_calls,
-            request.include_usage,
-            model.invalid_calls,
-            request.legacy,
-        )
-    return Prepared(model.name, backend.name, encode(forwarded), answer, dropped, request.repaired)
+        forwarded = {name: value for name, value in forwarded.items() if value is not None}
+        if answer is not None and (request.include_usage or not request.stream):
+            sent = Sent.read(forwarded)
+    new_body = None if forwarded == fields else encode(forwarded)
+    affinity = conversation_hash(request.messages) if backend.affinity else None
+    return Prepared(model.name, backend.name, new_body, answer, dropped, request.repaired, affinity, sent)
 
 
 def find_problems(body: bytes, config: Config) -> list[ApiError]:
@@ -93,4 +107,43 @@ def find_problems(body: bytes, config: Config) -> list[ApiError]:
 
 
 def _rules(model: Model) -> Rules:
-    return Rules(malformed_history=model.malformed_history, parallel_strict_calls=model.parallel_strict_calls)
+    return Rules(
+        malformed_history=model.malformed_history,
+        parallel_strict_calls=model.parallel_strict_calls,
+        text_only=model.tools == "prompt",
+    )
+
+
+_SAME = {"max_tokens": "max_completion_tokens", "max_completion_tokens": "max_tokens"}
+
+
+def _with_defaults(fields: Json, model: Model) -> Json:
+    """With the model's own values for what the client left out."""
+    given = {name for name, value in fields.items() if value is not None}
+    missing = {
+        name: value for name, value in model.defaults.items() if name not in given and _SAME.get(name) not in given
+    }
+    return {**fields, **missing}
+
+
+def _answer_plan(request: ChatRequest, model: Model) -> AnswerPlan | None:
+    if not request.offers_tools:
+        return None
+    native = model.tools == "native"
+    as_it_comes = not (model.repair or request.legacy) and request.parallel_tool_calls
+    if native and as_it_comes and model.invalid_calls == "pass":
+        return None
+    tokens = TEMPLATE_TOKENS if model.special_tokens is None else frozenset(model.special_tokens)
+    return AnswerPlan(
+        format=model.format,
+        tools=request.tools,
+        parallel_tool_calls=request.parallel_tool_calls,
+        include_usage=request.include_usage,
+        invalid_calls=model.invalid_calls,
+        demanded=request.tool_choice not in ("auto", "none"),
+        legacy=request.legacy,
+        native=native,
+        repair=model.repair,
+        hidden=frozenset() if native else tokens,
+        thinking="open" if model.thinking == "open" else None,
+    )

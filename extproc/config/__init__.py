@@ -5,7 +5,9 @@ field, and says what is wrong.
 """
 
 from extproc.config.address import Address
+from extproc.config.backend import Backend
 from extproc.config.loading import ConfigError, load, parse
-from extproc.config.settings import Backend, Config, InvalidCalls, Limits, Model
+from extproc.config.model import InvalidCalls, Model
+from extproc.config.settings import Config, Limits
 
 __all__ = ["Address", "Backend", "Config", "ConfigError", "InvalidCalls", "Limits", "Model", "load", "parse"]

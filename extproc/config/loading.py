@@ -8,7 +8,8 @@ import yaml
 from pydantic import ValidationError
 from pydantic_core import ErrorDetails
 
-from extproc.config.settings import Config, FieldError, Location
+from extproc.config.base import FieldError, Location
+from extproc.config.settings import Config
 
 
 class ConfigError(Exception):
@@ -67,7 +68,7 @@ def _describe(fault: ErrorDetails, root: yaml.Node | None, source: str) -> str:
     message = fault["msg"].removeprefix("Value error, ")
     cause = fault.get("ctx", {}).get("error")
     if isinstance(cause, FieldError):
-        location = cause.location
+        location = (*location, *cause.location)
     match fault["type"]:
         case "extra_forbidden":
             message = "no such setting"

@@ -8,18 +8,26 @@ Importing this package takes over a second: only what makes a bootstrap should d
 from __future__ import annotations
 
 import yaml
-from betterproto2 import Casing
-from envoy_data_plane.envoy.config.bootstrap.v3 import Admin, Bootstrap, BootstrapStaticResources
+from envoy_data_plane.envoy.config.bootstrap.v3 import (
+    Admin,
+    Bootstrap,
+    BootstrapDynamicResources,
+    BootstrapStaticResources,
+)
+from envoy_data_plane.envoy.config.core import v3 as core
 from envoy_data_plane.envoy.config.overload.v3 import OverloadManager, ResourceMonitor
 from envoy_data_plane.envoy.extensions.resource_monitors.downstream_connections.v3 import DownstreamConnectionsConfig
 
 from extproc.config import Config
 from extproc.envoy.addresses import tcp_or_unix
 from extproc.envoy.clusters import backend_cluster, processor_cluster
+from extproc.envoy.dynamic import CLUSTERS, ENVOY_ARGUMENTS, LISTENER, source
 from extproc.envoy.extensions import packed
 from extproc.envoy.listener import listener
+from extproc.envoy.plain import plain
+from extproc.envoy.secrets import secrets
 
-__all__ = ["bootstrap", "to_yaml"]
+__all__ = ["ENVOY_ARGUMENTS", "bootstrap", "dynamic_bootstrap", "to_yaml"]
 
 HEAD = """\
 # Made by `extproc envoy`: change extproc's configuration instead. Why each setting is as it is: extproc/envoy/.
@@ -39,19 +47,44 @@ def bootstrap(config: Config, *, processor: str, admin: str | None = None) -> Bo
         static_resources=BootstrapStaticResources(
             listeners=[listener(config)],
             clusters=[processor_cluster(processor), *map(backend_cluster, config.backends)],
+            secrets=secrets(config),
         ),
-        overload_manager=OverloadManager(
-            resource_monitors=[
-                ResourceMonitor(
-                    name="envoy.resource_monitors.global_downstream_max_connections",
-                    typed_config=packed(DownstreamConnectionsConfig(max_active_downstream_connections=MAX_CONNECTIONS)),
-                )
-            ]
-        ),
-        admin=Admin(address=tcp_or_unix(admin)) if admin is not None else None,
+        overload_manager=_overload_manager(),
+        admin=_admin(admin),
     )
+
+
+def dynamic_bootstrap(directory: str, *, processor: str, admin: str | None = None) -> Bootstrap:
+    """The bootstrap for an Envoy that finds its clusters, its routes and its listener in the files of `directory`.
+
+    It is the same for every configuration; extproc.envoy.dynamic makes the files. Otherwise as `bootstrap`.
+    """
+    return Bootstrap(
+        node=core.Node(id="extproc", cluster="extproc"),  # without it, Envoy refuses all that may change
+        static_resources=BootstrapStaticResources(clusters=[processor_cluster(processor)]),
+        dynamic_resources=BootstrapDynamicResources(
+            cds_config=source(directory, CLUSTERS), lds_config=source(directory, LISTENER)
+        ),
+        overload_manager=_overload_manager(),
+        admin=_admin(admin),
+    )
+
+
+def _overload_manager() -> OverloadManager:
+    return OverloadManager(
+        resource_monitors=[
+            ResourceMonitor(
+                name="envoy.resource_monitors.global_downstream_max_connections",
+                typed_config=packed(DownstreamConnectionsConfig(max_active_downstream_connections=MAX_CONNECTIONS)),
+            )
+        ]
+    )
+
+
+def _admin(address: str | None) -> Admin | None:
+    return Admin(address=tcp_or_unix(address)) if address is not None else None
 
 
 def to_yaml(message: Bootstrap) -> str:
     """The message as Envoy reads it with `-c`."""
-    return HEAD + yaml.safe_dump(message.to_dict(casing=Casing.SNAKE), sort_keys=False, width=120)
+    return HEAD + yaml.safe_dump(plain(message), sort_keys=False, width=120)

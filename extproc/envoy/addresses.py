@@ -25,10 +25,13 @@ def tcp_or_unix(text: str) -> core.Address:
 
 def is_name(address: core.Address) -> bool:
     """Whether the address has to be looked up in the DNS."""
-    if address.socket_address is None:
-        return False
+    return address.socket_address is not None and not is_ip(address.socket_address.address)
+
+
+def is_ip(host: str) -> bool:
+    """Whether the host is an address of its own, and no name."""
     try:
-        ipaddress.ip_address(address.socket_address.address)
+        ipaddress.ip_address(host)
     except ValueError:
-        return True
-    return False
+        return False
+    return True

@@ -7,12 +7,24 @@ from datetime import timedelta
 from envoy_data_plane.envoy.config.cluster import v3 as cluster
 from envoy_data_plane.envoy.config.core import v3 as core
 from envoy_data_plane.envoy.config.endpoint import v3 as endpoint
+from envoy_data_plane.envoy.config.route import v3 as route
 from envoy_data_plane.envoy.extensions.upstreams.http import v3 as upstreams
 from envoy_data_plane.google.protobuf import Any
 
-from extproc.config import Backend
+from extproc.config import Address, Backend
 from extproc.envoy.addresses import is_name, tcp, tcp_or_unix
 from extproc.envoy.extensions import packed
+from extproc.envoy.failover import (
+    CONCURRENT,
+    PANIC,
+    circuit_breakers,
+    health_checks,
+    outlier_detection,
+    retry_policy,
+)
+from extproc.envoy.transport import to_backend
+from extproc.envoy.upstream_filters import upstream_filters
+from extproc.names import AFFINITY_HEADER
 
 PROCESSOR = "_processor"
 """The processor's cluster. The names of backends can't begin with an underscore."""
@@ -24,24 +36,42 @@ IDLE_BACKEND_CONNECTION = timedelta(seconds=4)
 """vLLM's HTTP server closes connections that were idle for 5 seconds. A request sent at that very moment is lost
 and may not be repeated, so Envoy must be the first to close."""
 
-CONCURRENT_EXCHANGES = 100_000
-"""Envoy's default of 1024 requests per cluster would otherwise limit all backends together, at the processor."""
+LOAD_BOUND = 150
+"""How much of the average load a replica may have, in percent, before affinity gives way: conversations beyond it go
+elsewhere until it has less to do, and so does one that asks for much at once."""
 
 
-def backend_cluster(backend: Backend) -> cluster.Cluster:
-    endpoint_address = tcp(backend.endpoint)
-    return cluster.Cluster(
+def backend_cluster(backend: Backend, directory: str | None = None) -> cluster.Cluster:
+    """`directory` is where Envoy finds the files of its secrets (`extproc.envoy.secrets`), unless in the bootstrap."""
+    replicas = [_replica(backend, address) for address in backend.endpoints]
+    made = cluster.Cluster(
         name=backend.name,
-        type=_discovery(endpoint_address),
+        type=_discovery(*(tcp(address) for address in backend.endpoints)),
         # A name with addresses of both families usually means a server that listens on the older one as well.
         dns_lookup_family=cluster.ClusterDnsLookupFamily.V4_PREFERRED,
         # Requests differ in cost by orders of magnitude: taking turns would let them pile up on one replica.
         lb_policy=cluster.ClusterLbPolicy.LEAST_REQUEST,
+        common_lb_config=cluster.ClusterCommonLbConfig(
+            healthy_panic_threshold=PANIC,
+            # What is learned about a replica holds from the next request on; Envoy would collect it for a second.
+            update_merge_window=timedelta(0),
+        ),
         connect_timeout=CONNECT_TIMEOUT,
-        load_assignment=_one_endpoint(backend.name, endpoint_address),
+        load_assignment=_assignment(backend.name, replicas),
+        health_checks=health_checks(backend),
+        outlier_detection=outlier_detection(),
+        circuit_breakers=circuit_breakers(backend.max_requests),
+        transport_socket=to_backend(backend, directory),
         typed_extension_protocol_options=_protocol(
-            upstreams.HttpProtocolOptionsExplicitHttpConfig(http_protocol_options=core.Http1ProtocolOptions()),
-            core.HttpProtocolOptions(idle_timeout=IDLE_BACKEND_CONNECTION),
+            upstreams.HttpProtocolOptions(
+                explicit_http_config=upstreams.HttpProtocolOptionsExplicitHttpConfig(
+                    http_protocol_options=core.Http1ProtocolOptions()
+                ),
+                common_http_protocol_options=core.HttpProtocolOptions(idle_timeout=IDLE_BACKEND_CONNECTION),
+                http_filters=upstream_filters(backend, directory),
+                retry_policy=retry_policy(backend),
+                hash_policy=[_by_conversation()] if backend.affinity else [],
+            )
         ),
         # A long prompt means minutes without a byte: probes keep middleboxes from forgetting the connection, and
         # find a machine that has gone within 90 seconds instead of when the exchange times out.
@@ -49,6 +79,15 @@ def backend_cluster(backend: Backend) -> cluster.Cluster:
             tcp_keepalive=core.TcpKeepalive(keepalive_time=60, keepalive_interval=10, keepalive_probes=3)
         ),
     )
+    if backend.affinity:
+        # When one of ten replicas goes, Maglev moves 1 in 200 of the conversations of the others; Envoy's ring hash, of
+        # which each replica then gets a larger share, moves 1 in 20.
+        made.lb_policy = cluster.ClusterLbPolicy.MAGLEV
+        assert made.common_lb_config is not None  # set above
+        made.common_lb_config.consistent_hashing_lb_config = cluster.ClusterCommonLbConfigConsistentHashingLbConfig(
+            hash_balance_factor=LOAD_BOUND
+        )
+    return made
 
 
 def processor_cluster(address: str) -> cluster.Cluster:
@@ -58,33 +97,45 @@ def processor_cluster(address: str) -> cluster.Cluster:
         name=PROCESSOR,
         type=_discovery(endpoint_address),
         connect_timeout=timedelta(seconds=1),
-        load_assignment=_one_endpoint(PROCESSOR, endpoint_address),
+        load_assignment=_assignment(PROCESSOR, [endpoint.Endpoint(address=endpoint_address)]),
         typed_extension_protocol_options=_protocol(
-            upstreams.HttpProtocolOptionsExplicitHttpConfig(http2_protocol_options=core.Http2ProtocolOptions())
-        ),
-        circuit_breakers=cluster.CircuitBreakers(
-            thresholds=[
-                cluster.CircuitBreakersThresholds(
-                    max_requests=CONCURRENT_EXCHANGES, max_pending_requests=CONCURRENT_EXCHANGES
+            upstreams.HttpProtocolOptions(
+                explicit_http_config=upstreams.HttpProtocolOptionsExplicitHttpConfig(
+                    http2_protocol_options=core.Http2ProtocolOptions()
                 )
-            ]
+            )
         ),
+        # Envoy's default of 1024 would otherwise limit the requests of all backends together, at the processor.
+        circuit_breakers=circuit_breakers(CONCURRENT),
     )
 
 
-def _discovery(address: core.Address) -> cluster.ClusterDiscoveryType:
-    return cluster.ClusterDiscoveryType.STRICT_DNS if is_name(address) else cluster.ClusterDiscoveryType.STATIC
+def _discovery(*addresses: core.Address) -> cluster.ClusterDiscoveryType:
+    """Among names, an IP address stands for itself."""
+    named = any(map(is_name, addresses))
+    return cluster.ClusterDiscoveryType.STRICT_DNS if named else cluster.ClusterDiscoveryType.STATIC
 
 
-def _one_endpoint(name: str, address: core.Address) -> endpoint.ClusterLoadAssignment:
-    server = endpoint.LbEndpoint(endpoint=endpoint.Endpoint(address=address))
+def _replica(backend: Backend, address: Address) -> endpoint.Endpoint:
+    # What the Host header says, and SNI unless it is an address: one server may serve many names.
+    hostname = backend.tls.sni if backend.tls is not None and backend.tls.sni is not None else address.host
+    return endpoint.Endpoint(
+        address=tcp(address),
+        hostname=hostname,
+        health_check_config=endpoint.EndpointHealthCheckConfig(hostname=hostname),
+    )
+
+
+def _assignment(name: str, servers: list[endpoint.Endpoint]) -> endpoint.ClusterLoadAssignment:
+    replicas = [endpoint.LbEndpoint(endpoint=server) for server in servers]
     return endpoint.ClusterLoadAssignment(
-        cluster_name=name, endpoints=[endpoint.LocalityLbEndpoints(lb_endpoints=[server])]
+        cluster_name=name, endpoints=[endpoint.LocalityLbEndpoints(lb_endpoints=replicas)]
     )
 
 
-def _protocol(
-    version: upstreams.HttpProtocolOptionsExplicitHttpConfig, common: core.HttpProtocolOptions | None = None
-) -> dict[str, Any]:
-    options = upstreams.HttpProtocolOptions(explicit_http_config=version, common_http_protocol_options=common)
+def _by_conversation() -> route.RouteActionHashPolicy:
+    return route.RouteActionHashPolicy(header=route.RouteActionHashPolicyHeader(header_name=AFFINITY_HEADER))
+
+
+def _protocol(options: upstreams.HttpProtocolOptions) -> dict[str, Any]:
     return {"envoy.extensions.upstreams.http.v3.HttpProtocolOptions": packed(options)}

@@ -10,6 +10,7 @@ from datetime import timedelta
 
 from envoy_data_plane.envoy.config.accesslog import v3 as accesslog
 from envoy_data_plane.envoy.config.common.mutation_rules.v3 import HeaderMutation as Mutation
+from envoy_data_plane.envoy.config.common.mutation_rules.v3 import HeaderMutationRemoveOnMatch
 from envoy_data_plane.envoy.config.core import v3 as core
 from envoy_data_plane.envoy.config.listener import v3 as listeners
 from envoy_data_plane.envoy.extensions.access_loggers.stream.v3 import StdoutAccessLog
@@ -17,6 +18,7 @@ from envoy_data_plane.envoy.extensions.filters.http.ext_proc import v3 as ext_pr
 from envoy_data_plane.envoy.extensions.filters.http.router.v3 import Router
 from envoy_data_plane.envoy.extensions.filters.network.http_connection_manager import v3 as hcm
 from envoy_data_plane.envoy.extensions.http.early_header_mutation.header_mutation.v3 import HeaderMutation
+from envoy_data_plane.envoy.type.matcher.v3 import StringMatcher
 from envoy_data_plane.google.protobuf import Struct
 
 from extproc.config import Config
@@ -25,7 +27,8 @@ from extproc.envoy.clusters import PROCESSOR
 from extproc.envoy.extensions import extension, packed
 from extproc.envoy.local_replies import local_replies
 from extproc.envoy.routes import EXT_PROC, SILENCE, route_configuration
-from extproc.names import BACKEND_HEADER, METADATA_NAMESPACE
+from extproc.envoy.transport import for_clients
+from extproc.names import METADATA_NAMESPACE, OWN_HEADERS
 
 PROCESSING = timedelta(seconds=5)
 """How long the processor may take for one message. Only its own work counts: a model's time is never inside."""
@@ -50,7 +53,8 @@ ACCESS_LOG = {
 }
 
 
-def listener(config: Config) -> listeners.Listener:
+def listener(config: Config, directory: str | None = None) -> listeners.Listener:
+    """`directory` is where Envoy finds the files of its secrets (`extproc.envoy.secrets`), unless in the bootstrap."""
     manager = listeners.Filter(
         name="envoy.filters.network.http_connection_manager", typed_config=packed(_http_connection_manager(config))
     )
@@ -59,7 +63,12 @@ def listener(config: Config) -> listeners.Listener:
         address=tcp(config.listen_address),
         # The bound of what is buffered for one exchange, requests and rewritten responses alike.
         per_connection_buffer_limit_bytes=config.limits.max_body_bytes,
-        filter_chains=[listeners.FilterChain(filters=[manager])],
+        filter_chains=[
+            listeners.FilterChain(
+                filters=[manager],
+                transport_socket=for_clients(config.tls, directory) if config.tls is not None else None,
+            )
+        ],
     )
 
 
@@ -77,11 +86,11 @@ def _http_connection_manager(config: Config) -> hcm.HttpConnectionManager:
             max_body_bytes=config.limits.max_body_bytes, silence=SILENCE, processing=PROCESSING
         ),
         access_log=[_access_log()],
-        # The backend is the processor's choice: a client's header of that name goes before anything looks at it.
+        # The backend, and the replica, are the processor's choice: a client's headers of our own names go before
+        # anything looks at them.
         early_header_mutation_extensions=[
             extension(
-                "envoy.http.early_header_mutation.header_mutation",
-                HeaderMutation(mutations=[Mutation(remove=BACKEND_HEADER)]),
+                "envoy.http.early_header_mutation.header_mutation", HeaderMutation(mutations=[_without(OWN_HEADERS)])
             )
         ],
         # Who the client is, the connection says, not its x-forwarded-for. Its request id is kept, and every answer
@@ -98,6 +107,10 @@ def _http_connection_manager(config: Config) -> hcm.HttpConnectionManager:
         request_timeout=timedelta(minutes=5),
         stream_idle_timeout=SILENCE,
     )
+
+
+def _without(prefix: str) -> Mutation:
+    return Mutation(remove_on_match=HeaderMutationRemoveOnMatch(key_matcher=StringMatcher(prefix=prefix)))
 
 
 def _http2(max_body_bytes: int) -> core.Http2ProtocolOptions:

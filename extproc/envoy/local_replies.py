@@ -55,7 +55,20 @@ def _replies(max_body_bytes: int, silence: str, processing: str) -> Iterator[Loc
     yield LocalReply(
         _begins("upstream_reset_before_response_started{overflow"),
         "backend_overloaded",
-        f"Too many requests are waiting for {backend}. Try again later.",
+        f"As many requests as {backend} may have at a time are under way. "
+        "Try again in a moment, or raise max_requests in its settings.",
+    )
+    yield LocalReply(
+        _begins("upstream_reset_before_response_started{") + " && response.code_details.contains('TLS_error')",
+        "backend_unreachable",
+        f"No connection to {backend} at %UPSTREAM_HOST% by TLS: %UPSTREAM_TRANSPORT_FAILURE_REASON%. "
+        "Check that its server speaks TLS, and that ca and sni in its settings fit its certificate.",
+    )
+    yield LocalReply(
+        _is("failed_to_inject_credential"),
+        "backend_key_missing",
+        f"The key for {backend} can't be read. Check the file that api_key in its settings names.",
+        status=503,
     )
     yield LocalReply(
         _begins(
@@ -75,7 +88,7 @@ def _replies(max_body_bytes: int, silence: str, processing: str) -> Iterator[Loc
     yield LocalReply(
         _is("no_healthy_upstream"),
         "backend_unreachable",
-        f"No server is known for {backend}. Check that the name in its address can be resolved.",
+        f"No server is known for {backend}. Check that the names in its address can be resolved.",
     )
     yield LocalReply(
         _is("cluster_not_found"),

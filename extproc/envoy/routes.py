@@ -1,17 +1,33 @@
-"""Routes: chat completions go through the processor, which names their backend; all else goes to the first one."""
+"""Routes: which requests the processor sees, and where the others go.
+
+    chat completions        the processor reads them and names their backend
+    the models              the processor answers
+    all else                goes to the first backend, past the processor unless it has API keys to check
+
+Of chat completions the processor's filter sends it all that its layout says (listener.py), of other requests the
+headers alone.
+"""
 
 from __future__ import annotations
 
 from datetime import timedelta
 
 from envoy_data_plane.envoy.config.route import v3 as route
-from envoy_data_plane.envoy.extensions.filters.http.ext_proc.v3 import ExtProcOverrides, ExtProcPerRoute
-from envoy_data_plane.envoy.extensions.retry.host.previous_hosts.v3 import PreviousHostsPredicate
+from envoy_data_plane.envoy.extensions.filters.http.ext_proc.v3 import (
+    ExtProcOverrides,
+    ExtProcPerRoute,
+    ProcessingMode,
+    ProcessingModeBodySendMode,
+    ProcessingModeHeaderSendMode,
+)
 from envoy_data_plane.envoy.type.matcher.v3 import StringMatcher
+from envoy_data_plane.google.protobuf import Any
 
+from extproc.admission import KEY_HEADERS
+from extproc.catalogue import MODELS_PATH
 from extproc.config import Config
 from extproc.envoy.extensions import packed
-from extproc.names import BACKEND_HEADER, CHAT_PATH, DROPPED_HEADER
+from extproc.names import BACKEND_HEADER, CHAT_PATH, DROPPED_HEADER, USAGE_HEADER
 
 EXT_PROC = "envoy.filters.http.ext_proc"
 
@@ -22,16 +38,23 @@ as long as it likes. But a unary answer is silent until it is complete, and a sl
 
 
 def route_configuration(config: Config) -> route.RouteConfiguration:
+    first = config.backends[0].name
     virtual_host = route.VirtualHost(
         name="openai",
         domains=["*"],
         routes=[
             _chat_completions(CHAT_PATH),
             _chat_completions(CHAT_PATH + "/"),  # as some clients spell it
-            _everything_else(config.backends[0].name),
+            _to_backend("models", route.RouteMatch(path_separated_prefix=MODELS_PATH), first, processed=True),
+            _to_backend("everything-else", route.RouteMatch(prefix="/"), first, processed=config.api_keys is not None),
         ],
     )
-    return route.RouteConfiguration(name="openai", virtual_hosts=[virtual_host])
+    return route.RouteConfiguration(
+        name="openai",
+        virtual_hosts=[virtual_host],
+        # A client's keys are the gateway's business. A backend that wants one gets its own, from its cluster.
+        request_headers_to_remove=list(KEY_HEADERS),
+    )
 
 
 def _chat_completions(path: str) -> route.Route:
@@ -46,32 +69,41 @@ def _chat_completions(path: str) -> route.Route:
         # The processor reads answers as they are: it doesn't decompress.
         request_headers_to_remove=[BACKEND_HEADER, "accept-encoding"],
         # A backend's own: this happens before the processor sees the answer, and sets its own.
-        response_headers_to_remove=[DROPPED_HEADER],
-        # The filter is disabled unless a route overrides it; what it overrides doesn't matter.
-        typed_per_filter_config={EXT_PROC: packed(ExtProcPerRoute(overrides=ExtProcOverrides()))},
+        response_headers_to_remove=[DROPPED_HEADER, USAGE_HEADER],
+        typed_per_filter_config=_processed(ExtProcOverrides()),  # what it overrides doesn't matter
     )
 
 
-def _everything_else(backend: str) -> route.Route:
+def _to_backend(name: str, match: route.RouteMatch, backend: str, *, processed: bool) -> route.Route:
     return route.Route(
-        name="everything-else",
-        match=route.RouteMatch(prefix="/"),
+        name=name,
+        match=match,
         route=_action(route.RouteAction(cluster=backend)),
+        typed_per_filter_config=_processed(ExtProcOverrides(processing_mode=_HEADERS_ALONE)) if processed else {},
     )
+
+
+# Said here, and not by the processor for each exchange: in the layout for chat completions a body may outgrow the
+# buffer before the processor has seen the headers.
+_HEADERS_ALONE = ProcessingMode(
+    request_header_mode=ProcessingModeHeaderSendMode.SEND,
+    request_body_mode=ProcessingModeBodySendMode.NONE,
+    request_trailer_mode=ProcessingModeHeaderSendMode.SKIP,
+    response_header_mode=ProcessingModeHeaderSendMode.SKIP,
+    response_body_mode=ProcessingModeBodySendMode.NONE,
+    response_trailer_mode=ProcessingModeHeaderSendMode.SKIP,
+)
+
+
+def _processed(overrides: ExtProcOverrides) -> dict[str, Any]:
+    """The filter is disabled unless a route overrides it."""
+    return {EXT_PROC: packed(ExtProcPerRoute(overrides=overrides))}
 
 
 def _action(action: route.RouteAction) -> route.RouteAction:
+    """What is tried again, and where, the backend's cluster says."""
     action.timeout = timedelta(0)
     action.idle_timeout = SILENCE
-    # Only when no byte of the request can have reached a model; then best at another replica.
-    action.retry_policy = route.RetryPolicy(
-        retry_on="connect-failure",
-        num_retries=2,
-        retry_host_predicate=[
-            route.RetryPolicyRetryHostPredicate(
-                name="envoy.retry_host_predicates.previous_hosts", typed_config=packed(PreviousHostsPredicate())
-            )
-        ],
-        host_selection_retry_max_attempts=3,
-    )
+    # A server behind TLS often serves many names, and goes by the one in this header: its own, not the gateway's.
+    action.auto_host_rewrite = True
     return action

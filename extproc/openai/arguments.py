@@ -29,7 +29,7 @@ from jsonschema_rs import Draft202012Validator, RegexOptions, ValidationError, V
 from jsonschema_rs import ValidationErrorKind as Kind
 
 from extproc.openai.errors import json_type, quoted
-from extproc.openai.schema_graph import SchemaGraph
+from extproc.openai.schema_graph import SchemaGraph, without_empty
 from extproc.openai.schemas import Json, one_of_types, written
 
 FaultCode: TypeAlias = Literal["unknown_tool_call", "malformed_tool_arguments", "invalid_tool_arguments"]
@@ -86,21 +86,27 @@ def _schema_check(parameters: Any) -> _SchemaCheck | None:
     if not isinstance(parameters, dict) or not parameters:
         return None
     graph = SchemaGraph(parameters)
-    if len(graph.subschemas) > _MOST_SUBSCHEMAS or graph.dead_ends or not graph.fits_meta_schema:
+    if len(graph.subschemas) > _MOST_SUBSCHEMAS or graph.dead_ends or not graph.fits_meta_schema():
         return None
-    keywords = Counter(keyword for _, schema, _ in graph.subschemas for keyword in schema)
-    patterns = keywords["pattern"] + sum(len(schema.get("patternProperties", ())) for _, schema, _ in graph.subschemas)
+    keywords = Counter(keyword for _, schema in graph.subschemas for keyword in schema)
+    patterns = keywords["pattern"] + sum(len(schema.get("patternProperties", ())) for _, schema in graph.subschemas)
     if patterns > _MOST_PATTERNS or keywords.keys() & _FOLLOWED_WHILE_CHECKING:
         return None
-    whole = None if keywords.keys() & _EXPONENTIAL else _compiled(parameters, graph)
+    is_of_one_draft = keywords["$schema"] == ("$schema" in parameters)
+    has_exponential = bool(keywords.keys() & _EXPONENTIAL)
+    whole = _compiled(parameters, graph) if is_of_one_draft and not has_exponential else None
+    if whole is None and not graph.is_known_whole:
+        return None  # what lies out of sight can't be weakened
     validator = whole or _compiled(_weakened(graph), graph)
     if validator is None:
         return None
+    own_work = {id(schema): _own_work(schema) for _, schema in graph.subschemas}
     met_once = not graph.references and not keywords["patternProperties"]
     return _SchemaCheck(
         graph,
         validator,
-        work_by_character=len(graph.subschemas) if met_once else math.inf,
+        own_work,
+        work_by_character=sum(own_work.values()) if met_once else math.inf,
         has_alternatives=bool(keywords.keys() & {"anyOf", "oneOf"}),
     )
 
@@ -129,33 +135,27 @@ def _weakened(graph: SchemaGraph) -> Json:
 
     That is why it also leaves out the keywords that refuse more if what is in them refuses less.
     """
-    copies: dict[int, Any] = {}
-    for _, schema, _ in reversed(graph.subschemas):  # so that what lies inside comes first
-        copy: Json = {}
-        for keyword, value in schema.items():
-            if keyword in _CONTRARY or (keyword == "pattern" and not _is_known_pattern(value)):
-                continue
-            if id(value) in copies:
-                copy[keyword] = copies[id(value)]
-            elif isinstance(value, dict):
-                copy[keyword] = {name: copies.get(id(inner), inner) for name, inner in value.items()}
-            elif isinstance(value, list):
-                copy[keyword] = [copies.get(id(inner), inner) for inner in value]
-            else:
-                copy[keyword] = value
-        if "oneOf" in copy:
-            at_least_one = copy.pop("oneOf")
-            copy.setdefault("anyOf", at_least_one)
-        patterns = copy.get("patternProperties")
-        if isinstance(patterns, dict) and not all(map(_is_known_pattern, patterns)):
-            copy["patternProperties"] = {name: inner for name, inner in patterns.items() if _is_known_pattern(name)}
-            copy.pop("additionalProperties", None)
-        copies[id(schema)] = copy
-    whole: Json = copies[id(graph.roots[0])]
-    return whole
+    return graph.copies(lambda schema: _weaker(without_empty(schema, graph.dialect)))[id(graph.root)]
+
+
+def _weaker(schema: Json) -> Json:
+    weaker = {
+        keyword: value
+        for keyword, value in schema.items()
+        if keyword not in _LEFT_OUT and (keyword != "pattern" or _is_known_pattern(value))
+    }
+    if "oneOf" in weaker:
+        at_least_one = weaker.pop("oneOf")
+        weaker.setdefault("anyOf", at_least_one)
+    patterns = weaker.get("patternProperties")
+    if isinstance(patterns, dict) and not all(map(_is_known_pattern, patterns)):
+        weaker["patternProperties"] = {name: inner for name, inner in patterns.items() if _is_known_pattern(name)}
+        weaker.pop("additionalProperties", None)
+    return weaker
 
 
 _CONTRARY = {"not", "if", "then", "else", "maxContains"} | _EXPONENTIAL
+_LEFT_OUT = _CONTRARY | {"$schema"}  # of a schema in another, which jsonschema-rs would read by a draft of its own
 
 
 def _is_known_pattern(pattern: object) -> bool:
@@ -172,18 +172,20 @@ class _SchemaCheck:
 
     graph: SchemaGraph
     validator: Validator
+    own_work: Mapping[int, int]
+    """How much each subschema takes where it is met, by its identity."""
     work_by_character: float
     """How much work a character of arguments makes at most, as far as the schema alone can tell."""
     has_alternatives: bool
 
     def broken_rule(self, arguments: Json, length: int) -> str | None:
         """Where arguments of so many characters break which rule of the schema. None if they break none."""
-        if self.work_by_character * length > _MOST_WORK and _work(self.graph, arguments) is None:
+        if self.work_by_character * length > _MOST_WORK and self._work(arguments) is None:
             return None
         if self.validator.is_valid(arguments):
             return None
         if self.has_alternatives:  # their error holds all errors of all of them, each with a copy of the value
-            work = _work(self.graph, arguments)
+            work = self._work(arguments)
             if work is None or work * (length + _ERROR) > _MOST_COPIED:
                 return ""
         try:
@@ -194,9 +196,12 @@ class _SchemaCheck:
             return f" at '{place}': {_rule(cause)}" if place else f": {_rule(cause)}"
         return None
 
+    def _work(self, arguments: Json) -> int | None:
+        return _work(self.graph, self.own_work, arguments)
+
     def _place(self, path: list[str | int], arguments: Json) -> str:
         """A place in the arguments. What the schema doesn't call by name is content, not structure."""
-        known = {name for _, schema, _ in self.graph.subschemas for name in schema.get("properties", ())}
+        known = {name for _, schema in self.graph.subschemas for name in schema.get("properties", ())}
         shown = (step if isinstance(step, int) or step in known else "*" for step in _steps(path, arguments))
         return written(shown).removeprefix(".")
 
@@ -291,18 +296,18 @@ def _schemas_own(value: object) -> str:
     return quoted(value) if isinstance(value, str) else json.dumps(value, default=str)[:100]
 
 
-def _work(graph: SchemaGraph, arguments: Json) -> int | None:
+def _work(graph: SchemaGraph, own_work: Mapping[int, int], arguments: Json) -> int | None:
     """How much checking takes at most, in subschemas met and characters matched. None if that is too much.
 
     Everything that meets in a round is counted at once, so that this is quick where checking would not be.
     """
-    root = graph.roots[0]
+    root = graph.root
     meetings: dict[tuple[int, int], tuple[Json, Any, int]] = {(id(root), id(arguments)): (root, arguments, 1)}
     work = 0
     for _ in range(_MOST_ROUNDS):
         following: dict[tuple[int, int], tuple[Json, Any, int]] = {}
         for schema, value, times in meetings.values():
-            work += times * (len(schema) + _matched(schema, value))
+            work += times * (own_work[id(schema)] + _matched(schema, value))
             for inner, place in _met_within(graph, schema, value):
                 key = id(inner), id(place)
                 following[key] = inner, place, times + (following[key][2] if key in following else 0)
@@ -314,6 +319,20 @@ def _work(graph: SchemaGraph, arguments: Json) -> int | None:
             return work
         meetings = following
     return None
+
+
+def _own_work(schema: Json) -> int:
+    """How much a subschema takes by itself. jsonschema-rs goes through all that a keyword holds, but looks words up."""
+    held = 0
+    for keyword, value in schema.items():
+        if keyword == "enum" and isinstance(value, list):
+            held += sum(isinstance(option, dict | list) for option in value)
+        elif isinstance(value, dict | list):
+            held += len(value)
+    return 1 + len(schema) + held // _HELD
+
+
+_HELD = 50  # booleans or names in a keyword that take as long as a subschema
 
 
 def _matched(schema: Json, value: Any) -> int:

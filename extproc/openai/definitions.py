@@ -65,6 +65,9 @@ def has_strict(fields: Json) -> bool:
     )
 
 
+_FUNCTION = "Send an object with 'name', 'description' and 'parameters'."
+
+
 @dataclass(slots=True)
 class _Seen:
     """What the definitions before have used up."""
@@ -92,7 +95,8 @@ def _tool(tool: Any, param: str, seen: _Seen) -> Iterator[ApiError]:
     elif kind != "function":
         yield invalid_value(f"{param}.type", f"only 'function' is supported, got {quoted(kind)}.")
     if tool.get("function") is None:
-        yield missing_parameter(f"{param}.function", "Send an object with 'name', 'description' and 'parameters'.")
+        advice = "Put 'name', 'description' and 'parameters' into it." if "name" in tool else _FUNCTION
+        yield missing_parameter(f"{param}.function", advice)
     else:
         yield from _function(tool["function"], f"{param}.function", seen)
 

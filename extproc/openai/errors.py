@@ -22,6 +22,9 @@ _CONTEXT_LENGTH = re.compile(
 
 CALL_FAULTS = frozenset({"unknown_tool_call", "malformed_tool_arguments", "invalid_tool_arguments"})
 """The codes of what can be wrong with a model's call."""
+MISSING_CALL = "missing_tool_call"
+"""The code of an answer without the call that the request demands."""
+ANSWER_FAULTS = CALL_FAULTS | {MISSING_CALL}
 
 
 @dataclass(eq=False)
@@ -49,7 +52,7 @@ class ApiError(Exception):
         What is wrong with a model's call is a word all the same: only the word tells it from a backend in trouble.
         """
         by_status = self.status >= 500 or self.status == 429
-        word = self.code if not by_status or self.code in CALL_FAULTS else None
+        word = self.code if not by_status or self.code in ANSWER_FAULTS else None
         return self._encoded(word or self.status)
 
     def _encoded(self, code: str | int | None) -> bytes:

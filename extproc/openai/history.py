@@ -87,6 +87,9 @@ def normalised(messages: list[Json], reader: ArgumentReader) -> tuple[list[Json]
     unanswered: dict[str, list[str]] = {}  # legacy: function -> ids of calls without a result
     for index, message in enumerate(messages):
         match message["role"]:
+            case "developer":
+                # OpenAI's newer name of the system message; most chat templates don't know it, and leave it out.
+                message = {**message, "role": "system"}
             case "assistant":
                 if (function := message.get("function_call")) is not None:
                     # The place in the conversation makes an id that stays the same from turn to turn.

@@ -10,6 +10,7 @@ from __future__ import annotations
 import json
 import math
 import re
+from collections.abc import Iterable
 from typing import Any, TypeAlias
 
 import jiter
@@ -36,7 +37,8 @@ def decode(body: bytes) -> Json:
     if not isinstance(value, dict):
         raise invalid_json("it is not an object with 'model' and 'messages'")
     if _has_infinity(value):
-        raise invalid_json("a number in it is too large for a 64-bit float")
+        place = _written(_way_to_infinity(value)) or ""
+        raise invalid_json(f"the number at '{place[-_SAID_MOST:]}' is too large for a 64-bit float", place)
     return value
 
 
@@ -71,31 +73,64 @@ def _has_infinity(value: Any) -> bool:
     return False
 
 
+_Way: TypeAlias = "list[str | int]"
+"""The steps to a place in a body, the last one first: they are put together on the way back from it."""
+
+
+def _written(way: _Way | None) -> str | None:
+    if way is None:
+        return None
+    return "".join(f"[{step}]" if isinstance(step, int) else f".{cut(step)}" for step in reversed(way))[1:]
+
+
+def _way_to_infinity(value: Any) -> _Way | None:
+    if isinstance(value, float):
+        return [] if math.isinf(value) else None
+    for step, member in _members(value):
+        if (way := _way_to_infinity(member)) is not None:
+            way.append(step)
+            return way
+    return None
+
+
+def _members(value: Any) -> Iterable[tuple[str | int, Any]]:
+    if isinstance(value, dict):
+        return value.items()
+    return enumerate(value) if isinstance(value, list) else ()
+
+
 class _Members(list[tuple[str, Any]]):
     """An object whose equal keys are all still there."""
 
 
+_MOST_SEARCHED = 1_000_000  # bytes, which take some 50 ms
+
+
 def _place_of_duplicate(body: bytes) -> str | None:
-    """The path of the first key that is given twice; None when what follows it can't be read at all."""
+    """The path of the first key that is given twice; None when that takes too long, or the rest can't be read."""
+    if len(body) > _MOST_SEARCHED:
+        return None
     try:
         root = json.loads(body, object_pairs_hook=_Members)
     except (ValueError, RecursionError):
         return None
-    return _duplicate_in(root, "")
+    return _written(_way_to_duplicate(root))
 
 
-def _duplicate_in(value: Any, path: str) -> str | None:
+def _way_to_duplicate(value: Any) -> _Way | None:
     if isinstance(value, _Members):
         seen: set[str] = set()
         for key, member in value:
-            here = f"{path}.{cut(key)}" if path else cut(key)
-            if (found := _duplicate_in(member, here)) is not None:
-                return found
-            if key in seen:
-                return here
+            way = _way_to_duplicate(member)
+            if way is None and key in seen:
+                way = []
+            if way is not None:
+                way.append(key)
+                return way
             seen.add(key)
     elif isinstance(value, list):
         for index, item in enumerate(value):
-            if (found := _duplicate_in(item, f"{path}[{index}]")) is not None:
-                return found
+            if (way := _way_to_duplicate(item)) is not None:
+                way.append(index)
+                return way
     return None

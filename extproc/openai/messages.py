@@ -1,8 +1,9 @@
 """The conversation of a request: what each message may hold, and which call a result belongs to.
 
 Lenient where real clients and servers need it, and nowhere else: older vLLMs wrote `tool_calls: []` into every answer,
-and clients send it back; some servers number their calls from `call_0` in every turn, so an id may come again once its
-call has its result; a result may be missing, because a user stopped the agent.
+and clients send it back; some servers number their calls from `call_0` in every turn, so an id may come again in a
+later message, and a result belongs to the call nearest before it; a result may be missing, because a user stopped the
+agent.
 """
 
 from __future__ import annotations
@@ -98,10 +99,13 @@ def _content(message: Json, role: str, param: str) -> Iterator[ApiError]:
     param = f"{param}.content"
     content = message.get("content")
     if content is None:
+        if role == "function" and "content" in message:
+            return  # by OpenAI's reference it may be null there, and there alone
         if role != "assistant":
             yield missing_parameter(param, f"A message of role {role} needs content: a string, which may be empty.")
         elif not any(message.get(name) for name in _INSTEAD_OF_CONTENT):
-            yield missing_parameter(param, "A message of role assistant needs content unless it has tool_calls.")
+            empty = ", and 'tool_calls' is empty" if message.get("tool_calls") == [] else ""
+            yield missing_parameter(param, f"A message of role assistant needs content or tool_calls{empty}.")
     elif isinstance(content, list):
         if not content:
             yield invalid_value(param, "expected at least one part, got an empty array.")
@@ -141,12 +145,11 @@ def _part(part: Any, role: str, param: str) -> Iterator[ApiError]:
 
 
 class _Calls:
-    """The calls of the conversation so far, and which of them still wait for a result."""
+    """The calls of the conversation so far."""
 
     def __init__(self, reader: ArgumentReader) -> None:
         self._reader = reader
         self._known: set[str] = set()
-        self._waiting: set[str] = set()
 
     def problems(self, message: Json, role: str, param: str) -> Iterator[ApiError]:
         calls = message.get("tool_calls")
@@ -169,10 +172,12 @@ class _Calls:
         elif not isinstance(calls, list):
             yield invalid_type(param, "an array", calls)
         else:
+            ids: set[str] = set()
             for index, call in enumerate(calls):
-                yield from self._tool_call(call, f"{param}[{index}]")
+                yield from self._tool_call(call, f"{param}[{index}]", ids)
+            self._known |= ids
 
-    def _tool_call(self, call: Any, param: str) -> Iterator[ApiError]:
+    def _tool_call(self, call: Any, param: str, ids: set[str]) -> Iterator[ApiError]:
         if not isinstance(call, dict):
             yield invalid_type(param, "an object", call)
             return
@@ -182,13 +187,11 @@ class _Calls:
         elif not isinstance(call_id, str):
             yield invalid_type(f"{param}.id", "a string", call_id)
         else:
-            if call_id in self._waiting:
+            if call_id in ids:
                 yield invalid_value(
-                    f"{param}.id",
-                    f"{quoted(call_id)} is the id of an earlier call that has no result yet; ids must be unique.",
+                    f"{param}.id", f"{quoted(call_id)} is the id of another call of this message; ids must be unique."
                 )
-            self._known.add(call_id)
-            self._waiting.add(call_id)
+            ids.add(call_id)
         if (kind := call.get("type")) is not None and kind != "function":
             yield _not_a_function(f"{param}.type", kind)
         if call.get("function") is None:
@@ -230,8 +233,6 @@ class _Calls:
                 f"{quoted(call_id)} is the id of no tool call in an earlier assistant message; "
                 "send the assistant message with its tool_calls before the results.",
             )
-        else:
-            self._waiting.discard(call_id)
 
 
 def _not_a_function(param: str, kind: Any) -> ApiError:

@@ -19,6 +19,7 @@ from typing import Any
 from extproc.openai.checks import ArrayOf, Boolean, Check, Either, Integer, MapOf, Number, Object, OneOf, Text, Typed
 from extproc.openai.definitions import TOOL_PARAMETERS
 from extproc.openai.errors import ApiError, invalid_value
+from extproc.openai.schema_graph import dialect_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,7 +85,7 @@ PARAMETERS: tuple[Parameter, ...] = (
     # OpenAI's, as its reference lists them.
     Parameter("max_tokens", Integer(1), remark="the older name of `max_completion_tokens`"),
     Parameter("max_completion_tokens", Integer(1)),
-    Parameter("temperature", Number(0, 2)),
+    Parameter("temperature", Number(0, 2), remark="0 goes on as 0.01 when `n` is more than 1"),
     Parameter("top_p", Number(0, 1), remark="0 goes on as 0.000001: vLLM wants more than 0"),
     Parameter("n", Integer(1, 128)),
     Parameter(
@@ -143,7 +144,11 @@ PARAMETERS: tuple[Parameter, ...] = (
     Parameter("chat_template_kwargs", Object()),
     Parameter("media_io_kwargs", MapOf(Object()), remark="only where vLLM is told to trust it"),
     Parameter("mm_processor_kwargs", Object(), remark="only where vLLM is told to trust it"),
-    Parameter("structured_outputs", _STRUCTURED_OUTPUTS, remark="vLLM wants exactly one of the first six"),
+    Parameter(
+        "structured_outputs",
+        _STRUCTURED_OUTPUTS,
+        remark="exactly one of the first six, and none beside `response_format`",
+    ),
     # vLLM's own: scheduling, tracing and what comes back.
     Parameter("priority", Integer(), remark="lower is sooner; only with priority scheduling"),
     Parameter("request_id", Text()),
@@ -172,6 +177,40 @@ def parameter_problems(fields: Mapping[str, Any]) -> Iterator[ApiError]:
         yield from row.check.problems(value, row.name)
         if row.needs is not None and fields.get(row.needs) is not True:
             yield invalid_value(row.name, f"it is only allowed when '{row.needs}' is true.")
+    yield from _relation_problems(fields)
+
+
+_KINDS = ("json", "regex", "choice", "grammar", "json_object", "structural_tag")
+
+
+def _relation_problems(fields: Mapping[str, Any]) -> Iterator[ApiError]:
+    """What vLLM would refuse in words of its own: parameters that don't go together."""
+    outputs, format_ = fields.get("structured_outputs"), fields.get("response_format")
+    if isinstance(outputs, dict):
+        kinds = [kind for kind in _KINDS if outputs.get(kind) is not None]
+        if len(kinds) != 1:
+            got = " and ".join(kinds) or "none"
+            yield invalid_value("structured_outputs", f"expected one of {', '.join(_KINDS)}, got {got}.")
+        elif isinstance(format_, dict) and format_.get("type") != "text":
+            yield invalid_value(
+                "structured_outputs", "it can't be combined with 'response_format'; send one of the two."
+            )
+    if isinstance(format_, dict) and format_.get("type") == "json_schema":
+        inner = format_.get("json_schema")
+        schema = inner.get("schema") if isinstance(inner, dict) else None
+        if isinstance(schema, dict) and not dialect_of(schema).meta_schema.is_valid(schema):
+            yield invalid_value("response_format.json_schema.schema", "it is not valid JSON Schema.")
+    if fields.get("prompt_logprobs") is not None and fields.get("stream") is True:
+        yield invalid_value("prompt_logprobs", "it is not available when 'stream' is true.")
+    if fields.get("continue_final_message") is True and fields.get("add_generation_prompt") is True:
+        yield invalid_value("continue_final_message", "it can't be combined with 'add_generation_prompt': true.")
+    least, most = fields.get("min_tokens"), _first(fields, "max_completion_tokens", "max_tokens")
+    if type(least) is int and type(most) is int and least > most:
+        yield invalid_value("min_tokens", f"expected at most the {most} tokens that the answer may have, got {least}.")
+
+
+def _first(fields: Mapping[str, Any], *names: str) -> Any:
+    return next((value for name in names if (value := fields.get(name)) is not None), None)
 
 
 def split(fields: Mapping[str, Any], also: Collection[str] = ()) -> tuple[dict[str, Any], tuple[str, ...]]:
@@ -186,6 +225,8 @@ def split(fields: Mapping[str, Any], also: Collection[str] = ()) -> tuple[dict[s
     for name, spell in _SPELLED.items():
         if name in forwarded and (spelled := spell(forwarded.pop(name))) is not None:
             forwarded[name] = spelled
+    if forwarded.get("temperature") == 0 and (forwarded.get("n") or 1) > 1:
+        forwarded["temperature"] = _LEAST_TEMPERATURE
     return forwarded, tuple(sorted(given.keys() - passed - TOOL_PARAMETERS))
 
 
@@ -206,5 +247,7 @@ def _response_format(value: Any) -> Any:
 
 
 _LEAST_TOP_P = 1e-6
+_LEAST_TEMPERATURE = 0.01
+"""vLLM allows several choices only if they can differ, and takes no temperature between this one and 0."""
 _SPELLED: Mapping[str, Callable[[Any], Any]] = {"top_p": _top_p, "stop": _stop, "response_format": _response_format}
 """What OpenAI allows and vLLM refuses, in a form that means the same to vLLM; None leaves it out."""

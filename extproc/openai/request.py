@@ -73,8 +73,11 @@ def problems(fields: Json, rules: Rules, reader: ArgumentReader | None = None) -
     for problem in message_problems(fields, reader):
         broken = True
         yield problem
-    uses_tools = fields.get("tools") or fields.get("functions")
-    if rules.text_only and not broken and (uses_tools or _has_tool_history(fields["messages"])):
+    shows_tools = (fields.get("tools") or fields.get("functions")) and "none" not in (
+        fields.get("tool_choice"),
+        fields.get("function_call"),
+    )
+    if rules.text_only and not broken and (shows_tools or _has_tool_history(fields["messages"])):
         yield from text_only_problems(fields["messages"])
     yield from definition_problems(fields)
     yield from choice_problems(fields, parallel_strict_calls=rules.parallel_strict_calls)

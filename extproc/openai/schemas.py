@@ -22,7 +22,16 @@ from jsonschema_rs import Draft202012Validator, ValidationError
 from jsonschema_rs import ValidationErrorKind as Kind
 
 from extproc.openai.errors import ApiError, invalid_value, json_type, quoted
-from extproc.openai.schema_graph import A_SCHEMA, REFERENCES, Dialect, Path, SchemaGraph, dialect_of, is_object
+from extproc.openai.schema_graph import (
+    A_SCHEMA,
+    REFERENCES,
+    Dialect,
+    Path,
+    SchemaGraph,
+    dialect_of,
+    is_object,
+    without_empty,
+)
 
 Json: TypeAlias = dict[str, Any]
 
@@ -50,9 +59,9 @@ def schema_problems(schema: Json, param: str, *, strict: bool) -> Iterator[ApiEr
             yield problem
 
 
-_WITHOUTREFERENCES = Draft202012Validator(
+_WITHOUT_REFERENCES = Draft202012Validator(
     {
-        "properties": dict.fromkeys(REFERENCES, False),
+        "properties": dict.fromkeys((*REFERENCES, "$id"), False),
         "additionalProperties": {"$ref": "#"},
         "items": {"$ref": "#"},
     }
@@ -61,10 +70,12 @@ _WITHOUTREFERENCES = Draft202012Validator(
 
 def _is_plain(schema: Json) -> bool:
     """Whether a glance shows that nothing is wrong with a schema, as it does for nearly all."""
+    dialect = dialect_of(schema)
     return (
         schema.get("type") == "object"
-        and dialect_of(schema).meta_schema.is_valid(schema)
-        and _WITHOUTREFERENCES.is_valid(schema)
+        and dialect.identifier == "$id"  # properties called `id` are many
+        and dialect.meta_schema.is_valid(schema)
+        and _WITHOUT_REFERENCES.is_valid(schema)
     )
 
 
@@ -75,9 +86,9 @@ def _root_problems(schema: Json, param: str) -> Iterator[ApiError]:
 
 
 def _keyword_problems(graph: SchemaGraph, param: str) -> Iterator[ApiError]:
-    if graph.fits_meta_schema:
+    if graph.fits_meta_schema():
         return
-    for path, schema, _ in graph.subschemas:
+    for path, schema in graph.subschemas:
         alone = _alone(schema, graph.dialect)
         while error := _first_error(alone, graph.dialect):
             where = path
@@ -95,7 +106,7 @@ def _alone(schema: Json, dialect: Dialect) -> Json:
     Where a keyword takes one thing or another, all that is wrong with either is one error: of an array's faults only
     the first is left. In paths, names that look like numbers become numbers, and empty names nothing: names are marked.
     """
-    alone = dict(schema)
+    alone = without_empty(schema, dialect)
     for keyword, value in schema.items():
         if keyword in dialect.applicators:
             if isinstance(value, dict):
@@ -197,29 +208,40 @@ def _shown(value: Any) -> str:
 
 
 def _strict_problems(graph: SchemaGraph, param: str) -> Iterator[ApiError]:
-    count = depth = 0
-    for path, schema, level in graph.subschemas:
+    count = 0
+    for path, schema in graph.subschemas:
+        if "patternProperties" in schema:
+            yield invalid_value(
+                _dotted(param, (path, "patternProperties")),
+                "expected none, because the tool is strict: its objects have no properties but those they list.",
+            )
         if not is_object(schema):
             continue
-        depth = max(depth, level)
         if schema.get("additionalProperties") is not False:
             yield invalid_value(
                 _dotted(param, (path, "additionalProperties")),
                 "expected false, because the tool is strict: its objects have no properties but those they list.",
             )
-        properties, required = schema.get("properties"), schema.get("required")
-        if isinstance(properties, dict):
-            count += len(properties)
-            listed = {name for name in required if isinstance(name, str)} if isinstance(required, list) else set()
-            if missing := [name for name in properties if name not in listed]:
-                yield invalid_value(
-                    _dotted(param, (path, "required")),
-                    f"expected all properties, because the tool is strict, but {_enumerated(missing)} missing. "
-                    "Make a property optional by allowing null in its type.",
-                )
+        properties, required = schema.get("properties", {}), schema.get("required", [])
+        if not isinstance(properties, dict) or not isinstance(required, list):
+            continue
+        count += len(properties)
+        listed = {name: None for name in required if isinstance(name, str)}
+        if missing := [name for name in properties if name not in listed]:
+            yield invalid_value(
+                _dotted(param, (path, "required")),
+                f"expected all properties, because the tool is strict, but {_enumerated(missing)} missing. "
+                "Make a property optional by allowing null in its type.",
+            )
+        elif unknown := [name for name in listed if name not in properties]:
+            yield invalid_value(
+                _dotted(param, (path, "required")),
+                f"expected the object's own properties, because the tool is strict, but {_enumerated(unknown)} none "
+                "of them.",
+            )
     if count > STRICT_PROPERTIES:
         yield invalid_value(param, f"expected at most {STRICT_PROPERTIES} properties of a strict tool, got {count}.")
-    if depth > STRICT_LEVELS:
+    if (depth := graph.object_levels()) > STRICT_LEVELS:
         yield invalid_value(
             param, f"expected objects at most {STRICT_LEVELS} levels deep of a strict tool, got {depth} levels."
         )

@@ -6,9 +6,7 @@
     guide.py     what is printed when all is ready
     child.py     one child process; tether.py keeps it from outliving us
     binary.py    the Envoy binary: where it is, and what it says to a configuration
-    admin.py     Envoy's admin interface: readiness, draining
     backends.py  a look at the backends
-    fetch.py     the small HTTP client of these two
 
 What goes wrong is a `GatewayError`, whose text says what it is and what to do about it.
 """

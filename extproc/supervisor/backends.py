@@ -3,20 +3,19 @@
 from __future__ import annotations
 
 import asyncio
-import json
 import socket
+import ssl
+from collections.abc import Collection, Iterator
 
-from extproc.config import Address, Config
+from extproc.backend_reports import reports_of
+from extproc.config import Address, Backend, Config
 from extproc.supervisor.errors import GatewayError
-from extproc.supervisor.fetch import fetch
-
-_TIMEOUT = 3.0
 
 
 async def only_model(address: Address) -> str:
     """The model that the backend at `address` serves. Raises GatewayError when that isn't exactly one."""
     try:
-        models = await _models(address)
+        models = await _models(Backend(name="backend", address=(str(address),)), address)
     except OSError as error:
         raise GatewayError(
             f"the backend at {address} can't be asked for its models: {_reason(error)}; "
@@ -27,48 +26,70 @@ async def only_model(address: Address) -> str:
     if len(models) != 1:
         there_are = ", ".join(models) or "none"
         raise GatewayError(f"the backend at {address} serves {there_are}; choose one with --model")
-    return models[0]
+    (model,) = models
+    return model
 
 
 async def complaints(config: Config) -> list[str]:
-    """A sentence for each backend that doesn't answer, and each model that its backend doesn't know."""
-    answers = await asyncio.gather(*(_models(backend.endpoint) for backend in config.backends), return_exceptions=True)
-    found = []
-    for backend, models in zip(config.backends, answers, strict=True):
+    """A sentence for each server that doesn't answer, and each model that one doesn't know."""
+    found = await asyncio.gather(*(_complaints(config, backend) for backend in config.backends))
+    return [complaint for of_backend in found for complaint in of_backend]
+
+
+async def _complaints(config: Config, backend: Backend) -> list[str]:
+    asked = await asyncio.gather(*(_answer(backend, address) for address in backend.endpoints))
+    reached = [models for models in asked if not isinstance(models, OSError)]
+    meanwhile = (
+        "requests go to its other replicas"
+        if reached
+        else "requests for it get a 503 until it is up"
+        if len(asked) == 1
+        else "requests for it get a 503 until one of its replicas is up"
+    )
+    found: list[str] = []
+    for address, models in zip(backend.endpoints, asked, strict=True):
+        who = f"the backend {backend.name!r} at {address}"
         if isinstance(models, OSError):
-            found.append(
-                f"the backend {backend.name!r} at {backend.address} is unreachable: {_reason(models)}; "
-                "requests for it get a 503 until it is up"
-            )
-        elif isinstance(models, BaseException):
-            raise models
+            found.append(f"{who} is unreachable: {_reason(models)}; {meanwhile}")
         elif models is not None:
-            found += [
-                f"the backend {backend.name!r} at {backend.address} doesn't serve the model {model.upstream_name!r}; "
-                f"it serves {', '.join(models) or 'none'}"
-                for model in config.models
-                if model.backend == backend.name and model.upstream_name not in models
-            ]
+            found += _missing(config, backend, who, models)
     return found
 
 
-async def _models(address: Address) -> list[str] | None:
-    """The names that `GET /v1/models` lists; None when the answer is no such list. Raises OSError."""
-    opening = asyncio.open_connection(address.host, address.port)
-    answer = await fetch(opening, "GET", "/v1/models", host=str(address), timeout=_TIMEOUT)
+def _missing(config: Config, backend: Backend, who: str, models: Collection[str]) -> Iterator[str]:
+    for model in config.models:
+        if model.backend == backend.name and model.upstream_name not in models:
+            there_are = ", ".join(models) or "none"
+            yield f"{who} doesn't serve the model {model.upstream_name!r}; it serves {there_are}"
+
+
+async def _answer(backend: Backend, address: Address) -> Collection[str] | OSError | None:
+    """What `_models` returns or raises."""
     try:
-        return [model["id"] for model in json.loads(answer.body)["data"]] if answer.status == 200 else None
-    except (ValueError, KeyError, TypeError):
+        return await _models(backend, address)
+    except OSError as error:
+        return error
+
+
+async def _models(backend: Backend, address: Address) -> Collection[str] | None:
+    """The names that `GET /v1/models` lists; None when the answer is no such list. Raises OSError."""
+    try:
+        return list(await reports_of(backend, address))
+    except ValueError:
         return None
 
 
 def _reason(error: OSError) -> str:
     match error:
         case TimeoutError():
-            return f"no answer within {_TIMEOUT:g} seconds"
+            return "it didn't answer in time"
         case ConnectionRefusedError():
             return "connection refused"
         case socket.gaierror():
             return "its name can't be resolved"
+        case ssl.SSLCertVerificationError():
+            return f"its certificate isn't accepted: {error.verify_message}"
+        case FileNotFoundError():
+            return f"{error.filename or 'the file of its certificates'} isn't there"
         case _:
             return error.strerror or str(error)

@@ -4,7 +4,8 @@
     watch    the processor is started again when it ends; without Envoy or the scripted vLLM there is no going on
     finish   no new connections, requests under way come to their end, then Envoy ends, then the processor
 
-Envoy's and the processor's sockets, and the configuration that both were started with, lie in one private directory.
+Envoy's and the processor's sockets, and the files by which the processor keeps Envoy up to date with the configuration,
+lie in one private directory.
 """
 
 from __future__ import annotations
@@ -26,10 +27,11 @@ import yaml
 from grpc_health.v1 import health_pb2
 
 from extproc.config import Address, Config
-from extproc.supervisor.admin import EnvoyAdmin
+from extproc.envoy_admin import EnvoyAdmin
 from extproc.supervisor.binary import validate
 from extproc.supervisor.child import DEVNULL, PIPE, Child
 from extproc.supervisor.errors import GatewayError
+from extproc.supervisor.options import FromFile, Options
 
 _START_TIMEOUT = 30.0
 _POLL = 0.05
@@ -48,12 +50,15 @@ class Gateway:
 
     def __init__(self, directory: Path) -> None:
         self._bootstrap = directory / "envoy.yaml"
+        self._whole = directory / "whole.yaml"
+        self._for_envoy = directory / "envoy"
         self._configuration = directory / "extproc.yaml"
+        self._listen: str | None = None
         self._processor_socket = directory / "processor.sock"
         self._admin_socket = directory / "admin.sock"
         if len(os.fsencode(self._processor_socket)) > _SOCKET_PATH_BYTES:
             raise GatewayError(f"the path of {directory} is too long for sockets; set TMPDIR to a shorter one")
-        self._admin = EnvoyAdmin(self._admin_socket)
+        self._admin = EnvoyAdmin(str(self._admin_socket))
         self._metrics: str | None = None
         self._envoy: Child | None = None
         self._processor: Child | None = None
@@ -72,23 +77,33 @@ class Gateway:
             raise GatewayError(f"the scripted vLLM doesn't start ({self._scripted.fate}); what it said is above")
         return Address.parse(found[1])
 
-    async def start(self, config: Config, envoy: str, *, metrics: str | None, quiet: bool) -> None:
-        """Start the processor and Envoy with `config`; done when both are ready for requests."""
-        self._metrics = metrics
-        self._configuration.write_text(yaml.safe_dump(config.model_dump(mode="json")), encoding="utf-8")
+    async def start(self, config: Config, envoy: str, options: Options) -> None:
+        """Start the processor and Envoy with `config`; done when both are ready for requests.
+
+        Where it comes from a file, they follow what happens to the file.
+        """
+        self._metrics = options.metrics
+        self._listen = options.listen
+        if isinstance(options.source, FromFile):
+            self._configuration = options.source.path.absolute()
+        else:
+            self._configuration.write_text(yaml.safe_dump(config.model_dump(mode="json")), encoding="utf-8")
         self._processor = await self._start_processor()
-        self._write_bootstrap(config)  # While the processor starts: the import alone takes a second.
-        await asyncio.to_thread(validate, envoy, self._bootstrap)
+        self._write_bootstraps(config)  # While the processor starts: the import alone takes a second.
+        await asyncio.to_thread(validate, envoy, self._whole)
         if not await self._processor_ready(self._processor):
             raise GatewayError(f"the processor doesn't start ({self._processor.fate}); what it said is above")
+        from extproc.envoy import ENVOY_ARGUMENTS
+
         self._envoy = await Child.start(
             envoy,
             *("-c", str(self._bootstrap)),
+            *ENVOY_ARGUMENTS,
             "--disable-hot-restart",  # Two of them on one machine would fight over its shared memory.
             *("--log-level", "warning", "--component-log-level", "main:error"),  # It warns of every SIGTERM.
             *("--log-format", _ENVOY_LOG),
             *("--file-flush-interval-msec", "200"),  # People watch the access log.
-            stdout=DEVNULL if quiet else None,
+            stdout=DEVNULL if options.quiet else None,
         )
         if not await _ready(self._envoy, self._admin.until_ready(), "Envoy"):
             raise GatewayError(f"Envoy doesn't start ({self._envoy.fate}); what it said is above")
@@ -140,16 +155,23 @@ class Gateway:
             "serve",
             *("--config", str(self._configuration)),
             *("--listen", f"unix:{self._processor_socket}"),
+            *("--envoy", str(self._for_envoy)),
+            *("--envoy-admin", str(self._admin_socket)),
+            *(("--envoy-listen", self._listen) if self._listen is not None else ()),
             *(("--metrics", self._metrics) if self._metrics is not None else ()),
             *("--grace", str(_END_TIMEOUT)),  # It is asked to end when Envoy has ended.
             stdout=DEVNULL,
         )
 
-    def _write_bootstrap(self, config: Config) -> None:
-        from extproc.envoy import bootstrap, to_yaml  # Takes a second to import: only now.
+    def _write_bootstraps(self, config: Config) -> None:
+        """The one that Envoy is started with, and one with all in it, which it can check beforehand."""
+        from extproc.envoy import bootstrap, dynamic_bootstrap, to_yaml  # Takes a second to import: only now.
 
-        described = bootstrap(config, processor=str(self._processor_socket), admin=str(self._admin_socket))
-        self._bootstrap.write_text(to_yaml(described), encoding="utf-8")
+        processor, admin = str(self._processor_socket), str(self._admin_socket)
+        whole = bootstrap(config, processor=processor, admin=admin)
+        self._whole.write_text(to_yaml(whole), encoding="utf-8")
+        dynamic = dynamic_bootstrap(str(self._for_envoy), processor=processor, admin=admin)
+        self._bootstrap.write_text(to_yaml(dynamic), encoding="utf-8")
 
     async def _processor_ready(self, processor: Child) -> bool:
         return await _ready(processor, _until_serving(self._processor_socket), "the processor")

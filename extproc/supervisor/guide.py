@@ -21,7 +21,8 @@ _REQUEST = """{
 
 def guide(config: Config, metrics: str | None = None) -> str:
     """The text, with commands that work as they stand; `metrics` is where the metrics are, if anywhere."""
-    base_url = f"http://{reachable(config.listen_address)}/v1"
+    scheme = "https" if config.tls is not None else "http"
+    base_url = f"{scheme}://{reachable(config.listen_address)}/v1"
     model = config.models[0].name
     return f"""\
 Ready at {base_url}
@@ -30,13 +31,13 @@ Ready at {base_url}
 {_metrics(metrics)}
 Try it, with a tool:
 
-{_curl(base_url, model)}
+{_curl(base_url, model, with_key=config.api_keys is not None)}
 
 For a stream add "stream": true to the request, and -N to curl.
 
 In Cline choose the API provider "OpenAI Compatible", and set
   Base URL   {base_url}
-  API Key    anything; it is passed on to the backend
+  API Key    {_key(config)}
   Model ID   {model}
 
 Ctrl-C stops the gateway.
@@ -54,14 +55,21 @@ def _metrics(address: str | None) -> str:
     return f"\nMetrics at http://{reachable(Address.parse(address))}/metrics\n" if address is not None else ""
 
 
+def _key(config: Config) -> str:
+    if config.api_keys is not None:
+        return f"a key whose hash is in {config.api_keys}"
+    return "anything; nobody asks for one"
+
+
 def _models(config: Config) -> str:
-    addresses = {backend.name: backend.address for backend in config.backends}
+    addresses = {backend.name: ", ".join(backend.address) for backend in config.backends}
     rows = [("model", "backend", "tool calls")]
     rows += [(model.name, addresses[model.backend], f"{model.tools}, {model.format}") for model in config.models]
     widths = [max(len(row[column]) for row in rows) for column in range(2)]
     return "\n".join(f"  {row[0]:{widths[0]}}  {row[1]:{widths[1]}}  {row[2]}" for row in rows)
 
 
-def _curl(base_url: str, model: str) -> str:
+def _curl(base_url: str, model: str, *, with_key: bool) -> str:
     body = _REQUEST % {"model": json.dumps(model, ensure_ascii=False)}
-    return f"curl {base_url}/chat/completions -H 'content-type: application/json' -d {shlex.quote(body)}"
+    key = ' -H "authorization: Bearer $API_KEY"' if with_key else ""
+    return f"curl {base_url}/chat/completions -H 'content-type: application/json'{key} -d {shlex.quote(body)}"

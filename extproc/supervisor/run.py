@@ -40,7 +40,7 @@ async def _start(gateway: Gateway, options: Options, envoy: str) -> None:
     check_listen(config.listen_address)
     if options.metrics is not None:
         check_listen(Address.parse(options.metrics), "--metrics")
-    await gateway.start(config, envoy, metrics=options.metrics, quiet=options.quiet)
+    await gateway.start(config, envoy, options)
     for complaint in await complaints(config):
         say(f"warning: {complaint}")
     print(guide(config, options.metrics), flush=True)

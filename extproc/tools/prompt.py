@@ -6,29 +6,50 @@ one role become one turn, because many chat templates insist that user and assis
 
 from __future__ import annotations
 
-import itertools
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, TypeAlias
+from typing import Any, Literal, TypeAlias
 
 from extproc.openai.choice import NamedTool
 from extproc.openai.request import ChatRequest
 from extproc.tools import wording
+from extproc.tools.ordering import Result, in_call_order
+from extproc.tools.syntax.table import CallSyntax
 
 Message: TypeAlias = dict[str, Any]
 
 
-def render_conversation(request: ChatRequest) -> list[Message]:
+@dataclass(frozen=True, slots=True)
+class PromptStyle:
+    """In which shape a model is shown tools, calls and results."""
+
+    syntax: CallSyntax
+    results: Literal["role", "tagged", "plain"] = "plain"
+    """As messages of role tool, between the format's own tags, or in plain words."""
+    example: bool = False
+    """Show a whole exchange with a call."""
+
+
+def render_conversation(request: ChatRequest, style: PromptStyle) -> list[Message]:
     """The messages that a model without tool calling understands; the request's content is text."""
-    turns = _turns(request.messages)
+    turns = _turns(request.messages, style)
     if request.offers_tools:
-        _instruct(turns, wording.tool_instructions(request.tools))
-        match request.tool_choice:
-            case NamedTool(name):
-                _add(turns, "user", wording.must_call(name))
-            case "required":
-                _add(turns, "user", wording.must_call(None))
+        _instruct(turns, wording.tool_instructions(request.tools, style.syntax, example=style.example))
+        demand = demanded(request)
+        if demand is not None:
+            _add(turns, "user", wording.must_call(demand or None, style.syntax))
     return [{"role": turn.role, "content": "\n\n".join(turn.texts)} for turn in turns]
+
+
+def demanded(request: ChatRequest) -> str | None:
+    """The tool that has to be called: its name, "" for any of them, None when the model may do without."""
+    match request.tool_choice:
+        case NamedTool(name):
+            return name
+        case "required":
+            return ""
+        case _:
+            return None
 
 
 @dataclass(slots=True)
@@ -45,38 +66,41 @@ def _instruct(turns: list[_Turn], instructions: str) -> None:
         turns.insert(0, _Turn("system", [instructions]))
 
 
-def _turns(messages: Sequence[Message]) -> list[_Turn]:
+def _turns(messages: Sequence[Message], style: PromptStyle) -> list[_Turn]:
     turns: list[_Turn] = []
-    called: dict[str, tuple[int, str]] = {}  # id -> (place among the calls, tool); ids may come again
-    places = itertools.count()
-    waiting: list[tuple[int, str, str]] = []  # results: (place, tool, text)
-
-    def deliver() -> None:
-        if waiting:
-            waiting.sort(key=lambda result: result[0])
-            _add(turns, "user", wording.results([(name, text) for _, name, text in waiting]))
-            waiting.clear()
-
-    for message in messages:
-        role = message["role"]
-        if role == "tool":
-            # A legacy result may come without its call, but names the function.
-            place, name = called.get(message["tool_call_id"]) or (next(places), message["name"])
-            waiting.append((place, name, _text(message)))
+    calls = 0  # of the conversation so far
+    for item in in_call_order(messages):
+        if isinstance(item, list):
+            _add_results(turns, item, style)
             continue
-        deliver()
-        match role:
+        text = _text(item)
+        match item["role"]:
             case "assistant":
-                calls = message.get("tool_calls") or []
-                for call in calls:
-                    called[call["id"]] = (next(places), call["function"]["name"])
-                _add(turns, "assistant", _assistant_text(wording.harmless(_text(message)), calls))
+                made = [
+                    (call["function"]["name"], call["function"]["arguments"]) for call in item.get("tool_calls") or ()
+                ]
+                said = [wording.harmless(text)] if text else []
+                if made:
+                    said.append(wording.calls(made, style.syntax, first=calls))
+                    calls += len(made)
+                _add(turns, "assistant", "\n".join(said))
             case "user":
-                _add(turns, "user", wording.harmless(_text(message)))
+                _add(turns, "user", wording.harmless(text))
             case _:
-                _add(turns, "system", _text(message))
-    deliver()
+                _add(turns, "system", text)
     return turns
+
+
+def _add_results(turns: list[_Turn], results: list[Result], style: PromptStyle) -> None:
+    texts = [(result.name, _text(result.message), result.place) for result in results]
+    match style.results:
+        case "role":
+            for _, text, _ in texts:
+                turns.append(_Turn("tool", [wording.harmless(text)]))
+        case "tagged":
+            _add(turns, "user", wording.tagged_results(texts, style.syntax))
+        case "plain":
+            _add(turns, "user", wording.results([(name, text) for name, text, _ in texts]))
 
 
 def _add(turns: list[_Turn], role: str, text: str) -> None:
@@ -86,15 +110,10 @@ def _add(turns: list[_Turn], role: str, text: str) -> None:
         turns.append(_Turn(role, [text]))
 
 
-def _assistant_text(text: str, calls: Sequence[Message]) -> str:
-    blocks = [wording.call(call["function"]["name"], call["function"]["arguments"]) for call in calls]
-    return "\n".join([text, *blocks] if text else blocks)
-
-
 def _text(message: Message) -> str:
     content = message.get("content")
     if content is None:
-        return ""
+        return message.get("refusal") or ""
     if isinstance(content, str):
         return content
     # What a model thought in earlier turns is not shown to it again, as chat templates do it.

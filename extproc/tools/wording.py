@@ -1,4 +1,4 @@
-"""The words in which prompt mode speaks to a model, in the shape of the `hermes` format.
+"""The words in which prompt mode speaks to a model, around calls in the shape of its format.
 
 Every sentence here was chosen by measurement with small models (docs/prompt-mode.md). Before changing one, measure:
 a word about answering at the end of a result, say, keeps them from calling any further tool.
@@ -11,6 +11,7 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from extproc.tools.syntax.table import CallSyntax
 from extproc.tools.template import call_template
 
 # What chat templates and formats write around turns and calls: `<|im_end|>`, `<｜User｜>`, `<turn|>`, `</s>`, `[INST]`.
@@ -35,50 +36,80 @@ def _harmless_json(text: str) -> str:
     return _CONTROL.sub(lambda token: f"\\u{ord(token.group()):04x}", text)
 
 
-def tool_instructions(tools: Sequence[Mapping[str, Any]]) -> str:
+def tool_instructions(tools: Sequence[Mapping[str, Any]], syntax: CallSyntax, *, example: bool) -> str:
     """The part of the system prompt that offers tools."""
-    listed = "\n".join(_shown(tool["function"]) for tool in tools)
-    return f"""# Tools
+    listed = "\n".join(_shown(tool["function"], syntax) for tool in tools)
+    form = syntax.write([("tool name", '{"argument": "value"}')])
+    text = f"""# Tools
 
 You can use these tools:
 
 {listed}
 
 To use a tool, reply with nothing but a block like this:
-<tool_call>
-{{"name": "tool name", "arguments": {{"argument": "value"}}}}
-</tool_call>
+{form}
 Use only the tools above, with only the arguments listed for them. Write one block for each call that is needed.
 When no tool is needed, answer in plain words."""
+    return f"{text}\n\n{_example(tools[0]['function'], syntax)}" if example else text
 
 
-def _shown(function: Mapping[str, Any]) -> str:
+def _shown(function: Mapping[str, Any], syntax: CallSyntax) -> str:
     """A tool as a call to be filled in, with its schema below."""
     purpose = function.get("description") or function["name"]
-    lines = f"- {harmless(purpose)}: {_harmless_json(_json(call_template(function)))}"
+    call = call_template(function)
+    if '"{name}"' in syntax.begin:  # where calls are objects, the bare object says enough
+        form = _harmless_json(_json(call))
+    else:
+        form = calls([(call["name"], _json(call["arguments"]))], syntax, first=0)
+    lines = f"- {harmless(purpose)}: {form}"
     parameters = function.get("parameters")
-    if parameters and parameters.get("properties"):
+    if parameters and any(parameters.get(word) for word in _TELLING):
         lines += f"\n    parameters: {_harmless_json(_json(parameters))}"
     return lines
+
+
+_TELLING = ("properties", "patternProperties", "additionalProperties", "$ref", "anyOf", "oneOf", "allOf")
+"""What a schema needs one of to say more than that there are no arguments."""
+
+
+def _example(function: Mapping[str, Any], syntax: CallSyntax) -> str:
+    """An exchange with a call, of the first tool."""
+    call = call_template(function)
+    written = calls([(call["name"], _json(call["arguments"]))], syntax, first=0)
+    return f"Example. When {call['name']} is needed, the whole answer is:\n{written}"
 
 
 def _json(value: Any) -> str:
     return json.dumps(value, ensure_ascii=False)
 
 
-def call(name: str, arguments: str) -> str:
-    """One call of an earlier turn; the arguments stand as they were written."""
-    object_ = f'{{"name": {_json(name)}, "arguments": {arguments.strip() or "{}"}}}'
-    return f"<tool_call>\n{_harmless_json(object_)}\n</tool_call>"
+def calls(made: Sequence[tuple[str, str]], syntax: CallSyntax, *, first: int) -> str:
+    """Calls of an earlier turn, (name, arguments); `first` is how many came before them in the conversation."""
+    if syntax.style == "json":
+        made = [(name, _harmless_json(arguments)) for name, arguments in made]
+    return syntax.write(made, first=first, harmless=harmless)
 
 
 def results(named: Sequence[tuple[str, str]]) -> str:
     """The user turn that brings what tools returned: (name, text) in the order of the calls."""
-    parts = [f"The tool {name} returned:\n{harmless(text)}" for name, text in named]
+    parts = [f"The tool {_on_one_line(name)} returned:\n{harmless(text)}" for name, text in named]
     return "\n\n".join([*parts, "Continue."])
 
 
-def must_call(name: str | None) -> str:
+def _on_one_line(name: str) -> str:
+    """A tool's name, which in earlier turns may be anything."""
+    return harmless(" ".join(name.split()))
+
+
+def tagged_results(named: Sequence[tuple[str, str, int]], syntax: CallSyntax) -> str:
+    """The same in the format's own tags: (name, text, the call's number in the conversation)."""
+    return "\n".join(
+        syntax.write_result(_on_one_line(name), harmless(text), index=place) for name, text, place in named
+    )
+
+
+def must_call(name: str | None, syntax: CallSyntax) -> str:
     """What is said at the end of a request that demands a call: of `name`, or of any tool."""
     which = f"the tool {name}" if name else "one of the tools"
-    return f"You must call {which} now: answer with a <tool_call> block only."
+    block = f"a {syntax.begin.partition('>')[0]}> block" if syntax.begin.startswith("<") else "such a block"
+    return f"You must call {which} now: answer with {block} only."

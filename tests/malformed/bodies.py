@@ -48,16 +48,23 @@ _SYNTAX = [
     _sent("a comment", b"/* hello */" + _BODY),
     _sent("a string without an end, of 10 MB", lambda: _BODY[:-1] + b',"user":"' + _MEGABYTES.encode()),
 ]
+_TOO_LARGE = ("1e999", "-1e999")
 _NUMBERS = made_from(
     PLAIN,
     *(
         bad(f"{literal} for a number", put("temperature", raw(literal)), JSON)
-        for literal in "NaN Infinity -Infinity -NaN nan inf 1e999 -1e999 01 .5 1. +1 0x10 1_000 1e -".split()
+        for literal in "NaN Infinity -Infinity -NaN nan inf 01 .5 1. +1 0x10 1_000 1e -".split()
     ),
+    *(bad(f"{literal} for a number", put("temperature", raw(literal)), JSON, "temperature") for literal in _TOO_LARGE),
     bad("NaN for an unknown parameter", put("unheard_of", raw("NaN")), JSON),
     bad("Infinity in metadata", put("metadata", raw('{"a": Infinity}')), JSON),
-    bad("a number too large by its digits and its exponent", put("unheard_of", raw("9" * 250 + "e99")), JSON),
-    bad("1e999 in an array", put("unheard_of", raw("[1, 1e999]")), JSON),
+    bad(
+        "a number too large by its digits and its exponent",
+        put("unheard_of", raw("9" * 250 + "e99")),
+        JSON,
+        "unheard_of",
+    ),
+    bad("1e999 in an array", put("unheard_of", raw("[1, 1e999]")), JSON, "unheard_of[1]"),
     bad("Python's None", put("stop", raw("None")), JSON),
     bad("Python's True", put("stream", raw("True")), JSON),
     bad("JavaScript's undefined", put("stop", raw("undefined")), JSON),

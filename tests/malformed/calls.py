@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tests.malformed.edits import ARGUMENTS, MISSING, TYPE, VALUE, bad, both, drop, made_from, put
+from tests.malformed.edits import ARGUMENTS, MISSING, TYPE, VALUE, bad, drop, made_from, put
 from tests.malformed.legal import CALLING, LEGACY, call
 
 _CALL = "messages[2].tool_calls[0]"
@@ -29,12 +29,6 @@ _CALLS = made_from(
         put("messages[6].tool_calls", [call("call_3", "Oslo"), call("call_3", "Oslo")]),
         VALUE,
         "messages[6].tool_calls[1].id",
-    ),
-    bad(
-        "the id of an earlier message's call that has no result yet",
-        both(drop("messages[5]"), put("messages[5].tool_calls", [call("call_1", "Oslo")])),
-        VALUE,
-        "messages[5].tool_calls[0].id",
     ),
     bad("a custom call", put(f"{_CALL}.type", "custom"), VALUE),
     bad("a call's empty type", put(f"{_CALL}.type", ""), VALUE),
@@ -134,7 +128,6 @@ _FUNCTIONS = made_from(
     bad("a function's result named by a number", put("messages[2].name", 7), TYPE),
     bad("a function's result named by nought", put("messages[2].name", 0), TYPE),
     bad("a function's result without content", drop("messages[2].content"), MISSING),
-    bad("a function's result that is null", put("messages[2].content", None), MISSING),
     bad(
         "an image as a function's result",
         put("messages[2].content", [{"type": "image_url", "image_url": "data:,"}]),

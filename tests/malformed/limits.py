@@ -76,6 +76,9 @@ _EDITS: tuple[tuple[Json, dict[str, Edit]], ...] = (
     (
         CALLING,
         {
+            "the id of an earlier message's call that has no result": both(
+                drop("messages[5]"), put("messages[5].tool_calls", [call("call_1", "Oslo")])
+            ),
             "arguments of 200 levels": put(_ARGUMENTS, "[" * 200 + "1" + "]" * 200),
             "empty arguments": put(_ARGUMENTS, ""),
             "arguments of white space": put(_ARGUMENTS, " \n"),
@@ -129,6 +132,7 @@ _EDITS: tuple[tuple[Json, dict[str, Edit]], ...] = (
     (
         LEGACY,
         {
+            "a function's result that is null": put("messages[2].content", None),
             "128 functions": put("functions", [function(f"f{number}") for number in range(128)]),
             "a function that must be called": put("function_call", {"name": "get_time"}),
             "a result of no function": put("messages[2].name", "get_tide"),

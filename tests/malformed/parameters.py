@@ -133,6 +133,9 @@ _STRINGS = made_from(
 )
 
 
+_DRAFT_7 = "http://json-schema.org/draft-07/schema#"
+
+
 def _json_schema(**fields: object) -> dict[str, object]:
     return {"type": "json_schema", "json_schema": {"name": "trip", "schema": {"type": "object"}, **fields}}
 
@@ -174,6 +177,10 @@ _RESPONSE_FORMAT = made_from(
             ("whose name has 65 characters", {"name": "x" * 65}, VALUE, "name"),
             ("whose schema is an array", {"schema": []}, TYPE, "schema"),
             ("whose schema is a string", {"schema": "{}"}, TYPE, "schema"),
+            ("whose schema has an unknown type", {"schema": {"type": "text"}}, VALUE, "schema"),
+            ("whose schema requires a word", {"schema": {"type": "object", "required": "city"}}, VALUE, "schema"),
+            ("whose schema is wrong deep inside", {"schema": {"properties": {"city": {"enum": 1}}}}, VALUE, "schema"),
+            ("whose schema breaks its draft", {"schema": {"$schema": _DRAFT_7, "items": 5}}, VALUE, "schema"),
         )
     ),
 )
@@ -184,5 +191,39 @@ _VLLM = made_from(
     *_number("min_p", -0.1, 1.1),
     *_number("repetition_penalty", 0, -1),
 )
+_TOGETHER = made_from(
+    PLAIN,
+    bad("structured_outputs of no kind", put("structured_outputs", {}), VALUE),
+    bad("structured_outputs whose kind is null", put("structured_outputs", {"json": None}), VALUE),
+    bad("structured_outputs with options only", put("structured_outputs", {"disable_any_whitespace": True}), VALUE),
+    bad("structured_outputs of two kinds", put("structured_outputs", {"regex": "a+", "choice": ["a"]}), VALUE),
+    bad(
+        "structured_outputs that deny one kind", put("structured_outputs", {"regex": "a", "json_object": False}), VALUE
+    ),
+    *(
+        bad(
+            f"structured_outputs beside {format_['type']}",
+            both(put("response_format", format_), put("structured_outputs", {"regex": "a+"})),
+            VALUE,
+        )
+        for format_ in ({"type": "json_object"}, _json_schema(), {"type": "structural_tag"})
+    ),
+    bad("prompt_logprobs of a stream", both(put("stream", True), put("prompt_logprobs", 0)), VALUE),
+    bad("all prompt_logprobs of a stream", both(put("stream", True), put("prompt_logprobs", -1)), VALUE),
+    bad(
+        "a message that is continued and followed by another",
+        both(put("add_generation_prompt", True), put("continue_final_message", True)),
+        VALUE,
+    ),
+    *(
+        bad(f"min_tokens above {name}", both(put(name, 9), put("min_tokens", 10)), VALUE)
+        for name in ("max_tokens", "max_completion_tokens")
+    ),
+    bad(
+        "min_tokens between both maxima",
+        both(put("max_tokens", 12), put("max_completion_tokens", 9), put("min_tokens", 10)),
+        VALUE,
+    ),
+)
 
-ROWS = [*_STREAM, *_NUMBERS, *_STRINGS, *_RESPONSE_FORMAT, *_VLLM]
+ROWS = [*_STREAM, *_NUMBERS, *_STRINGS, *_RESPONSE_FORMAT, *_VLLM, *_TOGETHER]

@@ -141,6 +141,13 @@ _SCHEMAS = made_from(
 )
 
 
+def _chained(levels: int) -> Json:
+    """As many levels, each in a definition that the one above refers to."""
+    definitions = {f"l{level}": strict_object(inner={"$ref": f"#/$defs/l{level + 1}"}) for level in range(2, levels)}
+    definitions[f"l{levels}"] = strict_object(end={"type": "string"})
+    return {**strict_object(inner={"$ref": "#/$defs/l2"}), "$defs": definitions}
+
+
 def _nested(levels: int) -> Json:
     """Objects in objects, each as strict demands; the first level is that of `levels` properties below each other."""
     schema = strict_object(end={"type": "string"})
@@ -180,6 +187,7 @@ _STRICT = made_from(
     bad("strict with 101 properties", put(_SCHEMA, _many(101)), VALUE),
     bad("strict with 101 properties in two objects", put(_SCHEMA, strict_object(a=_many(50), b=_many(49))), VALUE),
     bad("strict with 6 levels", put(_SCHEMA, _nested(6)), VALUE),
+    bad("strict with 6 levels by references", put(_SCHEMA, _chained(6)), VALUE),
     bad("strict with 50 levels", put(_SCHEMA, _nested(50)), VALUE),
     bad("strict tools and parallel calls", put("parallel_tool_calls", True), VALUE),
 )

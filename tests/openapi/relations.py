@@ -13,6 +13,7 @@ from typing import Any
 
 import orjson
 
+from extproc.openai.schema_graph import dialect_of
 from tests.openapi.document import Json, is_right, is_right_field
 
 _IN_WORDS: Json = {"type": "text", "text": "in words"}
@@ -97,9 +98,11 @@ def _conversation(messages: Sequence[Any], *, text_only: bool) -> Iterator[Any]:
 def _relate_calls(message: Json, known: list[str]) -> None:
     if calls := message.get("tool_calls"):
         message.pop("function_call", None)
+        ids: list[str] = []
         for call in calls:
-            known.append(call["id"] if call["id"] not in known else f"{call['id']}-{len(known)}")
-            call["id"] = known[-1]
+            ids.append(call["id"] if call["id"] not in ids else f"{call['id']}-{len(ids)}")
+            call["id"] = ids[-1]
+        known += ids
 
 
 def _as_text(part: Json) -> Json:
@@ -187,7 +190,7 @@ def _relate_function_call(request: Json) -> None:
         choice["name"] = names[0]
 
 
-# Parameters that need others
+# Parameters that need others, and such that don't go with them
 
 
 def _needs(flag: str) -> Callable[[Json], None]:
@@ -198,6 +201,43 @@ def _needs(flag: str) -> Callable[[Json], None]:
     return relate
 
 
+def _relate_structured_outputs(request: Json) -> None:
+    outputs, format_ = request["structured_outputs"], request.get("response_format")
+    if format_ is not None and is_right_field("response_format", format_) and format_["type"] != "text":
+        del request["structured_outputs"]
+        return
+    given = [kind for kind in _KINDS if outputs.get(kind) is not None]
+    for kind in given[1:]:
+        del outputs[kind]
+    if not given:
+        outputs["regex"] = "a+"
+
+
+def _relate_response_format(request: Json) -> None:
+    inner = request["response_format"].get("json_schema")
+    schema = inner.get("schema") if isinstance(inner, dict) else None
+    if isinstance(schema, dict) and not dialect_of(schema).meta_schema.is_valid(schema):
+        inner["schema"] = {"type": "object"}
+
+
+def _relate_prompt_logprobs(request: Json) -> None:
+    if request.get("stream") is True:
+        del request["prompt_logprobs"]
+
+
+def _relate_continue_final_message(request: Json) -> None:
+    if request["continue_final_message"] and request.get("add_generation_prompt") is True:
+        request["add_generation_prompt"] = False
+
+
+def _relate_min_tokens(request: Json) -> None:
+    given = [request[name] for name in _MOST_TOKENS if request.get(name) is not None]
+    if given and is_right_field("max_tokens", given[0]):
+        request["min_tokens"] = min(request["min_tokens"], given[0])
+
+
+_KINDS = ("json", "regex", "choice", "grammar", "json_object", "structural_tag")
+_MOST_TOKENS = ("max_completion_tokens", "max_tokens")
 _RELATIONS: Mapping[str, Callable[[Json], None]] = {
     "parallel_tool_calls": _relate_parallel_tool_calls,
     "tool_choice": _relate_tool_choice,
@@ -205,21 +245,18 @@ _RELATIONS: Mapping[str, Callable[[Json], None]] = {
     "stream_options": _needs("stream"),
     "top_logprobs": _needs("logprobs"),
     "logprob_token_ids": _needs("logprobs"),
+    "structured_outputs": _relate_structured_outputs,
+    "response_format": _relate_response_format,
+    "prompt_logprobs": _relate_prompt_logprobs,
+    "continue_final_message": _relate_continue_final_message,
+    "min_tokens": _relate_min_tokens,
 }
-
-
-_CONSTRAINTS = ("json", "regex", "choice", "grammar", "json_object", "structural_tag")
 
 
 def servable(request: Json) -> Json:
     """A right request, kept within what its backend can do: the gateway doesn't know of that."""
     request = dict(request)
-    for name in ("max_tokens", "max_completion_tokens", "n"):
+    for name in (*_MOST_TOKENS, "min_tokens", "n"):
         if request.get(name) is not None:
             request[name] = min(request[name], 3)
-    if request.get("temperature") == 0:
-        request["n"] = 1
-    if constraints := request.get("structured_outputs"):
-        extra = [name for name in _CONSTRAINTS if constraints.get(name) is not None][1:]
-        request["structured_outputs"] = {name: it for name, it in constraints.items() if name not in extra}
     return request

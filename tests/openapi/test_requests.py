@@ -27,7 +27,8 @@ from schemathesis.core import NotSet
 from schemathesis.errors import UnsupportedSchema
 
 from extproc.names import CHAT_PATH
-from tests.gateway import Gateway
+from extproc.scripted_vllm import ScriptedVLLM
+from tests.gateway import MODEL, Gateway, configured_gateway
 from tests.openapi.document import DOCUMENT, REQUEST, Json, check, check_stream, wrong_places
 from tests.openapi.relations import related, servable
 
@@ -142,6 +143,10 @@ CUT_OFF = {"name": "f", "arguments": "{"}
 NAMED = {"type": "function", "function": {"name": "other"}}
 LEADS_NOWHERE = {"type": "object", "properties": {"city": {"$ref": "#/$defs/city"}}}
 OPEN = {"type": "object", "properties": {"city": {"type": "string"}}, "required": ["city"]}
+NAMES = [f"city{number}" for number in range(101)]
+WIDE = {"type": "object", "properties": dict.fromkeys(NAMES, True), "required": NAMES, "additionalProperties": False}
+NO_SCHEMA = {"type": "json_schema", "json_schema": {"name": "city", "schema": {"type": "text"}}}
+TWO_KINDS = {"regex": "a+", "choice": ["a"]}
 PICTURE = {"role": "user", "content": [{"type": "image_url", "image_url": {"url": "data:,"}}]}
 BREAKING = [
     asking(model="gpt-4"),
@@ -151,11 +156,18 @@ BREAKING = [
     asking({"role": "assistant", "function_call": CUT_OFF}),
     asking(calling("1", function_call={"name": "f", "arguments": "{}"})),
     asking({"role": "tool", "tool_call_id": "1", "content": ""}, calling("1")),
+    asking(tools=[tool("f"), tool("g"), tool("h")], model="limited"),
     asking(tools=[tool(), tool()]),
+    asking(tools=[tool("other")], model="limited"),
+    asking(tools=[tool(parameters={"type": "object", "minProperties": -1})]),
     asking(tools=[tool(parameters=LEADS_NOWHERE)]),
+    asking(tools=[tool(parameters={"type": "object", "$id": "x" * 251})]),
     asking(tools=[tool(parameters=OPEN, strict=True)]),
+    asking(tools=[tool(parameters=WIDE, strict=True)]),
     asking(tools=[tool()], functions=[function()]),
+    asking(functions=[function("f"), function("g"), function("h")], model="limited"),
     asking(functions=[function(), function()]),
+    asking(functions=[function("other")], model="limited"),
     asking(functions=[function(parameters=LEADS_NOWHERE)]),
     asking(tools=[tool(strict=True)], parallel_tool_calls=True),
     asking(tool_choice="required"),
@@ -166,19 +178,43 @@ BREAKING = [
     asking(stream_options={}),
     asking(top_logprobs=1),
     asking(logprob_token_ids=[], logprobs=False),
+    asking(structured_outputs=TWO_KINDS),
+    asking(structured_outputs={"regex": "a+"}, response_format={"type": "json_object"}),
+    asking(response_format=NO_SCHEMA),
+    asking(prompt_logprobs=0, stream=True),
+    asking(continue_final_message=True, add_generation_prompt=True),
+    asking(min_tokens=3, max_completion_tokens=2, max_tokens=4),
 ]
+
+
+LIMITED = f"""
+models:
+  - {{name: coder, backend: qwen, upstream_model: {MODEL}, tools: prompt}}
+  - {{name: limited, backend: qwen, upstream_model: {MODEL}, tools: native, max_tools: 2, allowed_tools: [f, g, h]}}
+backends:
+  - {{name: qwen, address: "127.0.0.1:PORT", health_check: false}}
+"""
+
+
+@pytest.fixture(scope="module")
+def limited(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Gateway]:
+    """A gateway of which one model takes few tools."""
+    with ScriptedVLLM(model=MODEL).running() as backend:
+        configuration = LIMITED.replace("PORT", str(backend.port))
+        with configured_gateway(tmp_path_factory.mktemp("limited"), configuration, backend) as gateway:
+            yield gateway
 
 
 RELATIONS = [relation["param"] for relation in REQUEST["x-relations"]]
 
 
 @pytest.mark.parametrize(("param", "request_"), list(zip(RELATIONS, BREAKING, strict=True)), ids=RELATIONS)
-def test_a_relation_holds(gateway: Gateway, param: str, request_: Json) -> None:
+def test_a_relation_holds(limited: Gateway, param: str, request_: Json) -> None:
     assert wrong_places(request_) == []
-    reply = send(gateway, request_)
+    reply = send(limited, request_)
     assert reply.status_code == (404 if param == "model" else 400)
     assert re.sub(r"\[\d+\]", "[]", reply.json()["error"]["param"]).startswith(param)
-    assert not gateway.backend.requests
+    assert CHAT_PATH not in [request.path for request in limited.backend.requests]
 
 
 class TestGeneratedRequests:

@@ -21,6 +21,10 @@ from tests.real_vllm.server import MODEL, VLLM, running_vllm
 
 NAME = "qwen-coder"
 """The model's name at the gateway; the backend has another."""
+TEMPLATE = "qwen-coder-template"
+"""The same in template mode."""
+NATIVE = "qwen-coder-native"
+"""The same in native mode; the server needs a tool parser for it."""
 _START_SECONDS = 60
 _STOP_SECONDS = 60
 
@@ -64,6 +68,8 @@ def running_gateway(vllm: VLLM, folder: Path) -> Iterator[Gateway]:
 listen: 127.0.0.1:{port}
 models:
   - {{name: {NAME}, backend: qwen, upstream_model: {MODEL}, tools: prompt, format: hermes}}
+  - {{name: {TEMPLATE}, backend: qwen, upstream_model: {MODEL}, tools: template, format: hermes}}
+  - {{name: {NATIVE}, backend: qwen, upstream_model: {MODEL}, tools: native, repair: true, format: hermes}}
 backends:
   - {{name: qwen, address: "127.0.0.1:{vllm.port}"}}
 """)

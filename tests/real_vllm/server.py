@@ -53,7 +53,7 @@ class VLLM:
 
 
 @contextmanager
-def running_vllm(environment: Environment, model: Model, log: Path) -> Iterator[VLLM]:
+def running_vllm(environment: Environment, model: Model, log: Path, *flags: str) -> Iterator[VLLM]:
     """Start a server, wait until it is healthy, and end it and all it started. Its output goes to `log`."""
     server = VLLM(_free_port(), log)
     command = [
@@ -63,6 +63,7 @@ def running_vllm(environment: Environment, model: Model, log: Path) -> Iterator[
         *("--dtype", "bfloat16", "--max-model-len", str(MAX_MODEL_LENGTH)),
         # The compiled path gave wrong text for one model, and takes minutes to compile.
         "--enforce-eager",
+        *flags,
     ]
     settings = {
         # One thread for each core that this process may use; vLLM by itself leaves one of them out.

@@ -1,0 +1,102 @@
+"""What becomes of a request by its headers alone: who comes in, and what is answered without any backend.
+
+    API keys          if the settings name a file of them, every path asks for one
+    /v1/models        answered here, see extproc.catalogue
+    chat completions  go on to the exchange, which reads their bodies
+    all else          goes on to a backend, and no more of it is seen
+
+Pure, and the only place that sees a client's key, which goes no further: Envoy keeps it from backends.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import TypeAlias
+
+from extproc.catalogue import MODELS_PATH, catalogue_answer
+from extproc.names import CHAT_PATH
+from extproc.openai.errors import ApiError
+from extproc.terms import Terms
+
+KEY_HEADERS = ("authorization", "api-key", "x-api-key")
+"""Where clients put their keys: OpenAI's own as `Bearer KEY`, those of Azure's kind, those of Anthropic's kind."""
+
+WANTED = (":path", ":method", *KEY_HEADERS)
+"""The header fields that the decision takes."""
+
+CHALLENGE = {"www-authenticate": 'Bearer realm="extproc"'}
+
+
+@dataclass(frozen=True, slots=True)
+class Admitted:
+    """The request goes on."""
+
+    client: str | None
+    """The name of the key that it came with, where keys are asked for."""
+    chat: bool
+    """Whether it is a chat completion: of all others nothing more is wanted."""
+
+
+@dataclass(frozen=True, slots=True)
+class Answered:
+    """The request is answered with this."""
+
+    body: bytes
+    client: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class Refused:
+    """The request is answered with an error, and these header fields."""
+
+    error: ApiError
+    fields: Mapping[str, str] = field(default_factory=dict)
+    client: str | None = None
+
+
+Decision: TypeAlias = Admitted | Answered | Refused
+
+
+def admit(fields: Mapping[str, str], terms: Terms) -> Decision:
+    """Decide by the header fields of a request, of which WANTED are looked at."""
+    client = None
+    if terms.keys is not None:
+        offered = list(_keys(fields))
+        client = next(filter(None, map(terms.keys.owner, offered)), None)
+        if client is None:
+            return Refused(_WRONG_KEY if offered else _NO_KEY, CHALLENGE)
+    path, method = fields.get(":path", "").partition("?")[0], fields.get(":method", "")
+    if path == MODELS_PATH or path.startswith(f"{MODELS_PATH}/"):
+        if method != "GET":
+            error = ApiError(
+                405, f"Models can be read with GET, and not be changed with {method[:20]}.", code="method_not_allowed"
+            )
+            return Refused(error, {"allow": "GET"}, client)
+        try:
+            return Answered(catalogue_answer(path, terms.config, terms.reports, terms.since), client)
+        except ApiError as error:
+            return Refused(error, client=client)
+    return Admitted(client, chat=method == "POST" and path.removesuffix("/") == CHAT_PATH)
+
+
+# OpenAI's words for type and code; a client library makes its AuthenticationError of the status.
+_NO_KEY = ApiError(
+    401,
+    "You didn't provide an API key. Send one as the header 'Authorization: Bearer YOUR_KEY'.",
+    code="invalid_api_key",
+)
+_WRONG_KEY = ApiError(
+    401, "Incorrect API key provided. Ask those who run this gateway for one.", code="invalid_api_key"
+)
+
+
+def _keys(fields: Mapping[str, str]) -> Iterator[str]:
+    for name in KEY_HEADERS:
+        value = fields.get(name, "").strip()
+        if name == "authorization":
+            scheme, _, value = value.partition(" ")
+            if scheme.lower() != "bearer":
+                continue
+        if value.strip():
+            yield value.strip()

@@ -1,0 +1,85 @@
+"""The keys of those who may come in: read from a file that holds their SHA-256 hashes, and compared in constant time.
+
+    # one on each line; a name may stand more than once, so that a key can be changed without a gap
+    alice: 2bb80d537b1da3e38bd30361aa855686bde0eacd7162fef6a25fe97bf527a25b
+
+A hash without salt and without stretching is enough for keys that are long and random, as the ones that `hash_line` is
+meant for: there is nothing to be guessed. Neither a key nor a line of the file ever stands in a message.
+"""
+
+from __future__ import annotations
+
+import hmac
+import re
+from dataclasses import dataclass
+from hashlib import sha256
+from pathlib import Path
+from typing import Self
+
+from extproc.config import ConfigError
+
+_LINE = re.compile(r"([A-Za-z0-9_.@-]{1,64})\s*:\s*([0-9A-Fa-f]{64})")
+_NAME = re.compile(r"[A-Za-z0-9_.@-]{1,64}")
+_SHORTEST = 16
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class ApiKeys:
+    """Names, with the hashes of their keys."""
+
+    _entries: tuple[tuple[str, bytes], ...]
+
+    @classmethod
+    def load(cls, path: Path) -> Self:
+        """Raises ConfigError naming the file and the line."""
+        try:
+            content = path.read_bytes()
+        except OSError as error:
+            raise ConfigError(f"{path}: can't be read: {error.strerror}") from error
+        return cls.parse(content, source=str(path))
+
+    @classmethod
+    def parse(cls, content: bytes, *, source: str) -> Self:
+        """Like `load`; `source` names the file in messages."""
+        entries: list[tuple[str, bytes]] = []
+        for number, line in enumerate(content.decode("utf-8", "replace").splitlines(), 1):
+            told = line.partition("#")[0].strip()
+            if not told:
+                continue
+            found = _LINE.fullmatch(told)
+            if found is None:
+                raise ConfigError(
+                    f"{source}:{number}: expected 'name: hash', as `extproc hash-key` prints it; a name is made of at "
+                    "most 64 letters, digits, '_', '.', '@' and '-', a hash of 64 hexadecimal digits"
+                )
+            entries.append((found[1], bytes.fromhex(found[2])))
+        if not entries:
+            raise ConfigError(f"{source}: holds no key, so that nobody could come in")
+        return cls(tuple(entries))
+
+    def owner(self, key: str) -> str | None:
+        """The name that the key stands under, if any. It takes the same time for every key of a length."""
+        digest = _hash(key)
+        owner = None
+        for name, known in self._entries:
+            if hmac.compare_digest(known, digest):
+                owner = name
+        return owner
+
+    def __repr__(self) -> str:
+        return f"ApiKeys({len(self._entries)} keys)"
+
+
+def hash_line(name: str, key: str) -> str:
+    """The file's line for a key. Raises ValueError, which quotes nothing of it, when that can't be one."""
+    if _NAME.fullmatch(name) is None:
+        raise ValueError("a name is made of at most 64 letters, digits, '_', '.', '@' and '-'")
+    if not key.isascii() or not key.isprintable() or " " in key:
+        raise ValueError("a key is made of printable ASCII characters without spaces: no other comes through a header")
+    if len(key) < _SHORTEST:
+        raise ValueError(f"a key has at least {_SHORTEST} characters; make one with `openssl rand -hex 32`")
+    return f"{name}: {_hash(key).hex()}"
+
+
+def _hash(key: str) -> bytes:
+    return sha256(key.encode("utf-8", "surrogatepass")).digest()

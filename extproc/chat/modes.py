@@ -1,0 +1,109 @@
+"""How tools reach the model: what the body for the backend holds instead of the client's, one function per mode.
+
+- `native`: the backend does tool calling. It gets OpenAI's own form, legacy requests and choices that vLLM doesn't know
+  translated.
+- `template`: the backend's chat template shows the tools. `tool_choice: none` keeps the backend's own parser out of it
+  (measured, vLLM 0.32: the tools are in the prompt all the same), and the calls are read from the text.
+- `prompt`: the tools are written into the system prompt, calls and results into the conversation as text.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any, TypeAlias
+
+from extproc.config import Backend, Model
+from extproc.openai.choice import NamedTool
+from extproc.openai.json_body import encode
+from extproc.openai.request import ChatRequest
+from extproc.tools import PromptStyle, call_syntax, in_call_order, render_conversation
+from extproc.tools.grammar import structural_tag
+
+Json: TypeAlias = dict[str, Any]
+
+# vLLM removes special tokens from the text unless told otherwise, and a format's markers may be such.
+_SHOW_MARKERS: Json = {"skip_special_tokens": False, "spaces_between_special_tokens": False}
+
+
+def native(request: ChatRequest, _model: Model, _backend: Backend) -> Json:
+    body: Json = {"messages": _with_arguments(request.messages)}
+    if request.tools:
+        body["tools"] = request.tools
+    said = request.fields.get("tool_choice")
+    if said is not None or request.legacy:
+        match request.tool_choice:
+            case NamedTool(name):
+                body["tool_choice"] = {"type": "function", "function": {"name": name}}
+            case choice:
+                body["tool_choice"] = choice
+    if request.tools and not request.parallel_tool_calls:
+        body["parallel_tool_calls"] = False
+    elif (said := request.fields.get("parallel_tool_calls")) is not None:
+        body["parallel_tool_calls"] = said
+    return body
+
+
+def template(request: ChatRequest, model: Model, backend: Backend) -> Json:
+    messages: list[Json] = []
+    for item in in_call_order(_with_arguments(request.messages)):
+        messages += [result.message for result in item] if isinstance(item, list) else [item]
+    body: Json = {"messages": messages}
+    if request.offers_tools:
+        body |= {"tools": request.tools, "tool_choice": "none", **_SHOW_MARKERS}
+        body |= _forced(request, model, backend)
+    return body
+
+
+def prompt(request: ChatRequest, model: Model, backend: Backend) -> Json:
+    syntax = call_syntax(model.format)
+    assert syntax is not None  # the configuration makes sure of it
+    results = model.tool_result or "plain"
+    body: Json = {"messages": render_conversation(request, PromptStyle(syntax, results, bool(model.example)))}
+    if request.offers_tools:
+        body |= _SHOW_MARKERS
+        body |= _forced(request, model, backend)
+    return body
+
+
+BODY_OF_MODE: Mapping[str, Callable[[ChatRequest, Model, Backend], Json]] = {
+    "native": native,
+    "template": template,
+    "prompt": prompt,
+}
+
+
+def _forced(request: ChatRequest, model: Model, backend: Backend) -> Json:
+    """What makes the backend's decoder write a call, and none but a valid one, where the request demands it."""
+    syntax = call_syntax(model.format) if backend.structured_outputs else None
+    if syntax is None:
+        return {}
+    asked = any(request.fields.get(name) for name in ("structured_outputs", "response_format"))
+    if asked and request.tool_choice == "auto":
+        return {}  # the client forces the text itself, and vLLM takes one grammar
+    tag = structural_tag(
+        syntax,
+        request.tools,
+        request.tool_choice,
+        parallel=request.parallel_tool_calls,
+        thinking="open" if model.thinking == "open" else None,
+    )
+    if tag is None:
+        return {}
+    # A demanded call is the whole answer: what the client wants of the text has no place in it.
+    return {"structured_outputs": {"structural_tag": encode(tag).decode()}, "response_format": None}
+
+
+def _with_arguments(messages: list[Json]) -> list[Json]:
+    """Chat templates want arguments that can be read: where there are none, `{}`."""
+    return [
+        {**message, "tool_calls": [_readable(call) for call in message["tool_calls"]]}
+        if any(not call["function"]["arguments"].strip() for call in message.get("tool_calls") or ())
+        else message
+        for message in messages
+    ]
+
+
+def _readable(call: Json) -> Json:
+    if call["function"]["arguments"].strip():
+        return call
+    return {**call, "function": {**call["function"], "arguments": "{}"}}

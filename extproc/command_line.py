@@ -1,0 +1,62 @@
+"""What the arguments of a command line may be: each function reads one, or says in a sentence what it should be."""
+
+from __future__ import annotations
+
+import argparse
+from urllib.parse import urlsplit
+
+from extproc.config import Address
+from extproc.probe import Origin
+
+
+def address(text: str) -> str:
+    try:
+        return str(Address.parse(text))
+    except ValueError as error:
+        raise argparse.ArgumentTypeError(str(error)) from error
+
+
+def socket_or_address(text: str) -> str:
+    if text.startswith(("unix:/", "/")):
+        return f"unix:{text.removeprefix('unix:')}"
+    try:
+        return str(Address.parse(text))
+    except ValueError as error:
+        raise argparse.ArgumentTypeError(f"{error}; or a socket such as unix:/run/extproc.sock") from error
+
+
+def backend(text: str) -> Address:
+    url = urlsplit(text if "//" in text else f"//{text}")
+    try:
+        port = url.port
+    except ValueError as error:
+        raise argparse.ArgumentTypeError(f"no such port in {text!r}") from error
+    if url.scheme == "https":
+        raise argparse.ArgumentTypeError("only http:// backends are supported")
+    if url.scheme not in ("", "http") or not url.hostname or url.path.rstrip("/") not in ("", "/v1"):
+        raise argparse.ArgumentTypeError(f"expected a URL such as http://127.0.0.1:8000, got {text!r}")
+    return Address(url.hostname, port or 80)
+
+
+def seconds(text: str) -> float:
+    try:
+        length = float(text)
+    except ValueError:
+        length = -1
+    if not 0 <= length < float("inf"):
+        raise argparse.ArgumentTypeError(f"expected a number of seconds, got {text!r}")
+    return length
+
+
+def interval(text: str) -> float:
+    length = seconds(text)
+    if length == 0:
+        raise argparse.ArgumentTypeError("expected more than no time at all")
+    return length
+
+
+def origin(text: str) -> Origin:
+    try:
+        return Origin.parse(text)
+    except ValueError as error:
+        raise argparse.ArgumentTypeError(str(error)) from error

@@ -1,0 +1,48 @@
+"""A vLLM server, or several that serve the same model."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+from pydantic import BeforeValidator, Field
+
+from extproc.config.address import Address, check_address
+from extproc.config.base import AbsolutePath, AddressText, ClusterName, Name, ParameterName, Settings
+
+
+class BackendTls(Settings):
+    """TLS to a backend."""
+
+    ca: AbsolutePath | None = None
+    """Certificates that the backend's own has to lead to; the system's unless given."""
+    sni: Name | None = None
+    """The name that is asked for and that the certificate has to carry; the address's host unless given."""
+
+
+def _one_or_more(value: Any) -> Any:
+    return [check_address(value)] if isinstance(value, str) else value
+
+
+class Backend(Settings):
+    """One entry of `backends`."""
+
+    name: ClusterName
+    address: Annotated[tuple[AddressText, ...], BeforeValidator(_one_or_more), Field(min_length=1)]
+    """`host:port` of the server, or a list of those of its replicas. A DNS name stands for all its addresses."""
+    tls: BackendTls | None = None
+    api_key: AbsolutePath | None = None
+    """The file that holds the key that the backend asks for. A client's own key never goes to a backend."""
+    affinity: bool = False
+    """Keep a conversation on one replica, where the prompt of its earlier turns is cached."""
+    health_check: bool = True
+    """Ask `/health` of each replica, and pass by the ones that are ill."""
+    max_requests: Annotated[int, Field(ge=1)] = 1024
+    """How many requests may be under way at all replicas together; one more is a 503 at once."""
+    structured_outputs: bool = True
+    """The backend can be made to write what a grammar allows (vLLM's `structured_outputs`)."""
+    parameters: tuple[ParameterName, ...] = ()
+    """Request parameters that it takes besides those that vLLM documents."""
+
+    @property
+    def endpoints(self) -> tuple[Address, ...]:
+        return tuple(map(Address.parse, self.address))

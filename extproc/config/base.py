@@ -1,0 +1,41 @@
+"""What all settings have in common: strictness, names, and faults that know their place."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, TypeAlias
+
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field
+
+from extproc.config.address import check_address
+
+Location: TypeAlias = tuple[int | str, ...]
+
+
+class FieldError(ValueError):
+    """A fault between fields, found when all are known: it carries the place that it should be shown at."""
+
+    def __init__(self, location: Location, message: str) -> None:
+        super().__init__(message)
+        self.location = location
+
+
+class Settings(BaseModel):
+    """Settings that can't be misspelt, nor change once they are read."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+
+def _check_path(path: Path) -> Path:
+    if not path.is_absolute():
+        raise ValueError(f"expected an absolute path, got '{path}'")
+    return path
+
+
+AbsolutePath = Annotated[Path, AfterValidator(_check_path)]
+"""A file that Envoy or the processor reads when it needs it, so that it may change or come later."""
+
+AddressText = Annotated[str, AfterValidator(check_address)]
+Name = Annotated[str, Field(min_length=1, max_length=256)]
+ParameterName = Annotated[str, Field(pattern=r"^[a-zA-Z0-9_.-]{1,64}$")]
+ClusterName = Annotated[str, Field(pattern=r"^[a-zA-Z0-9][a-zA-Z0-9_.-]{0,62}$")]

@@ -1,0 +1,78 @@
+"""One model as clients see it, and how its backend is to be spoken to."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Literal, Self, TypeAlias
+
+from pydantic import AfterValidator, Field, model_validator
+
+from extproc.config.base import ClusterName, FieldError, Name, ParameterName, Settings
+from extproc.openai.definitions import TOOL_PARAMETERS
+from extproc.openai.parameters import parameter_problems
+from extproc.toolcalls import get_format
+
+Mode: TypeAlias = Literal["native", "template", "prompt"]
+InvalidCalls: TypeAlias = Literal["pass", "text", "error"]
+MalformedHistory: TypeAlias = Literal["error", "repair", "pass"]
+ToolResult: TypeAlias = Literal["role", "tagged", "plain"]
+
+
+def _check_format(name: str) -> str:
+    get_format(name)
+    return name
+
+
+class Model(Settings):
+    """One entry of `models`."""
+
+    name: Name
+    backend: ClusterName
+    upstream_model: Name | None = None
+    """The model's name at the backend; the same as `name` unless given."""
+    tools: Mode
+    """How tools reach the model: `native` leaves tool calling to the backend; `template` has the backend's chat
+    template show them, and reads the calls from the text; `prompt` writes them into the system prompt, and reads the
+    text."""
+    format: Annotated[str, AfterValidator(_check_format)] = "hermes"
+    """How the model writes a call, named as vLLM names its parser. In prompt mode: what the prompt asks for."""
+    thinking: Literal["tags", "open"] = "tags"
+    """`open`: the chat template has begun the thinking, so that the text starts inside it."""
+    special_tokens: tuple[Name, ...] | None = None
+    """Tokens of the chat template that are no text; the usual ones unless given. Not in native mode."""
+
+    # Requests
+    defaults: dict[ParameterName, Any] = Field(default_factory=dict)
+    """Parameters for what a client leaves out."""
+    allowed_tools: tuple[Name, ...] | None = None
+    """The only tools that a request may offer."""
+    max_tools: Annotated[int, Field(ge=0, le=128)] = 128
+    """How many tools a request may offer."""
+    malformed_history: MalformedHistory = "error"
+    """Arguments in earlier turns that are no JSON: refuse the request, mend them, or leave them as they are."""
+    parallel_strict_calls: bool = False
+    """Allows `parallel_tool_calls: true` together with strict tools, as this model's backend can do both."""
+    tool_result: ToolResult | None = None
+    """Prompt mode: results as messages of role tool, in the format's own tags, or in plain words; what measured best
+    for the format unless given."""
+    example: bool | None = None
+    """Prompt mode: show an example of a call; what measured best for the format unless given."""
+
+    # Answers
+    repair: bool = False
+    """Native mode: mend what vLLM is known to get wrong in calls."""
+    invalid_calls: InvalidCalls = "pass"
+    """A call of a tool that wasn't offered, or with arguments that are no JSON or break the tool's schema: leave it to
+    the client, show it as text, or answer with an error. Anything but `pass` holds each call until it is complete."""
+
+    @model_validator(mode="after")
+    def _defaults_hold(self) -> Self:
+        for name in self.defaults:
+            if name in TOOL_PARAMETERS or name in ("model", "messages", "stream", "stream_options"):
+                raise FieldError(("defaults", name), "only parameters of sampling can have a default")
+        for problem in parameter_problems(self.defaults):
+            raise FieldError(("defaults", (problem.param or "").partition(".")[0]), problem.message)
+        return self
+
+    @property
+    def upstream_name(self) -> str:
+        return self.upstream_model or self.name

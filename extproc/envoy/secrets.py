@@ -1,0 +1,94 @@
+"""Keys and certificates: Envoy reads them from their own files, and takes them anew when they change.
+
+Nothing secret is in what is made here, only names and paths. Envoy notices that a file has changed when it is moved
+into place (`mv`, Kubernetes' swap of `..data`), not when it is written to; and only where it learned of it from a file
+made here, one for each secret, because what the bootstrap names is read once. A file that is of no use is refused, and
+what was in use stays; one that isn't there yet is taken when it comes, if its directory is there (docs/envoy.md).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import yaml
+from envoy_data_plane.envoy.config.core import v3 as core
+from envoy_data_plane.envoy.extensions.transport_sockets.tls import v3 as tls
+from envoy_data_plane.envoy.service.discovery.v3 import DiscoveryResponse
+
+from extproc.config import Backend, Config
+from extproc.envoy.extensions import packed
+from extproc.envoy.plain import plain
+
+CERTIFICATE = "certificate"
+"""The certificate that clients see."""
+CLIENT_CA = "client-ca"
+
+SYSTEM_CA = Path("/etc/ssl/certs/ca-certificates.crt")
+"""Where Envoy's own image, Debian and Alpine keep the certificates of those whom everybody trusts. Envoy has a setting
+for the system's certificates too, but doesn't check any name with it."""
+
+
+def key_name(backend: Backend) -> str:
+    return f"key-{backend.name}"
+
+
+def ca_name(backend: Backend) -> str:
+    return f"ca-{backend.name}"
+
+
+def secrets(config: Config) -> list[tls.Secret]:
+    """All that the configuration asks for, for the bootstrap."""
+    return list(_secrets(config))
+
+
+def secret_files(config: Config) -> dict[str, str]:
+    """The files that `reference` leads to, by name. They stay as they are when a secret changes."""
+    return {_file_name(secret.name): _told(secret) for secret in _secrets(config)}
+
+
+def reference(name: str, directory: str | None) -> tls.SdsSecretConfig:
+    """The secret of that name: from its file in `directory`, or without one from the bootstrap."""
+    if directory is None:
+        return tls.SdsSecretConfig(name=name)
+    source = core.ConfigSource(
+        path_config_source=core.PathConfigSource(path=f"{directory}/{_file_name(name)}"),
+        resource_api_version=core.ApiVersion.V3,
+    )
+    return tls.SdsSecretConfig(name=name, sds_config=source)
+
+
+def _file_name(name: str) -> str:
+    return f"secret-{name}.yaml"
+
+
+def _told(secret: tls.Secret) -> str:
+    return yaml.safe_dump(plain(DiscoveryResponse(resources=[packed(secret)])), sort_keys=False, width=120)
+
+
+def _secrets(config: Config) -> Iterator[tls.Secret]:
+    if config.tls is not None:
+        yield tls.Secret(name=CERTIFICATE, tls_certificate=_certificate(config.tls.certificate, config.tls.key))
+        if config.tls.client_ca is not None:
+            yield _authority(CLIENT_CA, config.tls.client_ca)
+    for backend in config.backends:
+        if backend.tls is not None:
+            yield _authority(ca_name(backend), backend.tls.ca or SYSTEM_CA)
+        if backend.api_key is not None:
+            yield tls.Secret(name=key_name(backend), generic_secret=tls.GenericSecret(secret=_file(backend.api_key)))
+
+
+def _certificate(chain: Path, key: Path) -> tls.TlsCertificate:
+    certificate = tls.TlsCertificate(certificate_chain=_file(chain), private_key=_file(key))
+    if chain.parent == key.parent:
+        # Then Envoy reads both again until it has two that belong together.
+        certificate.watched_directory = core.WatchedDirectory(path=str(chain.parent))
+    return certificate
+
+
+def _authority(name: str, file: Path) -> tls.Secret:
+    return tls.Secret(name=name, validation_context=tls.CertificateValidationContext(trusted_ca=_file(file)))
+
+
+def _file(path: Path) -> core.DataSource:
+    return core.DataSource(filename=str(path))

@@ -1,0 +1,114 @@
+"""Asks a running vLLM what it can do, and says how it is best served.
+
+`probe` puts the questions (`questions.py`) over `server.py`, `advice.py` decides, and the `Report` prints the YAML. It
+changes nothing at the server, and costs it a few hundred tokens for each model.
+"""
+
+from __future__ import annotations
+
+import string
+from pathlib import Path
+
+from extproc.probe import questions
+from extproc.probe.advice import Findings, advise
+from extproc.probe.questions import Card, ProbeError
+from extproc.probe.report import Probed, Report
+from extproc.probe.server import Origin, Server
+
+__all__ = ["Origin", "ProbeError", "Report", "probe"]
+
+_MOST_MODELS = 8
+"""How many are asked at once; a router of many has to be asked for one by name."""
+_TIMEOUT = 120.0
+
+
+def probe(
+    origin: Origin,
+    model: str | None = None,
+    *,
+    api_key_file: Path | None = None,
+    ca: Path | None = None,
+    timeout: float = _TIMEOUT,
+) -> Report:
+    """Ask about all models of the server at `origin`, or about one.
+
+    `ca` holds the certificates to trust, `timeout` is in seconds and for one answer. Raises ProbeError, whose text is
+    one line, and OSError for files that can't be read.
+    """
+    key = _key(api_key_file) if api_key_file is not None else None
+    server = Server(origin, key=key, ca=ca, timeout=timeout)
+    version = questions.version(server)
+    cards = questions.served(server)
+    probed, refusals = [], []
+    for card, aliases, adapters in _choose(cards, model, origin):
+        try:
+            findings = _ask(server, card)
+        except ProbeError as error:
+            refusals.append(error)
+            continue
+        probed.append(Probed(findings, advise(findings), aliases, adapters))
+    if not probed:
+        raise refusals[0]
+    return Report(
+        origin=origin,
+        version=version,
+        probed=tuple(probed),
+        left_out=tuple(map(str, refusals)),
+        api_key=api_key_file.absolute() if api_key_file is not None else None,
+        ca=ca.absolute() if ca is not None else None,
+    )
+
+
+def _ask(server: Server, card: Card) -> Findings:
+    """Raises ProbeError when the model doesn't chat."""
+    chat = questions.chat(server, card.name)
+    thinks = chat.reasoning_parser
+    auto = questions.offered(server, card.name, "auto", thinks=thinks)
+    return Findings(
+        card=card,
+        chat=chat,
+        prompt_tokens=questions.prompt_without_tools(server, card.name),
+        auto=auto,
+        none=questions.offered(server, card.name, "none", trial=auto.accepted is not True, thinks=thinks),
+        rendering=questions.rendering(server, card.name),
+        forcing=questions.forcing(server, card.name, thinks=thinks),
+    )
+
+
+_Choice = tuple[Card, tuple[Card, ...], tuple[Card, ...]]
+"""A model to ask, its other names, and its adapters."""
+
+
+def _choose(cards: list[Card], model: str | None, origin: Origin) -> list[_Choice]:
+    """Raises ProbeError when there is no such model, or too many."""
+    if model is not None:
+        chosen = [card for card in cards if card.name == model]
+        if not chosen:
+            there_are = ", ".join(card.name for card in cards)
+            raise ProbeError(f"{origin}: it serves no model {model!r}; there are: {there_are}")
+        return [(chosen[0], (), ())]
+    names = {card.name for card in cards}
+    models: dict[str, list[Card]] = {}
+    adapters: dict[str, list[Card]] = {}
+    for card in cards:
+        if card.parent is not None and card.parent in names - {card.name}:
+            adapters.setdefault(card.parent, []).append(card)
+        else:
+            models.setdefault(card.root or card.name, []).append(card)
+    if len(models) > _MOST_MODELS:
+        raise ProbeError(f"{origin}: it serves {len(models)} models; choose one with --model")
+    return [
+        (first, tuple(others), tuple(adapter for card in (first, *others) for adapter in adapters.get(card.name, ())))
+        for first, *others in models.values()
+    ]
+
+
+_IN_KEYS = frozenset(string.ascii_letters + string.digits + string.punctuation)
+
+
+def _key(path: Path) -> str:
+    """Raises ProbeError when the file holds no key, and OSError when it can't be read."""
+    key = path.read_text(encoding="utf-8", errors="replace").strip()
+    if not key or not _IN_KEYS.issuperset(key):
+        raise ProbeError(f"{path}: expected one API key, without blanks")
+    return key

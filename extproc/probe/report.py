@@ -1,0 +1,189 @@
+"""What is printed: the configuration, with comments that say why, and a summary for a person."""
+
+from __future__ import annotations
+
+import re
+import textwrap
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path
+
+import yaml
+
+from extproc.probe.advice import Advice, Findings, shows_tools
+from extproc.probe.questions import Card, Forcing
+from extproc.probe.server import Origin, one_line
+
+_REPAIRS = "mends vLLM's slips: finish_reason `stop` for a call by name, calls without arguments or without an id"
+_COMMENT_WIDTH = 110
+
+
+@dataclass(frozen=True, slots=True)
+class Probed:
+    """One model, asked under its first name, with all names that it is served by."""
+
+    findings: Findings
+    advice: Advice
+    aliases: tuple[Card, ...] = ()
+    adapters: tuple[Card, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Report:
+    """All that was found out about a server."""
+
+    origin: Origin
+    version: str | None
+    probed: tuple[Probed, ...]
+    left_out: tuple[str, ...] = ()
+    """A line for each model that doesn't chat."""
+    api_key: Path | None = None
+    ca: Path | None = None
+
+    @property
+    def identity(self) -> str:
+        """What the server says it is."""
+        if self.version is not None:
+            return f"vLLM {one_line(self.version, 40)}"
+        if any(probed.findings.card.owner == "vllm" for probed in self.probed):
+            return "a vLLM that doesn't tell its version"
+        return "a server that doesn't say it is vLLM"
+
+    def yaml(self) -> str:
+        """A whole configuration file."""
+        lines = [f"# {self.origin}, {self.identity}, as `extproc probe` found it."]
+        for line in self.left_out:
+            lines += _comment(f"Left out: {line}", "")
+        backend = _backend_name(self.probed[0].findings.card)
+        lines.append("models:")
+        for probed in self.probed:
+            for card in (probed.findings.card, *probed.aliases, *probed.adapters):
+                lines += _model(card, probed, backend)
+        lines += ["backends:", *self._backend(backend)]
+        return "\n".join(lines) + "\n"
+
+    def summary(self) -> str:
+        """A few lines for each model."""
+        lines = [f"{self.origin}: {self.identity}"]
+        for probed in self.probed:
+            names = (card.name for card in (probed.findings.card, *probed.aliases, *probed.adapters))
+            rows = list(_rows(probed))
+            width = max(len(row[0]) for row in rows)
+            lines.append(f"\n  {one_line(', '.join(names), 400)}")
+            lines += [f"    {label:{width}}  {text}" for label, text in rows]
+        lines += [f"\n  left out: {line}" for line in self.left_out]
+        return "\n".join(lines) + "\n"
+
+    def _backend(self, name: str) -> Iterable[str]:
+        bound = [probed for probed in self.probed if not probed.advice.structured_outputs] or self.probed
+        yield f"  - name: {_scalar(name)}"
+        yield f"    address: {_scalar(str(self.origin.address))}"
+        if self.origin.tls:
+            yield f"    tls: {{ca: {_scalar(str(self.ca))}}}" if self.ca is not None else "    tls: {}"
+        if self.api_key is not None:
+            yield f"    api_key: {_scalar(str(self.api_key))}"
+        yield from _comment(bound[0].advice.forcing_because)
+        yield f"    structured_outputs: {_scalar(bound[0].advice.structured_outputs)}"
+
+
+def _model(card: Card, probed: Probed, backend: str) -> Iterable[str]:
+    advice, asked = probed.advice, probed.findings.card
+    yield f"  - name: {_scalar(card.name)}"
+    yield f"    backend: {_scalar(backend)}"
+    if card in probed.aliases:
+        yield from _comment(f"another name of {one_line(asked.name)}")
+    elif card in probed.adapters:
+        yield from _comment(f"an adapter of {one_line(asked.name)}, taken to call tools as that does")
+    else:
+        if (length := asked.context_length) is not None:
+            yield from _comment(f"{length} tokens of context")
+        for warning in advice.warnings:
+            yield from _comment(f"WARNING: {warning}")
+        yield from _comment(advice.because)
+    yield f"    tools: {advice.tools}"
+    if card is asked:
+        yield from _comment(advice.format_because)
+    yield f"    format: {_scalar(advice.format)}"
+    if advice.tools == "native":
+        if card is asked:
+            yield from _comment(_REPAIRS)
+        yield "    repair: true"
+    elif advice.thinking == "open":
+        if card is asked:
+            yield from _comment("the chat template begins the thinking, and no reasoning parser takes it out")
+        yield "    thinking: open"
+
+
+def _rows(probed: Probed) -> Iterable[tuple[str, str]]:
+    findings, advice = probed.findings, probed.advice
+    length = findings.card.context_length
+    yield "context", f"{length} tokens" if length is not None else "not told"
+    yield "tool parser", _parser(findings)
+    yield "chat template", _template(findings)
+    yield "structured outputs", _FORCED[findings.forcing]
+    yield "reasoning", _reasoning(findings)
+    yield "format", f"{advice.format}: {advice.format_because}"
+    yield "mode", f"{advice.tools}: {advice.because}"
+    yield from (("WARNING", warning) for warning in advice.warnings)
+
+
+def _parser(findings: Findings) -> str:
+    auto = findings.auto
+    if auto.accepted is None:
+        return f"unknown ({auto.complaint})"
+    if not auto.accepted:
+        return "none"
+    if auto.called:
+        return "configured, finds calls"
+    return "tools are taken, but no call was found" if auto.complete else "tools are taken; calls unproved"
+
+
+def _template(findings: Findings) -> str:
+    offer = findings.none if findings.none.accepted else findings.auto
+    shown = shows_tools(findings, offer)
+    if shown is None:
+        return "unknown"
+    excluded = findings.rendering is not None and findings.rendering.shows_tools
+    return "shows tools" if shown else "shows tools, but not with tool_choice none" if excluded else "shows no tools"
+
+
+def _reasoning(findings: Findings) -> str:
+    if not findings.chat.reasoning_parser:
+        return "no parser"
+    field = findings.chat.reasoning_field
+    return f"a parser is configured, and fills `{field}`" if field is not None else "a parser is configured"
+
+
+_FORCED = {
+    Forcing.BINDS: "structural tags bind",
+    Forcing.BINDS_REASONING: "structural tags bind, within the reasoning",
+    Forcing.LIFTED: "lifted by the reasoning parser",
+    Forcing.CHOICE_ONLY: "choices bind, structural tags don't",
+    Forcing.IGNORED: "don't bind",
+    Forcing.UNDECIDED: "unknown",
+}
+
+
+def _backend_name(card: Card) -> str:
+    """A cluster's name, made of the model's."""
+    last = re.split(r"[/\\]", card.name)[-1]
+    return re.sub(r"[^a-zA-Z0-9_.-]+", "-", last).strip("-._")[:63] or "vllm"
+
+
+def _comment(text: str, margin: str = "    ") -> Iterable[str]:
+    start = f"{margin}# "
+    return textwrap.wrap(
+        text,
+        _COMMENT_WIDTH,
+        initial_indent=start,
+        subsequent_indent=start,
+        break_long_words=False,
+        break_on_hyphens=False,
+    )
+
+
+def _scalar(value: str | bool) -> str:
+    """The value as YAML has it, in one line."""
+    style = '"' if isinstance(value, str) and not value.isprintable() else None
+    written: str = yaml.safe_dump(value, allow_unicode=True, width=100_000, default_style=style)
+    return written.partition("\n")[0]

@@ -1,0 +1,230 @@
+"""Takes what changes on disk while the processor runs: the configuration file, and the file of API keys.
+
+Both are looked at once a second, by content: whether somebody wrote into them, renamed another over them, or swapped a
+symbolic link on the way to them, as Kubernetes does with a ConfigMap. No exchange that is under way notices: it keeps
+the terms that it began with. What can't be used leaves all as it was, and is told once in the log, and by metrics and
+health for as long as it lies there.
+
+A change is taken in this order: Envoy learns the new backends, routes and listener; then new exchanges go by the new
+configuration; then, when the last exchange of the old one has ended, Envoy forgets what only that one used.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from hashlib import sha256
+from pathlib import Path
+
+from extproc.api_keys import ApiKeys
+from extproc.config import Backend, Config, ConfigError, parse
+from extproc.publishing import EnvoyFiles, RefusedByEnvoyError
+from extproc.server import Processor
+from extproc.telemetry import File, Telemetry
+
+log = logging.getLogger(__name__)
+
+INTERVAL = 1.0
+"""Seconds between two looks."""
+_SETTLING = 0.05
+"""A file that is being written is looked at again after so many seconds, until it stays as it is."""
+
+
+class Watched:
+    """A file, and what was in it when it was last looked at."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self._content = _look(path)
+
+    async def changed(self) -> bool:
+        """Whether it holds something else now. It may still be written to: then wait until it stays as it is."""
+        before, self._content = self._content, await asyncio.to_thread(_look, self.path)
+        if self._content == before:
+            return False
+        while (now := await self._looked_again()) != self._content:
+            self._content = now
+        return self._content != before
+
+    async def _looked_again(self) -> bytes | str:
+        await asyncio.sleep(_SETTLING)
+        return await asyncio.to_thread(_look, self.path)
+
+    @property
+    def content(self) -> bytes:
+        """Raises ConfigError when it couldn't be read."""
+        if isinstance(self._content, str):
+            raise ConfigError(f"{self.path}: can't be read: {self._content}")
+        return self._content
+
+
+def _look(path: Path) -> bytes | str:
+    """What is in the file, or why that can't be told."""
+    try:
+        return path.read_bytes()
+    except OSError as error:
+        return error.strerror or str(error)
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """The configuration file, and where it is to be understood otherwise than it says."""
+
+    file: Watched
+    listen: str | None = None
+    """Where Envoy listens, instead of where the file says."""
+
+    def read(self) -> Config:
+        """What the file says. Raises ConfigError with the line and the field."""
+        name = str(self.file.path)
+        try:
+            text = self.file.content.decode("utf-8")
+        except UnicodeDecodeError as error:
+            raise ConfigError(f"{name}: can't be read: {error}") from error
+        config = parse(text, source=name)
+        return config if self.listen is None else config.model_copy(update={"listen": self.listen})
+
+    @property
+    def digest(self) -> str:
+        """A name for what is in the file, short enough for a label."""
+        return sha256(self.file.content).hexdigest()[:12]
+
+
+def read_keys(file: Watched | None) -> ApiKeys | None:
+    """The keys in the file. Raises ConfigError with the line."""
+    return ApiKeys.parse(file.content, source=str(file.path)) if file is not None else None
+
+
+def keys_file(config: Config) -> Watched | None:
+    """The file of keys that a configuration names."""
+    return Watched(config.api_keys) if config.api_keys is not None else None
+
+
+class Reloading:
+    """The watch over the files. `run` it beside the processor, which has begun with what was in them."""
+
+    def __init__(
+        self,
+        source: Source,
+        keys: Watched | None,
+        processor: Processor,
+        telemetry: Telemetry,
+        envoy: EnvoyFiles | None,
+        on_change: Callable[[], None],
+    ) -> None:
+        self._source = source
+        self._keys_file = keys
+        self._processor = processor
+        self._telemetry = telemetry
+        self._envoy = envoy
+        self._on_change = on_change
+        self._left: list[Config] = []
+        """Configurations that exchanges may still go by, the oldest first."""
+        self._valid: dict[File, bool] = {"config": True, "api_keys": True}
+
+    async def run(self, interval: float = INTERVAL) -> None:
+        """Look at the files every so many seconds, until cancelled."""
+        while True:
+            await asyncio.sleep(interval)
+            try:
+                await self._look()
+            except Exception:  # a bug here is none in any exchange: those go on
+                log.exception("bug: what changed on disk may not be in force")
+
+    async def _look(self) -> None:
+        if await self._source.file.changed():
+            refusal = await self._take_config()
+            await self._tell("config", refusal)
+            if refusal is None:
+                self._telemetry.configured(self._processor.terms.config, self._source.digest)
+        if self._keys_file is not None and await self._keys_file.changed():
+            await self._tell("api_keys", self._take_keys(self._keys_file))
+        await self._forget()
+
+    async def _take_config(self) -> str | None:
+        """Have what the file says now in force. Returns why that can't be."""
+        terms = self._processor.terms
+        try:
+            config = await asyncio.to_thread(self._source.read)
+            if config.api_keys == terms.config.api_keys:
+                watched, keys = self._keys_file, terms.keys  # which have changes of their own
+            else:
+                watched = keys_file(config)
+                keys = read_keys(watched)
+            if config != terms.config:
+                await self._prepare(config)
+        except (ConfigError, RefusedByEnvoyError, OSError) as error:
+            return str(error)
+        if config != terms.config:
+            self._processor.terms = replace(terms, config=config, keys=keys, since=int(time.time()))
+            self._left.append(terms.config)
+            self._keys_file = watched
+            self._on_change()
+            if keys is not terms.keys:
+                await self._show("api_keys", valid=True)
+        log.info("the configuration is in force as it is now: %s", self._source.digest)
+        return None
+
+    def _take_keys(self, file: Watched) -> str | None:
+        try:
+            keys = read_keys(file)
+        except ConfigError as error:
+            return str(error)
+        self._processor.terms = replace(self._processor.terms, keys=keys)
+        log.info("the API keys are in force as they are now")
+        return None
+
+    async def _tell(self, file: File, refusal: str | None) -> None:
+        if refusal is not None:
+            what = "configuration" if file == "config" else "file of API keys"
+            log.error("the changed %s is refused, what was there before stays in force: %s", what, refusal)
+        await self._show(file, valid=refusal is None)
+        self._telemetry.reloaded(file, valid=refusal is None)
+
+    async def _show(self, file: File, *, valid: bool) -> None:
+        self._valid[file] = valid
+        await self._processor.show_config_health(valid=all(self._valid.values()))
+        self._telemetry.show_validity(file, valid=valid)
+
+    # Envoy's part
+
+    async def _prepare(self, config: Config) -> None:
+        """Have Envoy know all that `config` needs, and still all that is in use."""
+        old = self._processor.terms.config
+        if self._envoy is not None:
+            await self._envoy.offer(config, _leaving(config, [*self._left, old]))
+        elif changed := ", ".join(_changes_for_envoy(old, config)):
+            log.warning(
+                "Envoy doesn't take these changes from here: %s; give it what `extproc envoy` makes of the file "
+                "(with --envoy DIRECTORY it would take them by itself)",
+                changed,
+            )
+
+    async def _forget(self) -> None:
+        """Have Envoy drop the backends that were left when their last exchange has ended."""
+        in_use = [config for config in self._left if self._processor.uses(config)]
+        if len(in_use) == len(self._left):
+            return
+        self._left = in_use
+        if self._envoy is not None:
+            config = self._processor.terms.config
+            try:
+                await self._envoy.settle(config, _leaving(config, in_use))
+            except OSError as error:
+                log.warning("Envoy keeps backends that nobody uses, for its files can't be written: %s", error)
+
+
+def _leaving(config: Config, left: list[Config]) -> list[Backend]:
+    """The backends of configurations that were left, as the last of them knew each, that `config` has no more."""
+    known = {backend.name: backend for each in left for backend in each.backends}
+    return [backend for name, backend in known.items() if name not in config.backends_by_name]
+
+
+def _changes_for_envoy(old: Config, new: Config) -> list[str]:
+    """The settings that differ and that Envoy goes by too."""
+    names = [name for name in Config.model_fields if name not in ("models", "api_keys")]
+    changed = [name for name in names if getattr(old, name) != getattr(new, name)]
+    return changed + (["api_keys"] if (old.api_keys is None) != (new.api_keys is None) else [])

@@ -1,0 +1,94 @@
+"""The messages that the processor sends to Envoy, and what it reads of Envoy's, in terms of the wire."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from types import MappingProxyType
+from typing import Any, cast
+
+from extproc.names import METADATA_NAMESPACE, REPLY_DETAILS
+from extproc.wire import (
+    BodyMutation,
+    BodyResponse,
+    CommonResponse,
+    HeaderMap,
+    HeaderMutation,
+    HeaderValue,
+    HeaderValueOption,
+    HttpStatus,
+    ImmediateResponse,
+    ProcessingMode,
+    ProcessingResponse,
+    StatusCode,
+    StreamedBodyResponse,
+)
+
+_NOTHING: Mapping[str, str] = MappingProxyType({})
+
+
+def fields_of(headers: HeaderMap, *wanted: str) -> dict[str, str]:
+    """The header fields of these names that are there; Envoy sends names in lower case, values as raw bytes."""
+    return {
+        field.key: field.raw_value.decode("utf-8", "replace") or field.value
+        for field in headers.headers
+        if field.key in wanted
+    }
+
+
+def mutation(fields: Mapping[str, str]) -> HeaderMutation:
+    """Set these header fields, whether they were there or not."""
+    return HeaderMutation(
+        set_headers=[
+            HeaderValueOption(
+                header=HeaderValue(key=name, raw_value=value.encode()),
+                append_action=HeaderValueOption.OVERWRITE_IF_EXISTS_OR_ADD,
+            )
+            for name, value in fields.items()
+        ]
+    )
+
+
+def immediate(status: int, body: bytes, details: str, fields: Mapping[str, str] = _NOTHING) -> ProcessingResponse:
+    """Answer the client with this JSON, whatever a backend may say; `details` is one word for the access log."""
+    return ProcessingResponse(
+        immediate_response=ImmediateResponse(
+            status=HttpStatus(code=_status_code(status)),
+            headers=mutation({"content-type": "application/json", **fields}),
+            body=body,
+            details=REPLY_DETAILS + details,
+        )
+    )
+
+
+def past_us() -> ProcessingMode:
+    """Nothing more of this exchange is wanted."""
+    return ProcessingMode(response_header_mode=ProcessingMode.SKIP, response_trailer_mode=ProcessingMode.SKIP)
+
+
+def whole_body(body: bytes, fields: Mapping[str, str]) -> BodyResponse:
+    """Put this in the place of the body that Envoy has buffered."""
+    return BodyResponse(
+        response=CommonResponse(
+            header_mutation=mutation({**fields, "content-length": str(len(body))}),
+            body_mutation=BodyMutation(body=body),
+        )
+    )
+
+
+def streamed(piece: bytes, *, end_of_stream: bool = False) -> ProcessingResponse:
+    """Send this piece of a full-duplex stream."""
+    sent = BodyMutation(streamed_response=StreamedBodyResponse(body=piece, end_of_stream=end_of_stream))
+    return ProcessingResponse(response_body=BodyResponse(response=CommonResponse(body_mutation=sent)))
+
+
+def with_metadata(reply: ProcessingResponse, values: Mapping[str, Any]) -> ProcessingResponse:
+    """Have the access log learn these."""
+    if values:
+        reply.dynamic_metadata.get_or_create_struct(METADATA_NAMESPACE).update(dict(values))
+    return reply
+
+
+def _status_code(status: int) -> StatusCode:
+    """Envoy's enumeration has gaps; what it doesn't know goes out as the first of its class."""
+    known = status if status in StatusCode.values() else status - status % 100
+    return cast("StatusCode", known)

@@ -1,0 +1,302 @@
+"""What the grammars of forced decoding accept, by the xgrammar that vLLM uses. No model is needed for it."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from extproc.openai.choice import NamedTool, ToolChoice
+from extproc.tools.call_syntax import SYNTAXES, CallSyntax
+from extproc.tools.grammar import _THINKING_TAGS, _USUAL_TAGS, Thinking, structural_tag
+from extproc.tools.grammar_schema import simplified
+from tests.real_vllm.environment import Environment
+from tests.schema_strategies import Json, arguments, parameters
+
+pytestmark = pytest.mark.vllm
+
+
+class Matcher:
+    """An xgrammar in a process of its own."""
+
+    def __init__(self, process: subprocess.Popen[str]) -> None:
+        self._process = process
+
+    def accepted(self, tag: Json, *texts: str) -> list[bool]:
+        """Which of the texts the structural tag allows."""
+        assert self._process.stdin is not None
+        assert self._process.stdout is not None
+        self._process.stdin.write(json.dumps({"tag": tag, "texts": texts}) + "\n")
+        self._process.stdin.flush()
+        answer = json.loads(self._process.stdout.readline())
+        assert "error" not in answer, (answer["error"], tag)
+        found: list[bool] = answer["accepted"]
+        return found
+
+    def accepted_values(self, schema: Any, *values: Any) -> list[bool]:
+        """Which of the values can be written by the schema: strings are JSON text."""
+        texts = [value if isinstance(value, str) else json.dumps(value, ensure_ascii=False) for value in values]
+        return self.accepted(
+            {"type": "structural_tag", "format": {"type": "json_schema", "json_schema": schema}}, *texts
+        )
+
+
+@pytest.fixture(scope="session")
+def matcher(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Matcher]:
+    environment = Environment()
+    if not environment.is_ready:
+        pytest.fail("vLLM isn't set up: run `python -m tests.real_vllm.setup`, or `make test-vllm`")
+    log = tmp_path_factory.mktemp("xgrammar") / "log"
+    with (
+        log.open("w") as output,
+        subprocess.Popen(
+            [environment.python, Path(__file__).with_name("matching.py")],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=output,
+            text=True,
+        ) as process,
+    ):
+        yield Matcher(process)
+        assert process.stdin is not None
+        process.stdin.close()
+
+
+def tool(name: str, schema: Any = None, *, strict: bool = False) -> Json:
+    return {"type": "function", "function": {"name": name, "parameters": schema, "strict": strict}}
+
+
+def closed(**properties: Any) -> Json:
+    return {
+        "type": "object",
+        "properties": properties,
+        "required": [name for name, schema in properties.items() if schema.get("title") != "optional"],
+        "additionalProperties": False,
+    }
+
+
+def optional(**schema: Any) -> Json:
+    return {**schema, "title": "optional"}
+
+
+STRING = {"type": "string"}
+TOOLS = [
+    tool(
+        "get_weather",
+        closed(
+            city=STRING,
+            days=optional(type="integer", minimum=1, maximum=14),
+            units=optional(enum=["c", "f"]),
+            options=optional(type="object", properties={"x": STRING}),
+            labels=optional(type="array", items=STRING),
+        ),
+    ),
+    tool("now"),
+    tool("search", closed(q=STRING, n={"type": ["integer", "null"]}), strict=True),
+]
+WEATHER = (
+    "get_weather",
+    '{"city": "Zürich \\"x\\"\\n", "days": 3, "units": "c", "options": {"x": "y"}, "labels": ["a"]}',
+)
+NOW = ("now", "{}")
+SEARCH = ("search", '{"q": "<b>", "n": null}')
+UNKNOWN = ("other", "{}")
+WRONG_TYPE = ("get_weather", '{"city": "Rom", "days": "three"}')
+MISSING = ("get_weather", '{"days": 3}')
+TOO_MUCH = ("now", '{"x": 1}')
+STRICTLY_WRONG = ("search", '{"q": "Rom"}')
+
+
+def syntaxes(choice: ToolChoice) -> pytest.MarkDecorator:
+    """For every format that can be forced so."""
+    found = {
+        name: syntax
+        for name, syntax in SYNTAXES.items()
+        if structural_tag(syntax, TOOLS, choice, parallel=True) is not None
+    }
+    return pytest.mark.parametrize("syntax", found.values(), ids=list(found))
+
+
+class TestCalls:
+    """What the syntax of a format writes is what its grammar allows."""
+
+    def check(
+        self,
+        matcher: Matcher,
+        syntax: CallSyntax,
+        choice: ToolChoice,
+        parallel: bool,
+        right: list[str],
+        wrong: list[str],
+    ) -> None:
+        for thinking, before in thoughts(syntax).items():
+            tag = structural_tag(syntax, TOOLS, choice, parallel=parallel, thinking=thinking)
+            assert tag is not None
+            texts = [before + text for text in (*right, *wrong)]
+            found = matcher.accepted(tag, *texts)
+            assert [text for text, accepted in zip(texts, found, strict=True) if accepted] == texts[: len(right)]
+
+    @syntaxes("required")
+    @pytest.mark.parametrize("parallel", [True, False])
+    def test_required(self, matcher: Matcher, syntax: CallSyntax, parallel: bool) -> None:
+        write = syntax.write
+        several = [write([WEATHER, NOW, SEARCH]), write([WEATHER, WEATHER])]
+        right = [write([WEATHER]), write([NOW]), write([SEARCH]), *(several if parallel else [])]
+        wrong = ["", "Hello", write([UNKNOWN]), write([WRONG_TYPE]), write([MISSING]), write([TOO_MUCH])]
+        wrong += [write([NOW]) + " done", write([NOW])[:-1], "Hi " + write([NOW]), *([] if parallel else several)]
+        self.check(matcher, syntax, "required", parallel, right, wrong)
+
+    @syntaxes(NamedTool("search"))
+    def test_a_tool_by_name(self, matcher: Matcher, syntax: CallSyntax) -> None:
+        write = syntax.write
+        wrong = ["", write([WEATHER]), write([SEARCH, SEARCH]), write([STRICTLY_WRONG])]
+        self.check(matcher, syntax, NamedTool("search"), True, [write([SEARCH])], wrong)
+
+    @syntaxes("auto")
+    @pytest.mark.parametrize("parallel", [True, False])
+    def test_strict(self, matcher: Matcher, syntax: CallSyntax, parallel: bool) -> None:
+        write = syntax.write
+        more = [write([NOW]) + write([SEARCH]), write([SEARCH, NOW]), write([SEARCH]) + " done"]
+        right = ["", 'Hello {"name": "Bob"} [1] <b> ```json\n{}\n```', "Sure.\n" + write([SEARCH]), write([TOO_MUCH])]
+        right += more if parallel else []
+        wrong = [write([STRICTLY_WRONG]), "Hi\n" + write([STRICTLY_WRONG]), *([] if parallel else more)]
+        self.check(matcher, syntax, "auto", parallel, right, wrong)
+
+
+def thoughts(syntax: CallSyntax) -> dict[Thinking | None, str]:
+    """What may stand before everything else."""
+    opening, closing = _THINKING_TAGS.get(syntax.format, _USUAL_TAGS)
+    quoted = "I could write " + syntax.begin_of("other")
+    return {None: "", "tags": f"{opening}{quoted}{closing}\n", "open": f"{quoted}{closing}\n\n"}
+
+
+class TestThinking:
+    def test_in_tags_it_may_be_left_out(self, matcher: Matcher) -> None:
+        tag = structural_tag(SYNTAXES["hermes"], TOOLS, "required", parallel=True, thinking="tags")
+        assert tag is not None
+        call = SYNTAXES["hermes"].write([NOW])
+        texts = (call, f"<think>Hm.</think>{call}", "<think>Hm.</think>", f"Hm.</think>{call}")
+        assert matcher.accepted(tag, *texts) == [True, True, False, False]
+
+    def test_one_that_has_begun_may_not(self, matcher: Matcher) -> None:
+        tag = structural_tag(SYNTAXES["hermes"], TOOLS, "required", parallel=True, thinking="open")
+        assert tag is not None
+        call = SYNTAXES["hermes"].write([NOW])
+        assert matcher.accepted(tag, call, f"</think>{call}", f"Hm.\n</think>\n\n{call}") == [False, True, True]
+
+
+class TestStrictCallsInBareJson:
+    """Small models write them so, whatever they are told; the parser takes them for calls."""
+
+    @pytest.mark.parametrize(
+        "text",
+        [
+            '{"name": "search", "arguments": %s}',
+            '{"name":"search","parameters":%s}',
+            'Sure:\n```json\n{\n  "name": "search",\n  "arguments": %s\n}\n```',
+            '```json\n{"name": "search", "arguments": %s}',
+            '[{"name": "search", "arguments": %s}]',
+        ],
+    )
+    def test_obey(self, matcher: Matcher, text: str) -> None:
+        tag = structural_tag(SYNTAXES["hermes"], TOOLS, "auto", parallel=False)
+        assert tag is not None
+        assert matcher.accepted(tag, text % SEARCH[1], text % STRICTLY_WRONG[1]) == [True, False]
+
+
+class TestSchemas:
+    @settings(max_examples=400, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow])
+    @given(st.data())
+    def test_what_is_valid_can_be_written(self, matcher: Matcher, data: st.DataObject) -> None:
+        schema = data.draw(parameters())
+        value = data.draw(arguments(schema))
+        assert matcher.accepted_values(in_order(simplified(schema)), in_order(value)) == [True]
+
+    @pytest.mark.parametrize(
+        ("lower", "upper"),
+        [(0, 0), (1, 12), (-3, 4), (-120, -7), (99, 101), (-1, 1000), (7, None), (None, -1), (None, 100), (-101, None)],
+    )
+    def test_ranges_of_whole_numbers_are_kept_exactly(
+        self, matcher: Matcher, lower: int | None, upper: int | None
+    ) -> None:
+        bounds = {"minimum": lower, "maximum": upper}
+        schema = simplified(
+            {
+                "type": "object",
+                "properties": {"a": {"type": "integer"} | {k: v for k, v in bounds.items() if v is not None}},
+            }
+        )
+        numbers = range(-1100, 1100)
+        found = matcher.accepted_values(schema, *({"a": number} for number in numbers))
+        expected = [(lower is None or number >= lower) and (upper is None or number <= upper) for number in numbers]
+        assert found == expected
+
+    @pytest.mark.parametrize(
+        ("schema", "value"),
+        [
+            ({"type": "integer", "minimum": -(2**53) + 1, "maximum": 2**53 - 1}, 2**53),
+            ({"type": "string", "pattern": "^[a-z]{2,3}$"}, "abcd"),
+            ({"enum": ["a", 1, None]}, "b"),
+            ({"const": "a"}, "b"),
+            ({"type": "array", "items": {"type": "string"}, "minItems": 1, "maxItems": 2}, []),
+            ({"type": "array", "prefixItems": [{"type": "string"}], "items": False}, ["a", "b"]),
+            ({"anyOf": [{"type": "string"}, {"type": "null"}]}, 1),
+            ({"oneOf": [{"type": "string"}, {"type": "null"}]}, 1),
+            ({"allOf": [{"type": "object", "required": ["x"]}, {"properties": {"x": {"type": "null"}}}]}, {"x": 1}),
+            ({"type": "object", "properties": {"x": {"type": "null"}}, "required": ["x"]}, {}),
+            ({"type": "object", "additionalProperties": {"type": "integer"}}, {"x": "y"}),
+            (
+                {"type": "object", "patternProperties": {"^x": {"type": "null"}}, "additionalProperties": False},
+                {"x": 1},
+            ),
+            ({"$ref": "#/$defs/node"}, {"next": {"next": 1}}),
+        ],
+    )
+    def test_what_is_wrong_cannot(self, matcher: Matcher, schema: Json, value: Any) -> None:
+        node = {"type": "object", "properties": {"next": {"$ref": "#/$defs/node"}}}
+        whole = {"type": "object", "properties": {"a": schema}, "$defs": {"node": node}}
+        assert matcher.accepted_values(simplified(whole), {"a": value}) == [False]
+
+    @pytest.mark.parametrize("text", ["x\ny", 'say "hi"', "a\\b", "", "x" * 5000, "\t", "é😀"])
+    def test_every_string_can_be_written_however_long(self, matcher: Matcher, text: str) -> None:
+        schema = {"type": "object", "properties": {"a": {"type": "string", "minLength": 1, "format": "uri"}}}
+        assert matcher.accepted_values(simplified(schema), {"a": text}) == [True]
+
+    def test_fifty_tools_with_everything(self, matcher: Matcher) -> None:
+        node = {"type": "object", "properties": {"next": {"$ref": "#/$defs/node"}, "x": {"type": "number"}}}
+        tools = [
+            tool(
+                f"tool_{index}",
+                {
+                    "type": "object",
+                    "properties": {
+                        "which": {"enum": [f"{index} {choice}" for choice in range(100)]},
+                        "node": {"anyOf": [{"$ref": "#/$defs/node"}, {"type": "null"}]},
+                        **{f"p{number}": {"type": ["string", "integer"]} for number in range(20)},
+                    },
+                    "$defs": {"node": node},
+                },
+            )
+            for index in range(50)
+        ]
+        tag = structural_tag(SYNTAXES["hermes"], tools, "required", parallel=True)
+        assert tag is not None
+        write = SYNTAXES["hermes"].write
+        right = write([("tool_49", '{"which": "49 99", "node": {"next": {"x": 1e5}}, "p19": 3}'), ("tool_0", "{}")])
+        wrong = write([("tool_49", '{"which": "48 99"}')])
+        assert matcher.accepted(tag, right, wrong) == [True, False]
+
+
+def in_order(value: Any) -> Any:
+    """With members by name, because xgrammar has an order for them, and with whole numbers that look like it."""
+    if isinstance(value, dict):
+        return {name: in_order(value[name]) for name in sorted(value)}
+    if isinstance(value, list):
+        return list(map(in_order, value))
+    return int(value) if isinstance(value, float) and value.is_integer() else value

@@ -1,0 +1,252 @@
+"""What changes on disk while the gateway runs: taken at once, by new requests alone, and only when it can be used."""
+
+from __future__ import annotations
+
+import ssl
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+import trustme
+import yaml
+
+from extproc.api_keys import hash_line
+from extproc.scripted_vllm import Reply, ScriptedVLLM
+from tests.gateway import free_port
+from tests.reloadable import CHAT, PATIENCE, Gateway, Load, Stream, eventually, request, running
+
+KEY = "a-key-that-nobody-guesses"
+
+
+@pytest.fixture(scope="module")
+def backend() -> Iterator[ScriptedVLLM]:
+    with ScriptedVLLM(model="qwen").running() as backend:
+        yield backend
+
+
+@pytest.fixture(scope="module")
+def shared_gateway(tmp_path_factory: pytest.TempPathFactory, backend: ScriptedVLLM) -> Iterator[Gateway]:
+    gateway = Gateway(tmp_path_factory.mktemp("reload"), backend)
+    gateway.write(gateway.settings("coder"))
+    with running(gateway):
+        yield gateway
+
+
+@pytest.fixture
+def gateway(shared_gateway: Gateway) -> Gateway:
+    """The same for all tests, with the same configuration at the beginning of each."""
+    shared_gateway.backend.forget()
+    shared_gateway.reload(shared_gateway.settings("coder"))
+    return shared_gateway
+
+
+# ---- what is taken
+
+
+def test_a_model_and_its_backend_are_served_from_the_first_request_on(gateway: Gateway) -> None:
+    assert gateway.ask("other").status_code == 404
+    gateway.reload(gateway.settings("coder", "other"))
+    before = gateway.metric('extproc_requests_total{model="other"}')
+    assert gateway.ask("other").status_code == 200
+    assert gateway.metric('extproc_requests_total{model="other"}') == before + 1
+
+
+def test_a_removed_model_is_not_found_while_its_running_stream_ends_well(gateway: Gateway) -> None:
+    gateway.reload(gateway.settings("coder", "other"))
+    stream = Stream(gateway, "other")
+    gateway.reload(gateway.settings("coder"))
+    refused = gateway.ask("other")
+    assert not stream.ended
+    assert refused.status_code == 404
+    assert refused.json()["error"]["code"] == "model_not_found"
+    assert stream.text() == "word " * 40
+    # And then Envoy forgets the backend.
+    eventually(lambda: gateway.stat("cluster_manager.active_clusters") == "2")
+
+
+def test_a_backend_that_moves_leaves_its_running_stream_alone(gateway: Gateway) -> None:
+    stream = Stream(gateway, "coder")
+    with ScriptedVLLM(model="qwen").running() as elsewhere:
+        settings = gateway.settings("coder")
+        settings["backends"][0]["address"] = f"127.0.0.1:{elsewhere.port}"
+        gateway.reload(settings)
+        elsewhere.play(Reply("from elsewhere"))
+        answer = gateway.ask("coder").json()
+        assert answer["choices"][0]["message"]["content"] == "from elsewhere"
+        assert not stream.ended
+        assert stream.text() == "word " * 40
+
+
+def test_a_smaller_limit_holds_for_new_requests_on_old_connections_too(gateway: Gateway) -> None:
+    long = request("coder", "x" * 5000)
+    assert gateway.http.post(CHAT, json=long).status_code == 200
+    gateway.reload(gateway.settings("coder", limits={"max_body_bytes": 2048}))
+    refused = gateway.http.post(CHAT, json=long)
+    assert refused.status_code == 413
+    assert refused.json()["error"]["code"] == "request_too_large"
+    gateway.reload(gateway.settings("coder"))
+    assert gateway.http.post(CHAT, json=long).status_code == 200
+
+
+def test_envoy_moves_to_another_address(gateway: Gateway) -> None:
+    stream = Stream(gateway, "coder")
+    elsewhere = f"127.0.0.1:{free_port()}"
+    gateway.reload(gateway.settings("coder", listen=elsewhere))
+    assert httpx.get(f"http://{elsewhere}/v1/models").status_code == 200
+    with pytest.raises(httpx.ConnectError):
+        httpx.get(f"http://{gateway.listen}/v1/models")
+    assert stream.text() == "word " * 40
+
+
+def test_tls_and_a_backends_key_are_taken(gateway: Gateway, tmp_path: Path) -> None:
+    authority, files = trustme.CA(), {name: tmp_path / name for name in ("certificate", "key", "backend-key")}
+    issued = authority.issue_cert("127.0.0.1")
+    files["certificate"].write_bytes(b"".join(part.bytes() for part in issued.cert_chain_pems))
+    files["key"].write_bytes(issued.private_key_pem.bytes())
+    files["backend-key"].write_text("the-backends-own\n")
+    trusting = ssl.create_default_context()
+    authority.configure_trust(trusting)
+    tls = {name: str(files[name]) for name in ("certificate", "key")}
+    settings = gateway.settings("coder", tls=tls)
+    settings["backends"][0]["api_key"] = str(files["backend-key"])
+    gateway.reload(settings)
+    headers = {"authorization": "Bearer the-clients-own"}
+
+    def key_that_came() -> str | None:
+        return [sent for sent in gateway.backend.requests if sent.route == CHAT][-1].header("authorization")
+
+    with httpx.Client(base_url=f"https://{gateway.listen}", verify=trusting, headers=headers) as client:
+        assert client.post(CHAT, json=request("coder")).status_code == 200
+    assert key_that_came() == "Bearer the-backends-own"
+    gateway.reload(gateway.settings("coder"))
+    gateway.http.post(CHAT, json=request("coder"), headers=headers)
+    assert key_that_came() is None
+    eventually(lambda: not any("coder" in path.name for path in gateway.files.iterdir()))
+
+
+def test_a_swap_of_links_as_kubernetes_does_it_is_seen(tmp_path: Path, backend: ScriptedVLLM) -> None:
+    """The file is a link through `..data`, which is a link to a directory; what changes is that link alone."""
+    gateway, volume = Gateway(tmp_path, backend), tmp_path / "volume"
+    gateway.file = volume / "extproc.yaml"
+
+    def publish(version: str, settings: dict[str, Any]) -> None:
+        (volume / version).mkdir(parents=True)
+        (volume / version / "extproc.yaml").write_text(yaml.safe_dump(settings))
+        (volume / "..data_tmp").symlink_to(version)
+        (volume / "..data_tmp").rename(volume / "..data")
+
+    publish("..1", gateway.settings("coder"))
+    gateway.file.symlink_to("..data/extproc.yaml")
+    with running(gateway):
+        assert gateway.ask("other").status_code == 404
+        publish("..2", gateway.settings("coder", "other"))
+        eventually(lambda: gateway.metric('extproc_config_reloads_total{result="ok"}') == 1)
+        assert gateway.ask("other").status_code == 200
+
+
+# ---- what is refused
+
+
+REST = "models:\n- {name: m, backend: b, tools: prompt}\nbackends:\n- {name: b, address: h:1}\n"
+BROKEN = [
+    ("models: [", ":1: not valid YAML"),
+    (REST.replace("prompt", "magic"), ":2: models[0].tools: expected"),
+    ("", ":1: expected a mapping"),
+    (f"api_keys: /nowhere/keys\n{REST}", "/nowhere/keys: can't be read: No such file or directory"),
+]
+
+
+def test_what_can_not_be_used_changes_nothing_and_shows_until_it_is_mended(gateway: Gateway) -> None:
+    good = gateway.file.read_text()
+    for text, complaint in BROKEN:
+        gateway.refuse(text)
+        assert gateway.metric("extproc_config_valid") == 0
+        assert not gateway.health("extproc.config")
+        assert gateway.health("")
+        assert gateway.ask("coder").status_code == 200
+        (told,) = gateway.logged(complaint)
+        assert told["level"] == "error"
+        assert told["message"].startswith(
+            "the changed configuration is refused, what was there before stays in force: "
+        )
+    gateway.file.unlink()
+    eventually(lambda: gateway.logged(f"{gateway.file}: can't be read") != [])
+    gateway.write(good)
+    eventually(lambda: gateway.metric("extproc_config_valid") == 1)
+    assert gateway.health("extproc.config")
+    assert gateway.ask("coder").status_code == 200
+
+
+def test_what_envoy_refuses_is_refused(gateway: Gateway) -> None:
+    """Only Envoy can tell that an address isn't to be had."""
+    gateway.write(gateway.settings("coder", "other", listen="203.0.113.1:10000"))
+    eventually(lambda: gateway.metric("extproc_config_valid") == 0)
+    assert gateway.logged("Envoy refuses listener.yaml")
+    assert gateway.ask("coder").status_code == 200
+    assert gateway.ask("other").status_code == 404
+    gateway.reload(gateway.settings("coder", "other"))
+    assert gateway.metric("extproc_config_valid") == 1
+    assert gateway.ask("other").status_code == 200
+
+
+# ---- API keys
+
+
+def test_keys_are_asked_for_as_soon_as_there_is_a_file_and_a_new_file_of_them_is_taken(gateway: Gateway) -> None:
+    keys = gateway.file.with_name("keys")
+    keys.write_text(hash_line("alice", KEY))
+    assert gateway.ask("coder").status_code == 200
+    gateway.reload(gateway.settings("coder", api_keys=str(keys)))
+    alice, bob = {"authorization": f"Bearer {KEY}"}, {"x-api-key": f"{KEY}-of-bob"}
+    refused = gateway.ask("coder")
+    assert refused.status_code == 401
+    assert refused.json()["error"]["code"] == "invalid_api_key"
+    assert [gateway.ask("coder", **headers).status_code for headers in (alice, bob)] == [200, 401]
+    assert gateway.http.get("/version").status_code == 401
+    assert gateway.http.get("/version", headers=alice).status_code == 200
+
+    keys.write_text(hash_line("bob", f"{KEY}-of-bob"))
+    eventually(lambda: gateway.logged("the API keys are in force") != [])
+    assert [gateway.ask("coder", **headers).status_code for headers in (alice, bob)] == [401, 200]
+
+    keys.write_text(f"carol: {KEY}")  # the key itself, where its hash belongs
+    eventually(lambda: gateway.metric("extproc_api_keys_valid") == 0)
+    assert not gateway.health("extproc.config")
+    assert gateway.ask("coder", **bob).status_code == 200
+    assert len(gateway.logged(f"{keys}:1: expected 'name: hash'")) == 1
+    assert KEY not in gateway.log.read_text()
+    assert KEY not in gateway.envoy_log.read_text()
+
+    gateway.reload(gateway.settings("coder"))
+    assert gateway.health("extproc.config")
+    assert gateway.ask("coder").status_code == 200
+
+
+# ---- all at once
+
+
+def test_fifty_reloads_under_fifty_streams_break_none_and_refuse_no_request(tmp_path: Path) -> None:
+    reloads, clients = 50, 50
+    # Its own model says the same, word for word, to each of them.
+    with ScriptedVLLM(model="qwen", pace=0.5).running() as backend:
+        gateway = Gateway(tmp_path, backend)
+        gateway.write(gateway.settings("coder"))
+        with running(gateway), ThreadPoolExecutor(clients) as pool:
+            load = Load(f"http://{gateway.listen}")
+            streams = [pool.submit(load.client) for _ in range(clients)]
+            try:
+                for _ in range(clients):
+                    assert load.begun.acquire(timeout=PATIENCE)
+                for number in range(reloads):
+                    new, limit = f"model-{number}", (20 + number % 2) << 20
+                    gateway.reload(gateway.settings("coder", new, limits={"max_body_bytes": limit}))
+                    assert gateway.ask(new).status_code == 200
+                    if number:
+                        assert gateway.ask(f"model-{number - 1}").status_code == 404
+            finally:
+                load.stopped.set()
+            assert [stream.result(PATIENCE) for stream in streams] == [[]] * clients
+        assert gateway.logged("error") == []
