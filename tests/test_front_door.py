@@ -174,6 +174,12 @@ def test_every_sample_streams_right_at_every_size(gateway: Gateway, sample: dict
 
 
 class TestPassThrough:
+    def test_a_chat_completion_is_one_however_its_slashes_are_spelled(self, gateway: Gateway) -> None:
+        wrong = {"model": "coder", "messages": []}
+        reply = gateway.http.post("/v1%2Fchat%2Fcompletions", json=wrong)
+        assert (reply.status_code, reply.json()["error"]["param"]) == (400, "messages")
+        assert gateway.backend.requests == []
+
     def test_a_stream_without_tools_is_exactly_the_backends(self, gateway: Gateway) -> None:
         request = {"model": MODEL, "messages": [ASK], "stream": True, "vllm_xargs": {"kept": [1, 2.50]}}
         content = json.dumps(request, indent=1).encode()

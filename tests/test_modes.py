@@ -19,6 +19,7 @@ CONFIG = parse("""
 models:
   - {name: native, backend: vllm, tools: native}
   - {name: repaired, backend: vllm, tools: native, repair: true}
+  - {name: mended, backend: vllm, tools: native, repair: true, invalid_calls: pass}
   - {name: template, backend: vllm, tools: template, format: qwen3_coder}
   - {name: thinking, backend: vllm, tools: template, format: hermes, thinking: open}
   - {name: prompt, backend: vllm, tools: prompt}
@@ -181,6 +182,67 @@ class TestNative:
             assert len({made["id"] for made in calls}) == len(calls)
             assert choice["finish_reason"] == "tool_calls"
 
+    @pytest.mark.parametrize(
+        ("deltas", "content", "calls"),
+        [
+            (
+                [
+                    {"tool_calls": [{"index": 0, "id": "a", "function": {"name": "get_weather"}}]},
+                    {"tool_calls": [{"index": 1, "id": "b", "function": {"name": "get_weather"}}]},
+                    {"tool_calls": [{"index": 0, "function": {"arguments": '{"city": "A"}'}}]},
+                    {"tool_calls": [{"index": 1, "function": {"arguments": '{"city": "B"}'}}]},
+                ],
+                None,
+                [("a", '{"city": "A"}'), ("b", '{"city": "B"}')],
+            ),
+            (
+                [
+                    {"tool_calls": [{"index": 0, "id": "a", "function": {"name": "get_weather", "arguments": '{"ci'}}]},
+                    {"content": "\n", "tool_calls": [{"index": 0, "function": {"arguments": 'ty": "A"}'}}]},
+                    {"content": "Done."},
+                ],
+                "\nDone.",
+                [("a", '{"city": "A"}')],
+            ),
+            (
+                [
+                    {"tool_calls": [{"index": 0, "id": "a", "function": {"name": "get_weather", "arguments": "{}"}}]},
+                    {"tool_calls": [{"index": 0, "id": "b", "function": {"name": "get_weather", "arguments": "{}"}}]},
+                ],
+                None,
+                [("a", "{}"), ("b", "{}")],
+            ),
+        ],
+        ids=["interleaved", "text in a call", "all numbered 0"],
+    )
+    def test_pieces_out_of_order_stay_with_their_calls(
+        self, deltas: list[dict[str, Any]], content: str | None, calls: list[tuple[str, str]]
+    ) -> None:
+        chunks: list[Any] = [{"choices": [{"index": 0, "delta": delta, "finish_reason": None}]} for delta in deltas]
+        chunks.append({"choices": [{"index": 0, "delta": {}, "finish_reason": "tool_calls"}]})
+        stream = "".join(f"data: {json.dumps(chunk)}\n\n" for chunk in chunks) + "data: [DONE]\n\n"
+        choice = streamed("mended", stream.encode(), 1000)
+        assert choice["message"]["content"] == content
+        made = [(one["id"], one["function"]["arguments"]) for one in choice["message"]["tool_calls"]]
+        assert made == calls
+
+    def test_a_faulty_call_that_is_shown_as_text_is_no_reason_to_stop(self) -> None:
+        config = parse("""
+models: [{name: m, backend: b, tools: native, invalid_calls: text}]
+backends: [{name: b, address: 127.0.0.1:1}]
+""")
+        plan = prepare(orjson.dumps({"model": "m", "messages": [ASK], "tools": [WEATHER]}), config).answer
+        assert plan is not None
+        faulty = {"index": 0, "id": "a", "type": "function", "function": {"name": "unknown", "arguments": "{}"}}
+        message = {"role": "assistant", "content": None, "tool_calls": [faulty]}
+        completion = {"choices": [{"index": 0, "message": message, "finish_reason": "tool_calls"}]}
+        chunk = {"choices": [{"index": 0, "delta": message, "finish_reason": "tool_calls"}]}
+        choice = orjson.loads(rewrite_completion(orjson.dumps(completion), plan).body)["choices"][0]
+        assert (choice["message"]["content"], choice["finish_reason"]) == ("unknown({})", "stop")
+        out = StreamedAnswer(plan).feed(f"data: {json.dumps(chunk)}\n\n".encode())
+        assert b'"finish_reason":"stop"' in out
+        assert b'"tool_calls"' not in out
+
     @pytest.mark.parametrize("calls", [5, [7], [{"function": 5}], [{"index": 0, "function": {"arguments": "{}"}}]])
     def test_calls_that_make_no_sense_are_a_bad_gateway(self, calls: Any) -> None:
         message = {"role": "assistant", "content": "", "tool_calls": calls}
@@ -198,6 +260,24 @@ class TestTemplate:
         assert (body["tools"], body["tool_choice"], body["messages"]) == ([WEATHER], "none", [ASK])
         assert (body["skip_special_tokens"], body["spaces_between_special_tokens"]) == (False, False)
         assert "parallel_tool_calls" not in body
+
+    def test_a_demand_is_put_into_words_where_the_decoder_can_not_be_forced(self) -> None:
+        config = parse("""
+models: [{name: m, backend: b, tools: template}]
+backends: [{name: b, address: 127.0.0.1:1, structured_outputs: false}]
+""")
+        request = {"model": "m", "messages": [ASK], "tools": [WEATHER], "tool_choice": "required"}
+        messages = orjson.loads(prepare(orjson.dumps(request), config).body or b"")["messages"]
+        assert "You must call one of the tools now" in messages[-1]["content"]
+        forced = sent("template", tool_choice="required")
+        assert forced["messages"] == [ASK]
+        assert "structural_tag" in forced["structured_outputs"]
+
+    @pytest.mark.parametrize("format_", [None, {"type": "text"}])
+    def test_a_strict_tool_is_forced_unless_the_client_forces_the_text(self, format_: Any) -> None:
+        strict = {"type": "function", "function": {"name": "f", "strict": True}}
+        assert "structured_outputs" in sent("template", tools=[strict], response_format=format_)
+        assert "structured_outputs" not in sent("template", tools=[strict], response_format={"type": "json_object"})
 
     def test_who_may_not_call_is_not_shown_any(self) -> None:
         request = prepared("template", tool_choice="none")

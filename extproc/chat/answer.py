@@ -116,13 +116,18 @@ def _rewrite_message(choice: Json, message: Json, output: _Output, shape: CallSh
         message["reasoning"] = parsed.reasoning
     if parsed.calls:
         shape.put(message, parsed.calls)
-        choice["finish_reason"] = _finish_reason(said, shape)
+    choice["finish_reason"] = _finish_reason(said, shape, called=bool(parsed.calls))
     return True
 
 
-def _finish_reason(said: object, shape: CallShape) -> object:
-    """Why an output with calls ended: a cut-off one stays cut off, otherwise the calls are the reason."""
-    return said if said in _CUT_OFF else shape.finish_reason
+_CALLED = ("tool_calls", "function_call")
+
+
+def _finish_reason(said: object, shape: CallShape, *, called: bool) -> object:
+    """Why an output ended: a cut-off one stays cut off, otherwise calls are the reason, if the client gets any."""
+    if called:
+        return said if said in _CUT_OFF else shape.finish_reason
+    return "stop" if said in _CALLED else said
 
 
 def _load(data: bytes) -> Json:
@@ -182,6 +187,8 @@ class StreamedAnswer:
         return self._decoder.held + sum(output.calls.held for output in self._outputs.values())
 
     def feed(self, piece: bytes) -> bytes:
+        if self._ended:
+            return b""
         return self._rewrite(self._decoder.feed(piece))
 
     def close(self) -> bytes:
@@ -270,9 +277,7 @@ class StreamedAnswer:
         if said is not None:
             events += output.close(said)
         self._refusal = output.calls.error
-        finish_reason = said
-        if said is not None and output.calls.given:
-            finish_reason = _finish_reason(said, self._shape)
+        finish_reason = _finish_reason(said, self._shape, called=output.calls.given > 0) if said is not None else None
         role_only = "role" in delta and not content
         unchanged = (events == [Text(content)] if content else not events) and not delta.get("tool_calls")
         if unchanged and not role_only and finish_reason == said and self._refusal is None:

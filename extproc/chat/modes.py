@@ -18,6 +18,8 @@ from extproc.openai.json_body import encode
 from extproc.openai.request import ChatRequest
 from extproc.tools import PromptStyle, call_syntax, in_call_order, render_conversation
 from extproc.tools.grammar import structural_tag
+from extproc.tools.prompt import demanded
+from extproc.tools.wording import must_call
 
 Json: TypeAlias = dict[str, Any]
 
@@ -50,7 +52,13 @@ def template(request: ChatRequest, model: Model, backend: Backend) -> Json:
     body: Json = {"messages": messages}
     if request.offers_tools:
         body |= {"tools": request.tools, "tool_choice": "none", **_SHOW_MARKERS}
-        body |= _forced(request, model, backend)
+        forced = _forced(request, model, backend)
+        syntax = call_syntax(model.format)
+        demand = demanded(request)
+        if demand is not None and syntax is not None and not forced:
+            # Nothing but words can demand the call then.
+            body["messages"] = [*messages, {"role": "user", "content": must_call(demand or None, syntax)}]
+        body |= forced
     return body
 
 
@@ -77,7 +85,8 @@ def _forced(request: ChatRequest, model: Model, backend: Backend) -> Json:
     syntax = call_syntax(model.format) if backend.structured_outputs else None
     if syntax is None:
         return {}
-    asked = any(request.fields.get(name) for name in ("structured_outputs", "response_format"))
+    format_ = request.fields.get("response_format") or {}
+    asked = request.fields.get("structured_outputs") or format_.get("type", "text") != "text"
     if asked and request.tool_choice == "auto":
         return {}  # the client forces the text itself, and vLLM takes one grammar
     tag = structural_tag(

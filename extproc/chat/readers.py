@@ -6,12 +6,14 @@ as events of one output: numbered calls without gaps that never overlap. What it
 
 from __future__ import annotations
 
+from dataclasses import dataclass, field, replace
 from typing import Any, Protocol
 
 import orjson
 
 from extproc.chat.plan import AnswerPlan
 from extproc.openai.errors import backend_garbage
+from extproc.openai.json_body import is_json
 from extproc.toolcalls import ArgumentsDelta, CallEnd, CallStart, Event, Parser, Text
 
 Json = dict[str, Any]
@@ -52,12 +54,33 @@ class TextReader:
         return self._parser.close()
 
 
+@dataclass(slots=True)
+class _NativeCall:
+    """One of the backend's calls, as far as it has come."""
+
+    number: object
+    """By which the backend knows it: its index, or in a whole message its place."""
+    id: str | None = None
+    name: str = ""
+    arguments: list[str] = field(default_factory=list)
+    told: int = 0
+    """How many pieces of the arguments were given on."""
+
+    @property
+    def whole(self) -> bool:
+        """Its arguments are all there, by the look of them."""
+        return is_json("".join(self.arguments))
+
+
 class NativeReader:
     """Reads the calls that the backend's own parser found, and mends what is known to go wrong there.
 
     Measured with vLLM 0.32 and 0.33: arguments that never come, calls numbered from 1, ids and types missing, a whole
-    call in one delta, arguments as an object. With `repair` the text is read too, because calls that the
-    backend's parser didn't recognise are left in it.
+    call in one delta, arguments as an object. With `repair` the text is read too, because calls that the backend's
+    parser didn't recognise are left in it.
+
+    One call at a time is given on as it comes. What comes behind it, another call or text, waits until its arguments
+    are whole, or until the output ends.
     """
 
     takes = frozenset({"content", "tool_calls"})
@@ -65,77 +88,101 @@ class NativeReader:
     def __init__(self, plan: AnswerPlan) -> None:
         self._text = _RenumberedText(plan) if plan.repair else None
         self._calls = 0
-        self._number: Any = None  # the backend's, of the call that is open
-        self._open = False
-        self._pending = ""  # arguments that came before the name
-        self._id: str | None = None  # a new one is made where it is missing or used twice
         self._ids = {""}
-        self._argued = False
+        # The call that is being given on, if it is one, and what waits behind it:
+        self._waiting: list[_NativeCall | str] = []
 
     def feed(self, message: Json) -> list[Event]:
         events: list[Event] = []
         if content := _text(message):
-            events += self._end()
-            if self._text is None:
-                events.append(Text(content))
-            else:
-                events += self._counted(self._text.feed(content))
-        calls = message.get("tool_calls")
-        if calls:
+            self._waiting.append(content)
+            events += self._proceed()
+        if calls := message.get("tool_calls"):
             if not isinstance(calls, list):
                 raise backend_garbage("tool calls that are no array.")
-            if self._text is not None:
-                events += self._counted(self._text.close())
             for place, call in enumerate(calls):
                 if not isinstance(call, dict) or not isinstance(call.get("function") or {}, dict):
                     raise backend_garbage("a tool call that is no object.")
-                events += self._piece(call, place)
+                new = self._put(call, place)
+                events += self._proceed() if new else self._give()
         return events
 
     def close(self) -> list[Event]:
-        events = self._end()
+        events: list[Event] = []
+        while self._waiting:
+            events += self._give()
+            events += self._end()
         if self._text is not None:
             events += self._counted(self._text.close())
         return events
 
-    def _piece(self, call: Json, place: int) -> list[Event]:
-        events: list[Event] = []
-        # In a stream a call is known by its index; in a whole message by its place alone.
-        number = call.get("index", place)
-        if number != self._number:
-            events += self._end()
-            self._number = number
-        call_id = call.get("id")
-        if self._id is None and isinstance(call_id, str) and call_id not in self._ids:
-            self._id = call_id
-        function = call.get("function") or {}
+    def _put(self, piece: Json, place: int) -> bool:
+        """Add a piece to its call; whether it began a new one."""
+        number, call_id = piece.get("index", place), piece.get("id")
+        function = piece.get("function") or {}
         name, arguments = function.get("name"), function.get("arguments")
-        if not self._open and isinstance(name, str) and name:
-            self._open = True
-            self._ids.add(self._id or "")
-            events.append(CallStart(self._calls, name, self._id))
+        of_number = (one for one in reversed(self._waiting) if isinstance(one, _NativeCall) and one.number == number)
+        call = next(of_number, None)
+        # Some servers number all their calls 0: then the id tells them apart.
+        new = call is None or (bool(name) and bool(call_id) and call.id not in (None, call_id))
+        if call is None or new:
+            call = _NativeCall(number)
+            self._waiting.append(call)
+        if call.id is None and isinstance(call_id, str) and call_id not in self._ids:
+            call.id = call_id
+            self._ids.add(call_id)
+        if not call.name and isinstance(name, str):
+            call.name = name
         if arguments is not None and not isinstance(arguments, str):
             arguments = orjson.dumps(arguments).decode()
         if arguments:
-            self._pending += arguments
-        if self._open and self._pending:
-            self._argued = True
-            events.append(ArgumentsDelta(self._calls, self._pending))
-            self._pending = ""
+            call.arguments.append(arguments)
+        return new
+
+    def _proceed(self) -> list[Event]:
+        """Something new came: what is before it is over, if it can be."""
+        events = self._give()
+        while len(self._waiting) > 1:
+            first = self._waiting[0]
+            if isinstance(first, _NativeCall) and not first.whole:
+                break
+            events += self._end()
+            events += self._give()
+        return events
+
+    def _give(self) -> list[Event]:
+        """What is first, as far as it has come."""
+        if not self._waiting:
+            return []
+        first = self._waiting[0]
+        if isinstance(first, str):
+            self._waiting.pop(0)
+            events = [Text(first)] if self._text is None else self._counted(self._text.feed(first))
+            return events + self._give()
+        events = self._counted(self._text.close()) if self._text is not None else []
+        if first.name:
+            if first.told == 0:
+                events.append(CallStart(self._calls, first.name, first.id))
+                first.told = 1
+            new = "".join(first.arguments[first.told - 1 :])
+            first.told = len(first.arguments) + 1
+            if new:
+                events.append(ArgumentsDelta(self._calls, new))
         return events
 
     def _end(self) -> list[Event]:
-        events: list[Event] = []
-        if self._open:
-            if not self._argued:
-                events.append(ArgumentsDelta(self._calls, "{}"))
-            events.append(CallEnd(self._calls))
-            self._calls += 1
-        elif self._pending:
-            raise backend_garbage("a tool call without a name.")
-        self._number = self._id = None
-        self._open = self._argued = False
-        return events
+        """The call that is first is over."""
+        if not self._waiting:
+            return []
+        call = self._waiting.pop(0)
+        assert isinstance(call, _NativeCall)  # text never stays first
+        if not call.name:
+            if call.arguments:
+                raise backend_garbage("a tool call without a name.")
+            return []
+        empty: list[Event] = [] if any(call.arguments) else [ArgumentsDelta(self._calls, "{}")]
+        self._calls += 1
+        return [*empty, CallEnd(self._calls - 1)]
 
     def _counted(self, events: list[Event]) -> list[Event]:
         """The events of the text, whose calls are numbered on from here."""
@@ -157,6 +204,7 @@ class _RenumberedText:
     def feed(self, content: str) -> list[Event]:
         if self._reader is None:
             self._reader = TextReader(self._plan)
+            self._plan = replace(self._plan, thinking=None)  # only the first stretch begins inside the thinking
         return self._reader.feed({"content": content})
 
     def close(self) -> list[Event]:

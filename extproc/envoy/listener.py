@@ -102,6 +102,8 @@ def _http_connection_manager(config: Config) -> hcm.HttpConnectionManager:
         # A base URL that ends in a slash makes clients ask for /v1//chat/completions.
         normalize_path=True,
         merge_slashes=True,
+        # Backends take %2F for a slash: what is no chat completion to us may not be one to them.
+        path_with_escaped_slashes_action=hcm.HttpConnectionManagerPathWithEscapedSlashesAction.UNESCAPE_AND_FORWARD,
         # A request must arrive in reasonable time; for its answer, SILENCE in the routes decides.
         request_headers_timeout=timedelta(seconds=30),
         request_timeout=timedelta(minutes=5),
