@@ -8,8 +8,7 @@ from collections.abc import Iterator
 import pytest
 from hypothesis import settings
 
-from extproc.scripted_vllm import ScriptedVLLM
-from tests.gateway import MODEL, Gateway, running_gateway
+from tests.gateway import MODEL, AskedVLLM, Gateway, running_gateway
 
 # A busy machine is no reason to fail, and neither is luck. To search on, set HYPOTHESIS_SEARCH=1.
 settings.register_profile("extproc", deadline=None, derandomize=not os.environ.get("HYPOTHESIS_SEARCH"))
@@ -18,7 +17,7 @@ settings.load_profile("extproc")
 
 @pytest.fixture(scope="session")
 def shared_gateway(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Gateway]:
-    backend = ScriptedVLLM(model=MODEL)
+    backend = AskedVLLM(model=MODEL)
     with backend.running(), running_gateway(tmp_path_factory.mktemp("gateway"), backend) as gateway:
         yield gateway
 

@@ -21,6 +21,7 @@ import httpx
 import openai
 
 from extproc.scripted_vllm import ScriptedVLLM
+from extproc.scripted_vllm.connection import Received
 
 EXTPROC = [sys.executable, "-m", "extproc"]
 ENVOY = Path(sys.executable).with_name("envoy")
@@ -53,6 +54,14 @@ def wait_until(condition: Callable[[], object], seconds: float = 20.0) -> None:
     while not condition():
         assert time.monotonic() < deadline, "it didn't come about in time"
         time.sleep(0.02)
+
+
+class AskedVLLM(ScriptedVLLM):
+    """A backend whose `requests` are the clients': the gateway asks for its models now and then, in the background."""
+
+    @property
+    def requests(self) -> list[Received]:
+        return [request for request in super().requests if request.route != "/v1/models"]
 
 
 class Gateway:

@@ -22,8 +22,8 @@ from extproc.chat import Prepared, prepare
 from extproc.config import Config, parse
 from extproc.openai.errors import ApiError
 from extproc.openai.parameters import FORWARDED
-from extproc.scripted_vllm import Reply, ScriptedVLLM
-from tests.gateway import MODEL, Gateway, running_gateway
+from extproc.scripted_vllm import Reply
+from tests.gateway import MODEL, AskedVLLM, Gateway, running_gateway
 from tests.requests import Json, load
 from tests.requests.redact import redacted
 
@@ -79,7 +79,7 @@ every_capture = pytest.mark.parametrize(
 @pytest.fixture(scope="module")
 def long_gateway(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Gateway]:
     """In front of a model with room for the longest of them and for the answer that its client asks for."""
-    backend = ScriptedVLLM(model=MODEL, max_model_len=262_144)
+    backend = AskedVLLM(model=MODEL, max_model_len=262_144)
     with backend.running(), running_gateway(tmp_path_factory.mktemp("legal"), backend) as gateway:
         yield gateway
 
