@@ -257,7 +257,7 @@ def test_when_no_replica_seems_well_all_are_tried(routed: Routed) -> None:
     finally:
         for replica in replicas:
             replica.start()
-    assert routed.gateway.chat("checked").status_code == 200, "before the next check"
+    wait_until(lambda: routed.gateway.chat("checked").status_code == 200)
     wait_until(lambda: routed.healthy("checked") == 2)
 
 
