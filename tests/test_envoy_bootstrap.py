@@ -24,8 +24,8 @@ from envoy_data_plane.envoy.extensions.filters.network.http_connection_manager.v
 from envoy_data_plane.envoy.extensions.upstreams.http.v3 import HttpProtocolOptions
 from pydantic import ValidationError
 
-from extproc.config import Backend, Config, load, parse
-from extproc.config.settings import ListenerTls
+from extproc.config import Backend, Config, ConfigError, load, parse
+from extproc.config.settings import OTHER_PATHS, ListenerTls
 from extproc.envoy import bootstrap, to_yaml
 from extproc.envoy.clusters import PROCESSOR
 from extproc.envoy.plain import plain
@@ -155,31 +155,61 @@ def test_the_filter_has_the_layout_that_the_processor_is_made_for() -> None:
     )
     assert settings.allow_mode_override
     assert not settings.failure_mode_allow, "without the processor, tools would silently not work"
+    assert settings.max_message_timeout == timedelta(minutes=5), "what it may ask for when it asks a model again"
 
 
 def test_only_chat_completions_and_models_go_through_the_processor() -> None:
     made = made_of(config("127.0.0.1:8000", "127.0.0.1:8001"))
     ext_proc, _router = manager_of(made).http_filters
-    *processed, everything_else = routes_of(made)
     assert ext_proc.disabled
+    processed = [route for route in routes_of(made) if route.typed_per_filter_config]
     assert [route.name for route in processed] == ["chat-completions", "chat-completions", "models"]
     assert all([*route.typed_per_filter_config] == [ext_proc.name] for route in processed)
-    assert not everything_else.typed_per_filter_config
 
 
-def test_where_there_are_keys_to_check_nothing_passes_the_processor_by() -> None:
+def test_where_there_are_keys_to_check_no_backend_is_asked_past_the_processor() -> None:
     keyed = config("127.0.0.1:8000").model_copy(update={"api_keys": Path("/etc/extproc/keys")})
-    assert all(route.typed_per_filter_config for route in routes_of(made_of(keyed)))
+    assert all(route.typed_per_filter_config for route in routes_of(made_of(keyed)) if route.route is not None)
 
 
-def test_the_processor_names_the_backend_and_other_paths_go_to_the_first() -> None:
-    chat, slashed, _models, everything_else = routes_of(made_of(config("127.0.0.1:8000", "127.0.0.1:8001")))
-    for route in (chat, slashed):
+def test_the_processor_names_the_backend_of_chat_completions() -> None:
+    chat = [route for route in routes_of(made_of(config("127.0.0.1:8000"))) if route.name == "chat-completions"]
+    assert [route.match.path for route in chat if route.match] == ["/v1/chat/completions", "/v1/chat/completions/"]
+    for route in chat:
         assert route.route is not None
         assert route.route.cluster_header == "x-extproc-backend"
         assert route.route.prefix_rewrite == "/v1/chat/completions"
-    assert everything_else.route is not None
-    assert everything_else.route.cluster == "backend-0"
+
+
+def test_the_other_paths_that_are_listed_go_to_the_first_backend_and_there_is_no_route_for_more() -> None:
+    configured = config("127.0.0.1:8000", "127.0.0.1:8001")
+    for paths in (OTHER_PATHS, ("/classify",), ()):
+        routes = routes_of(made_of(configured.model_copy(update={"other_paths": paths})))
+        others = [route for route in routes if route.name == "other-path"]
+        assert [route.match.path for route in others if route.match] == list(paths)
+        assert {route.route.cluster for route in others if route.route} <= {"backend-0"}
+        assert all(route.match and route.match.prefix is None for route in routes)
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        "",
+        "/",
+        "v1/score",
+        "/v1/score/",
+        "/v1//score",
+        "/v1/*",
+        "/v1/score?x",
+        "/v1%2Fscore",
+        "/v1/../score",
+        "/.",
+    ],
+)
+def test_another_path_is_written_as_envoy_compares_it(path: str) -> None:
+    settings = config("127.0.0.1:8000").model_dump(mode="json", include={"models", "backends"}, exclude_unset=True)
+    with pytest.raises(ConfigError, match=r"other_paths\[1\]: expected one exact path such as /v1/embeddings"):
+        parse(yaml.safe_dump({**settings, "other_paths": ["/tokenize", path]}))
 
 
 def test_the_processor_may_listen_at_a_unix_socket() -> None:
@@ -227,10 +257,11 @@ def test_a_backend_is_a_cluster_of_its_name(address: str, host: str, discovery: 
 
 def test_answers_may_take_as_long_as_they_like() -> None:
     made = made_of(config("127.0.0.1:8000"))
-    for route in routes_of(made):
-        assert route.route is not None
-        assert route.route.timeout == timedelta(0)
-        assert route.route.idle_timeout == timedelta(minutes=30)
+    actions = [route.route for route in routes_of(made) if route.route is not None]
+    assert len(actions) > len(OTHER_PATHS)
+    for action in actions:
+        assert action.timeout == timedelta(0)
+        assert action.idle_timeout == timedelta(minutes=30)
     assert manager_of(made).stream_idle_timeout == timedelta(minutes=30)
 
 

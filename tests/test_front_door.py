@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 import re
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 from typing import Any
 
 import httpx
@@ -16,6 +17,7 @@ import orjson
 import pytest
 from openai.types.chat import ChatCompletion, ChatCompletionToolParam
 
+from extproc.api_keys import hash_line
 from extproc.scripted_vllm import (
     Comments,
     Cut,
@@ -30,7 +32,7 @@ from extproc.scripted_vllm import (
     Reply,
     Usage,
 )
-from tests.gateway import MODEL, Gateway
+from tests.gateway import MODEL, AskedVLLM, Gateway, running_gateway
 from tests.test_toolcalls import SAMPLES
 
 CHAT = "/v1/chat/completions"
@@ -200,15 +202,38 @@ class TestPassThrough:
         complete(gateway)
         assert gateway.stat("ext_proc.stream_msgs_sent") - before == 4
 
-    @pytest.mark.parametrize(("method", "path"), [("GET", "/health"), ("GET", "/version"), ("POST", "/v1/embeddings")])
-    def test_every_other_path_never_reaches_the_processor(self, gateway: Gateway, method: str, path: str) -> None:
+    @pytest.mark.parametrize("path", ["/v1/completions", "/v1/embeddings", "/detokenize"])
+    def test_another_path_never_reaches_the_processor(self, gateway: Gateway, path: str) -> None:
         before = gateway.stat("ext_proc.streams_started")
-        through = gateway.http.request(method, path, content=b"{}" if method == "POST" else None)
-        direct = httpx.request(method, f"{gateway.backend.url}{path}", content=b"{}" if method == "POST" else None)
-        varying = re.compile(rb'modelperm-[0-9a-f]+|"created":[0-9]+')
+        request = {"model": MODEL, "prompt": "Hello!"}
+        gateway.backend.play(Reply("Fine."), Reply("Fine."))
+        through = gateway.http.post(path, json=request)
+        direct = httpx.post(f"{gateway.backend.url}{path}", json=request)
+        varying = re.compile(rb'"id":"[^"]+"|"created":[0-9]+')
         assert varying.sub(b"", through.content) == varying.sub(b"", direct.content)
         assert through.status_code == direct.status_code
         assert gateway.stat("ext_proc.streams_started") == before
+
+    @pytest.mark.parametrize("path", ["/health", "/v1/load_lora_adapter", "/v1/../sleep", "/v1%2F%2E%2E%2Fpause"])
+    def test_an_unknown_path_reaches_nobody(self, gateway: Gateway, path: str) -> None:
+        before = gateway.stat("ext_proc.streams_started")
+        reply = gateway.http.post(path, json={})
+        assert (reply.status_code, error_of(reply)["code"]) == (404, "unknown_path")
+        assert gateway.stat("ext_proc.streams_started") == before
+        assert gateway.backend.requests == []
+
+    def test_keys_are_asked_for_where_there_is_something_to_ask(self, tmp_path: Path) -> None:
+        (tmp_path / "keys").write_text(hash_line("alice", "a-key-that-is-long-enough"))
+        settings = f"api_keys: {tmp_path / 'keys'}\nother_paths: [/version]"
+        alice = {"authorization": "Bearer a-key-that-is-long-enough"}
+        with AskedVLLM(model=MODEL).running() as backend, running_gateway(tmp_path, backend, settings) as gateway:
+            for headers in ({}, {"authorization": "Bearer another"}):
+                answers = [gateway.http.get(path, headers=headers).status_code for path in ("/version", "/load", CHAT)]
+                assert answers == [401, 404, 405]
+            assert backend.requests == []
+            answers = [gateway.http.get(path, headers=alice).status_code for path in ("/version", "/load", CHAT)]
+            assert answers == [200, 404, 405]
+            assert [request.route for request in backend.requests] == ["/version"]
 
     def test_a_backend_is_never_asked_for_compression_and_sees_no_internal_header(self, gateway: Gateway) -> None:
         complete(gateway, extra_headers={"accept-encoding": "gzip, br", "x-extproc-backend": "absent"})
@@ -286,7 +311,7 @@ class TestErrors:
         assert "'absent'" in error["message"]
 
     @pytest.mark.parametrize("kind", [ErrorBody.VLLM, ErrorBody.PLAIN, ErrorBody.HTML])
-    @pytest.mark.parametrize("status", [400, 401, 429, 500, 502])
+    @pytest.mark.parametrize("status", [400, 429, 500, 502])
     def test_a_backends_own_error_keeps_its_status(self, gateway: Gateway, status: int, kind: ErrorBody) -> None:
         for stream in (False, True):
             gateway.backend.play(Reply(trouble=Fail(status, body=kind, retry_after=7)))
@@ -296,6 +321,29 @@ class TestErrors:
             error = error_of(reply)
             assert "<html>" not in error["message"]
             assert isinstance(error["code"], str | None)
+
+    @pytest.mark.parametrize("kind", list(ErrorBody))
+    @pytest.mark.parametrize("status", [401, 403])
+    def test_a_backend_that_refuses_our_key_is_no_fault_of_the_clients(
+        self, gateway: Gateway, status: int, kind: ErrorBody
+    ) -> None:
+        for fields in ({}, {"stream": True}, {"tools": None}, {"tools": None, "stream": True}):
+            gateway.backend.play(Reply(trouble=Fail(status, body=kind)))
+            reply = gateway.http.post(CHAT, json=body(**fields), headers={"authorization": "Bearer sk-client"})
+            assert reply.status_code == 502
+            error = error_of(reply)
+            assert (error["type"], error["code"]) == ("server_error", "backend_key_refused")
+            assert f"({status} " in error["message"]
+            assert "api_key in the settings of that backend" in error["message"]
+            assert "sk-client" not in reply.text
+
+    def test_nor_is_it_inside_a_stream(self, gateway: Gateway) -> None:
+        words = "Incorrect API key provided: sk-gateway"
+        gateway.backend.play(Reply(CALL, trouble=ErrorEvent(after=3, status=401, message=words)))
+        with pytest.raises(openai.APIError, match="api_key in the settings") as error:
+            accumulate(gateway)
+        assert error.value.code == "backend_key_refused"
+        assert "sk-gateway" not in str(error.value.body)
 
     def test_a_prompt_that_is_too_long_stays_recognisable(self, gateway: Gateway) -> None:
         messages = [{"role": "user", "content": "word " * 10_000}]

@@ -364,11 +364,14 @@ class TestErrors:
             pytest.param(ASK, Refuse(), 502, "backend_disconnected", id="no answer"),
             pytest.param(ASK, Garbage(Nonsense.NOT_JSON), 502, "bad_gateway", id="nonsense"),
             *(
+                pytest.param(ASK, Fail(status, body), 502, "backend_key_refused", id=f"{status} {body.value}")
+                for body in ErrorBody
+                for status in (401, 403)
+            ),
+            *(
                 pytest.param(ASK, Fail(status, body, retry_after=7), status, code, id=f"{status} {body.value}")
                 for body in ErrorBody
                 for status, code in (
-                    (401, "invalid_api_key"),
-                    (403, None),
                     (429, "rate_limit_exceeded"),
                     (500, None),
                     (503, "service_unavailable"),

@@ -147,9 +147,10 @@ def test_a_client_can_choose_no_backend_and_no_replica(routed: Routed) -> None:
 def test_a_clients_key_goes_to_no_backend(routed: Routed) -> None:
     keys = {"authorization": "Bearer sk-client", "api-key": "sk-client", "x-api-key": "sk-client"}
     assert routed.gateway.chat("single", **keys).status_code == 200
-    assert routed.gateway.http.get("/version", headers=keys).status_code == 200
+    completion = {"model": MODEL, "prompt": "Hello!"}
+    assert routed.gateway.http.post("/v1/completions", json=completion, headers=keys).status_code == 200
     requests = [request for those in routed.replicas.values() for each in those for request in each.vllm.requests]
-    assert {"/version", CHAT_PATH} <= {request.route for request in requests}
+    assert {"/v1/completions", CHAT_PATH} <= {request.route for request in requests}
     assert not any("sk-client" in value for request in requests for _, value in request.headers)
 
 

@@ -5,6 +5,7 @@ Nothing here reads a file, opens a socket or looks at a backend.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from functools import cached_property
 from typing import Annotated, Self
@@ -32,6 +33,38 @@ class Limits(Settings):
 
     max_body_bytes: Annotated[int, Field(ge=1024, le=1 << 30)] = 32 * 1024 * 1024
     """The largest request or response body that is buffered; above it the client gets a 413."""
+    silence_seconds: Annotated[float, Field(gt=0, le=1800)] = 300.0
+    """How long a backend may say nothing in the middle of a stream with tools, before it is ended with an error."""
+
+
+OTHER_PATHS = (
+    "/v1/completions",
+    "/v1/embeddings",
+    "/v1/responses",
+    "/v1/rerank",
+    "/v1/score",
+    "/v1/audio/transcriptions",
+    "/v1/audio/translations",
+    "/tokenize",
+    "/detokenize",
+)
+"""What vLLM serves for clients besides chat completions and models. It has far more paths, without a key of its own for
+most of them: they load adapters, pause it, put it to sleep, tell how it is configured (its documentation, on security).
+Left out as well: `/v1/messages`, which is for agents and their tools and would get none of what is done for those here,
+and `/health`, which is one backend's and not the gateway's."""
+
+
+_EXACT_PATH = re.compile(r"(?:/(?!\.{1,2}(?:/|\Z))[A-Za-z0-9._~:@-]+)+")
+
+
+def _check_exact_path(path: str) -> str:
+    # Envoy compares it with a path without escapes, empty segments and dots: written otherwise, it would match nothing.
+    if not _EXACT_PATH.fullmatch(path):
+        raise ValueError(
+            f"expected one exact path such as /v1/embeddings, without escapes, wildcards, a query or a slash at its "
+            f"end, got {path!r}"
+        )
+    return path
 
 
 class Config(Settings):
@@ -43,6 +76,8 @@ class Config(Settings):
     """The file with the keys of those who may come in: a line `name: sha256 of the key, in hexadecimal` for each."""
     models: Annotated[tuple[Model, ...], Field(min_length=1)]
     backends: Annotated[tuple[Backend, ...], Field(min_length=1)]
+    other_paths: tuple[Annotated[str, AfterValidator(_check_exact_path)], ...] = OTHER_PATHS
+    """What the first backend is asked for as it stands. A path that is neither here nor the gateway's own is a 404."""
     limits: Limits = Limits()
 
     @model_validator(mode="after")

@@ -33,11 +33,16 @@ from extproc.names import METADATA_NAMESPACE, OWN_HEADERS
 PROCESSING = timedelta(seconds=5)
 """How long the processor may take for one message. Only its own work counts: a model's time is never inside."""
 
+ANOTHER_TRY = timedelta(minutes=5)
+"""The most that the processor may ask for instead, by `override_message_timeout`: when it lets a model try again, a
+model's time does lie inside of a message. Envoy ignores what is longer, and without such a limit all that is asked."""
+
 ACCESS_LOG = {
     "time": "%START_TIME%",
     "request_id": "%REQ(X-REQUEST-ID)%",
     "method": "%REQ(:METHOD)%",
     "path": "%REQ(:PATH)%",
+    "traceparent": "%REQ(TRACEPARENT)%",
     "status": "%RESPONSE_CODE%",
     "details": "%RESPONSE_CODE_DETAILS%",
     "flags": "%RESPONSE_FLAGS%",
@@ -136,6 +141,7 @@ def _ext_proc() -> ext_proc.ExternalProcessor:
         # Without a list of allowed modes: Envoy compares its entries with the whole resulting mode, not the override.
         allow_mode_override=True,
         message_timeout=PROCESSING,
+        max_message_timeout=ANOTHER_TRY,
         metadata_options=ext_proc.MetadataOptions(
             receiving_namespaces=ext_proc.MetadataOptionsMetadataNamespaces(untyped=[METADATA_NAMESPACE])
         ),

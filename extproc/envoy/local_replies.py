@@ -18,8 +18,12 @@ from envoy_data_plane.envoy.extensions.access_loggers.filters.cel.v3 import Expr
 from envoy_data_plane.envoy.extensions.filters.network.http_connection_manager import v3 as hcm
 from envoy_data_plane.google.protobuf import Struct
 
+from extproc.catalogue import MODELS_PATH
 from extproc.envoy.extensions import packed
-from extproc.names import REPLY_DETAILS
+from extproc.names import CHAT_PATH, REPLY_DETAILS
+
+_PATH = "%PATH(NQ:PATH):200%"
+"""The request's path as it was compared with the routes, without its query, and cut: it may be 60 kB."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,6 +49,19 @@ def local_replies(*, max_body_bytes: int, silence: timedelta, processing: timede
 
 def _replies(max_body_bytes: int, silence: str, processing: str) -> Iterator[LocalReply]:
     backend = "the backend '%UPSTREAM_CLUSTER%'"
+    yield LocalReply(
+        "response.code == 404 && " + _begins("route_not_found", "direct_response"),
+        "unknown_path",
+        f"Unknown path: {_PATH}. Chat completions are at {CHAT_PATH}, the models at {MODELS_PATH}. "
+        "What else goes to the backend, other_paths in the gateway's settings says.",
+        type="invalid_request_error",
+    )
+    yield LocalReply(
+        "response.code == 405 && " + _is("direct_response"),
+        "method_not_allowed",
+        "Chat completions are asked for with POST, not with %REQ(:METHOD):20%.",
+        type="invalid_request_error",
+    )
     yield LocalReply(
         _is("request_payload_too_large"),
         "request_too_large",

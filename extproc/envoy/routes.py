@@ -1,8 +1,12 @@
 """Routes: which requests the processor sees, and where the others go.
 
-    chat completions        the processor reads them and names their backend
-    the models              the processor answers
-    all else                goes to the first backend, past the processor unless it has API keys to check
+    chat completions    the processor reads them and names their backend
+    the models          the processor answers
+    `other_paths`       go to the first backend, past the processor unless it has API keys to check
+
+For all else there is no route: Envoy answers, and neither the processor nor a backend hears of it. A backend takes the
+gateway's own key for whatever it is asked, its management among it, so what it may be asked is listed. Paths are
+compared when escaped slashes, double slashes and dots in them are resolved (listener.py), and go on as compared.
 
 Of chat completions the processor's filter sends it all that its layout says (listener.py), of other requests the
 headers alone.
@@ -12,6 +16,7 @@ from __future__ import annotations
 
 from datetime import timedelta
 
+from envoy_data_plane.envoy.config.core import v3 as core
 from envoy_data_plane.envoy.config.route import v3 as route
 from envoy_data_plane.envoy.extensions.filters.http.ext_proc.v3 import (
     ExtProcOverrides,
@@ -37,50 +42,94 @@ as long as it likes. But a unary answer is silent until it is complete, and a sl
 20 minutes for it; OpenAI's own clients give up after 10 unless told otherwise."""
 
 
+WITHHELD = (
+    "cookie",
+    "proxy-authorization",
+    "x-forwarded-for",
+    "x-envoy-external-address",
+    "forwarded",
+    "x-real-ip",
+    "x-data-parallel-rank",
+)
+"""Headers that no backend gets, besides KEY_HEADERS. Who the client is, is between it and the gateway: cookies and keys
+are credentials (a backend that wants a key gets its own, from its cluster), and of the client's address, as Envoy or a
+proxy before it tells it, a backend could only make a log. By the last one a router chooses one of vLLM's engines, which
+is no client's choice. What requests are followed by (x-request-id, traceparent, tracestate) does go on."""
+
+
 def route_configuration(config: Config) -> route.RouteConfiguration:
-    first = config.backends[0].name
+    first, keys = config.backends[0].name, config.api_keys is not None
     virtual_host = route.VirtualHost(
         name="openai",
         domains=["*"],
         routes=[
             _chat_completions(CHAT_PATH),
             _chat_completions(CHAT_PATH + "/"),  # as some clients spell it
-            _to_backend("models", route.RouteMatch(path_separated_prefix=MODELS_PATH), first, processed=True),
-            _to_backend("everything-else", route.RouteMatch(prefix="/"), first, processed=config.api_keys is not None),
+            _to_backend("chat-preflight", _preflight(CHAT_PATH), first, keys=keys),
+            _wrong_method(CHAT_PATH),
+            _wrong_method(CHAT_PATH + "/"),
+            _models(),
+            *(_to_backend("other-path", route.RouteMatch(path=path), first, keys=keys) for path in config.other_paths),
         ],
     )
     return route.RouteConfiguration(
         name="openai",
         virtual_hosts=[virtual_host],
-        # A client's keys are the gateway's business. A backend that wants one gets its own, from its cluster.
-        request_headers_to_remove=list(KEY_HEADERS),
+        request_headers_to_remove=[*KEY_HEADERS, *WITHHELD],
     )
 
 
 def _chat_completions(path: str) -> route.Route:
     return route.Route(
         name="chat-completions",
-        match=route.RouteMatch(
-            path=path,
-            headers=[route.HeaderMatcher(name=":method", string_match=StringMatcher(exact="POST"))],
-        ),
+        match=route.RouteMatch(path=path, headers=[_with_method("POST")]),
         # Empty until the processor has read the body: the header is its choice, and none but its (see listener.py).
         route=_action(route.RouteAction(cluster_header=BACKEND_HEADER, prefix_rewrite=CHAT_PATH)),
         # The processor reads answers as they are: it doesn't decompress.
         request_headers_to_remove=[BACKEND_HEADER, "accept-encoding"],
-        # A backend's own: this happens before the processor sees the answer, and sets its own.
-        response_headers_to_remove=[DROPPED_HEADER, USAGE_HEADER],
+        # A backend's own: this happens before the processor sees the answer, and sets its own. And a challenge, which
+        # would be for the gateway's key.
+        response_headers_to_remove=[DROPPED_HEADER, USAGE_HEADER, "www-authenticate"],
         typed_per_filter_config=_processed(ExtProcOverrides()),  # what it overrides doesn't matter
     )
 
 
-def _to_backend(name: str, match: route.RouteMatch, backend: str, *, processed: bool) -> route.Route:
+def _preflight(path: str) -> route.RouteMatch:
+    """A browser's question whether a page may ask for `path`: backends answer it, and need no key for that."""
+    asks_for_a_method = route.HeaderMatcher(name="access-control-request-method", present_match=True)
+    return route.RouteMatch(path=path, headers=[_with_method("OPTIONS"), asks_for_a_method])
+
+
+def _wrong_method(path: str) -> route.Route:
+    return route.Route(
+        name="wrong-method",
+        match=route.RouteMatch(path=path),
+        direct_response=route.DirectResponseAction(status=405),  # the words: local_replies.py
+        response_headers_to_add=[core.HeaderValueOption(header=core.HeaderValue(key="allow", value="POST"))],
+    )
+
+
+def _models() -> route.Route:
+    return route.Route(
+        name="models",
+        match=route.RouteMatch(path_separated_prefix=MODELS_PATH),
+        # The processor answers before it comes to this: should it ever not, no backend is asked either.
+        direct_response=route.DirectResponseAction(status=404),
+        typed_per_filter_config=_processed(ExtProcOverrides(processing_mode=_HEADERS_ALONE)),
+    )
+
+
+def _to_backend(name: str, match: route.RouteMatch, backend: str, *, keys: bool) -> route.Route:
     return route.Route(
         name=name,
         match=match,
         route=_action(route.RouteAction(cluster=backend)),
-        typed_per_filter_config=_processed(ExtProcOverrides(processing_mode=_HEADERS_ALONE)) if processed else {},
+        typed_per_filter_config=_processed(ExtProcOverrides(processing_mode=_HEADERS_ALONE)) if keys else {},
     )
+
+
+def _with_method(method: str) -> route.HeaderMatcher:
+    return route.HeaderMatcher(name=":method", string_match=StringMatcher(exact=method))
 
 
 # Said here, and not by the processor for each exchange: in the layout for chat completions a body may outgrow the

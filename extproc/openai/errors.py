@@ -25,6 +25,8 @@ CALL_FAULTS = frozenset({"unknown_tool_call", "malformed_tool_arguments", "inval
 MISSING_CALL = "missing_tool_call"
 """The code of an answer without the call that the request demands."""
 ANSWER_FAULTS = CALL_FAULTS | {MISSING_CALL}
+_KEY_REFUSED = "backend_key_refused"
+_NEVER_BY_STATUS = ANSWER_FAULTS | {_KEY_REFUSED}
 
 
 @dataclass(eq=False)
@@ -50,9 +52,10 @@ class ApiError(Exception):
         The response's status has gone out as 200, so a server's error carries its own as `code`, as vLLM does.
         Agents go by it: Cline 3 tries again after a 500 or 502 in the middle of a call, and gives up after a word.
         What is wrong with a model's call is a word all the same: only the word tells it from a backend in trouble.
+        So is a key that the backend refuses: it would refuse it again.
         """
         by_status = self.status >= 500 or self.status == 429
-        word = self.code if not by_status or self.code in ANSWER_FAULTS else None
+        word = self.code if not by_status or self.code in _NEVER_BY_STATUS else None
         return self._encoded(word or self.status)
 
     def _encoded(self, code: str | int | None) -> bytes:
@@ -112,8 +115,29 @@ def invalid_call(code: str, message: str) -> ApiError:
     return ApiError(502, message, "server_error", code=code)
 
 
+def backend_key_refused(status: int) -> ApiError:
+    """A 502: the backend doesn't take the key that the gateway has for it.
+
+    A 401 would tell clients that theirs is wrong, which no backend has ever seen. Nothing of the backend's words is in
+    it: some quote the key.
+    """
+    return ApiError(
+        502,
+        f"The model's backend refused the gateway's own key ({status} {_phrase(status)}); clients' keys never get "
+        "there. Those who run the gateway have to look at api_key in the settings of that backend: whether it is "
+        "set, and whether its file holds a key that the backend takes for this model.",
+        "server_error",
+        code=_KEY_REFUSED,
+    )
+
+
 def backend_error(status: int, body: bytes) -> ApiError:
-    """A backend's error response, as OpenAI's clients expect it: its own words where it has some."""
+    """A backend's error response, as OpenAI's clients expect it: its own words where it has some.
+
+    The status is the backend's own as well, unless it speaks of the gateway's key.
+    """
+    if status in (401, 403):
+        return backend_key_refused(status)
     try:
         data: Any = orjson.loads(body)
     except orjson.JSONDecodeError:
@@ -142,9 +166,8 @@ def backend_error(status: int, body: bytes) -> ApiError:
 
 
 _INVALID = "invalid_request_error"
-_TYPES = {401: "authentication_error", 403: "permission_error", 429: "rate_limit_error"}
+_TYPES = {429: "rate_limit_error"}
 _CODES = {
-    401: "invalid_api_key",
     404: "not_found",
     429: "rate_limit_exceeded",
     502: "bad_gateway",
