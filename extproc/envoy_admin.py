@@ -7,6 +7,7 @@ import json
 import re
 from contextlib import suppress
 from dataclasses import dataclass
+from typing import NamedTuple
 from urllib.parse import quote
 
 from extproc.config import Address
@@ -17,8 +18,18 @@ _POLL = 0.05
 
 _UNFINISHED = "downstream_(rq_active|cx_tx_bytes_buffered)$"
 """Requests that are not answered yet, and bytes of answers that clients have not taken yet."""
-_TAKEN = r"\.(cds|lds|rds\.openai)\.(version_text|update_rejected)$|^cluster_manager\.warming_clusters$"
+_TAKEN = (
+    r"\.(cds|lds|rds\.openai)\.(version_text|update_rejected)$|^cluster_manager\.warming_clusters$"
+    r"|^sds\..+\.update_(attempt|rejected)$"
+)
 """What of its files Envoy goes by, how often it refused one, and clusters that it has yet to make ready."""
+
+
+class Tries(NamedTuple):
+    """How often Envoy has read the file that names a secret, and how often in vain."""
+
+    all: int = 0
+    refused: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,7 +39,9 @@ class Taken:
     versions: dict[str, str]
     """By the interface they come by: `cds`, `rds` and `lds`."""
     refusals: int
-    """How many of all the files it ever read it refused, wholly or in part."""
+    """How many of all of those that it ever read it refused, wholly or in part."""
+    secrets: dict[str, Tries]
+    """The files of keys and certificates, by the names of the secrets."""
     warming: int
     """Clusters that it knows and can't use yet: their names are being looked up, or their servers' health."""
 
@@ -75,8 +88,17 @@ class EnvoyAdmin:
             for name, value in stats.items()
             if name.endswith("version_text")
         }
-        refusals = sum(int(value) for name, value in stats.items() if name.endswith("update_rejected"))
-        return Taken(versions, refusals, int(stats.get("cluster_manager.warming_clusters", 0)))
+        secrets = {
+            found[1]: Tries(int(tries), int(stats.get(f"sds.{found[1]}.update_rejected", 0)))
+            for name, tries in stats.items()
+            if (found := re.fullmatch(r"sds\.(.+)\.update_attempt", name))
+        }
+        refusals = sum(
+            int(value)
+            for name, value in stats.items()
+            if name.endswith("update_rejected") and not name.startswith("sds.")
+        )
+        return Taken(versions, refusals, secrets, int(stats.get("cluster_manager.warming_clusters", 0)))
 
     async def _ask(self, method: str, path: str) -> Answer:
         return await fetch(self._open(), method, path, host="admin", timeout=_TIMEOUT)

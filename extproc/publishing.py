@@ -1,12 +1,14 @@
 """Gives Envoy its part of the configuration, in the order in which nothing breaks.
 
     offer    the new backends beside those that are still in use, then the routes and the listener; wait until Envoy
-             goes by them. The processor may choose the new backends from then on
+             goes by them, and has the keys and certificates that they refer to. The processor may choose the new
+             backends from then on
     settle   leave out the backends that nobody uses any more
 
-Envoy answers 503 for a backend that it doesn't know yet. Where its admin interface can be reached, it is asked when it
-is ready; elsewhere it is given UNSEEN seconds, which is a hundred times what it takes unless it has to look up a name
-that can't be found, or to wait for a server's first health check.
+Envoy answers 503 for a backend that it doesn't know yet. Where its admin interface can be reached, it is asked until
+it is ready; a question without an answer says nothing, and is asked again. Elsewhere it is given UNSEEN seconds, which
+is a hundred times what it takes unless it has to look up a name that can't be found, or to wait for a server's first
+health check.
 """
 
 from __future__ import annotations
@@ -14,18 +16,20 @@ from __future__ import annotations
 import asyncio
 import logging
 import os
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 
 from extproc.config import Backend, Config
-from extproc.envoy_admin import EnvoyAdmin, Taken
+from extproc.envoy_admin import EnvoyAdmin, Taken, Tries
 
 log = logging.getLogger(__name__)
 
 UNSEEN = 1.0
-_PATIENCE = 15.0
+PATIENCE = 15.0
 """For an Envoy that says that it isn't ready: a health check without an answer takes this long."""
 _POLL = 0.02
+_SECRETS = "secret-"
+"""What the names of the files begin with that tell where a key or a certificate is."""
 
 
 class RefusedByEnvoyError(Exception):
@@ -35,9 +39,12 @@ class RefusedByEnvoyError(Exception):
 class EnvoyFiles:
     """The files in one directory, which only this object writes."""
 
-    def __init__(self, directory: Path, admin: EnvoyAdmin | None) -> None:
+    def __init__(self, directory: Path, admin: EnvoyAdmin | None, patience: float = PATIENCE) -> None:
+        """`patience`: how many seconds Envoy gets to be ready with one file."""
         self._directory = directory
         self._admin = admin
+        self._patience = patience
+        self._complaint = ""  # why Envoy couldn't be asked the last time, if it couldn't
         self._written: dict[str, str] = {}
 
     async def begin(self, config: Config) -> None:
@@ -52,10 +59,17 @@ class EnvoyFiles:
         Raises OSError when the files can't be written, and RefusedByEnvoyError.
         """
         before = dict(self._written)
+        made = await self._made(config, leaving)
+        secrets = [_secret(name) for name, text in made.items() if _is_secret(name) and before.get(name) != text]
+        known = await self._taken() if secrets else None
         try:
-            for name, text in (await self._made(config, leaving)).items():
+            for name, text in made.items():
                 await self._replace(name, text)
+            if known is not None:
+                await self._until(lambda now: _have_secrets(now, secrets, known), "keys and certificates")
         except (OSError, RefusedByEnvoyError):
+            for name in self._written.keys() - before.keys():
+                self._write(name, _blank(name))
             for name, text in before.items():
                 self._write(name, text)
             raise
@@ -67,15 +81,16 @@ class EnvoyFiles:
         made = await asyncio.to_thread(backend_files, config, leaving, str(self._directory))
         for name, text in made.items():
             self._write(name, text)
-        for name in self._written.keys() - made.keys() - {ROUTES, LISTENER}:  # secrets of backends that are gone
-            (self._directory / name).unlink(missing_ok=True)
-            del self._written[name]
+        self._leave_out(self._written.keys() - made.keys() - {ROUTES, LISTENER})  # secrets of backends that are gone
 
     async def _made(self, config: Config, leaving: Sequence[Backend]) -> dict[str, str]:
-        # Takes half a second to import, and 13 MB: only where there is an Envoy to be told.
-        from extproc.envoy.dynamic import files
+        def made() -> dict[str, str]:
+            # Takes half a second to import, and 13 MB: only for an Envoy to be told, and beside the exchanges.
+            from extproc.envoy.dynamic import files
 
-        return await asyncio.to_thread(files, config, leaving, str(self._directory))
+            return files(config, leaving, str(self._directory))
+
+        return await asyncio.to_thread(made)
 
     async def _replace(self, name: str, text: str) -> None:
         from extproc.envoy.dynamic import VERSIONED, version_of
@@ -89,30 +104,35 @@ class EnvoyFiles:
         self._write(name, text)
         if before is None:
             await asyncio.sleep(UNSEEN)
-        else:
-            await self._until_taken(name, version_of(text), before.refusals)
+            before = await self._taken()  # it may have been a single question that got lost
+        if before is not None:
+            version, refusals = version_of(text), before.refusals
+            await self._until(lambda now: _goes_by(now, name, version, refusals), name)
 
-    async def _until_taken(self, name: str, version: str, refusals: int) -> None:
+    async def _until(self, ready: Callable[[Taken], bool], name: str) -> None:
         try:
-            async with asyncio.timeout(_PATIENCE):
-                while (now := await self._taken()) is not None:
-                    if version in now.versions.values() and not now.warming:
+            async with asyncio.timeout(self._patience):
+                while True:
+                    now = await self._taken()
+                    if now is not None and ready(now):
                         return
-                    if now.refusals > refusals and version not in now.versions.values():
-                        raise RefusedByEnvoyError(f"Envoy refuses {name}; its log tells why")
                     await asyncio.sleep(_POLL)
         except TimeoutError:
-            log.warning("Envoy isn't ready with %s after %g seconds; going on without waiting", name, _PATIENCE)
+            log.warning("Envoy isn't ready with %s after %g seconds; going on without waiting", name, self._patience)
 
     async def _taken(self) -> Taken | None:
         """What Envoy goes by; None when it can't be asked, as when it has yet to start."""
         if self._admin is None:
             return None
         try:
-            return await self._admin.taken()
+            taken = await self._admin.taken()
         except OSError as error:
-            log.warning("Envoy's admin interface doesn't answer: %s", error)
+            if str(error) != self._complaint:
+                self._complaint = str(error)
+                log.warning("Envoy's admin interface doesn't answer: %s", error)
             return None
+        self._complaint = ""
+        return taken
 
     def _write(self, name: str, text: str) -> None:
         if self._written.get(name) == text:
@@ -121,3 +141,46 @@ class EnvoyFiles:
         new.write_text(text, encoding="utf-8")
         os.replace(new, self._directory / name)
         self._written[name] = text
+
+    def _leave_out(self, names: Iterable[str]) -> None:
+        for name in names:
+            (self._directory / name).unlink(missing_ok=True)
+            del self._written[name]
+
+
+def _goes_by(taken: Taken, name: str, version: str, refusals: int) -> bool:
+    """Whether Envoy goes by this version of a file. Raises RefusedByEnvoyError when it refused more than before."""
+    if version in taken.versions.values():
+        return not taken.warming
+    if taken.refusals > refusals:
+        raise RefusedByEnvoyError(f"Envoy refuses {name}; its log tells why")
+    return False
+
+
+def _have_secrets(taken: Taken, names: Sequence[str], known: Taken) -> bool:
+    """Whether Envoy has read anew all the secrets of these names. Raises RefusedByEnvoyError when it couldn't.
+
+    It takes what refers to a secret that it can't find: a listener like that closes every connection.
+    """
+    nothing = Tries()
+    refused = [n for n in names if taken.secrets.get(n, nothing).refused > known.secrets.get(n, nothing).refused]
+    if refused:
+        raise RefusedByEnvoyError(f"Envoy can't use the files for {', '.join(refused)}; its log tells why")
+    return all(taken.secrets.get(n, nothing).all != known.secrets.get(n, nothing).all for n in names)
+
+
+def _is_secret(name: str) -> bool:
+    return name.startswith(_SECRETS)
+
+
+def _secret(name: str) -> str:
+    return name.removeprefix(_SECRETS).removesuffix(".yaml")
+
+
+def _blank(name: str) -> str:
+    """A secret's file that says nothing, in the place of one that Envoy couldn't use.
+
+    What refers to it lives on for as long as its connections, and wouldn't look again at the same text.
+    """
+    kind = "type.googleapis.com/envoy.extensions.transport_sockets.tls.v3.Secret"
+    return f"resources:\n- '@type': {kind}\n  name: {_secret(name)}\n"

@@ -3,10 +3,13 @@
 Both are looked at once a second, by content: whether somebody wrote into them, renamed another over them, or swapped a
 symbolic link on the way to them, as Kubernetes does with a ConfigMap. No exchange that is under way notices: it keeps
 the terms that it began with. What can't be used leaves all as it was, and is told once in the log, and by metrics and
-health for as long as it lies there.
+health for as long as it lies there. The reason may pass without the file being touched: a file that it names comes a
+second later, an address is free again, a disk has room. So what could be read is tried again until it takes.
 
 A change is taken in this order: Envoy learns the new backends, routes and listener; then new exchanges go by the new
-configuration; then, when the last exchange of the old one has ended, Envoy forgets what only that one used.
+configuration; then, when the last exchange of the old one has ended, Envoy forgets what only that one used. An Envoy
+that has its configuration from elsewhere can't follow. Then a change that it would have to know of is refused as a
+whole: in force in one half of the gateway, it would only break things.
 """
 
 from __future__ import annotations
@@ -14,10 +17,11 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from hashlib import sha256
 from pathlib import Path
+from typing import Any
 
 from extproc.api_keys import ApiKeys
 from extproc.config import Backend, Config, ConfigError, parse
@@ -30,7 +34,11 @@ log = logging.getLogger(__name__)
 INTERVAL = 1.0
 """Seconds between two looks."""
 _SETTLING = 0.05
-"""A file that is being written is looked at again after so many seconds, until it stays as it is."""
+"""A file that is being written is looked at again after so many seconds, until it stays as it is,"""
+_RESTLESS = 1.0
+"""or for so many: one that never rests must not keep the others from being looked at."""
+_FIRST_PAUSE, _LONGEST_PAUSE = 1.0, 15.0
+"""Seconds between two tries of a configuration that was refused, twice as many each time: a try may keep Envoy busy."""
 
 
 class Watched:
@@ -41,12 +49,15 @@ class Watched:
         self._content = _look(path)
 
     async def changed(self) -> bool:
-        """Whether it holds something else now. It may still be written to: then wait until it stays as it is."""
+        """Whether it holds something else now. It may still be written to: then wait a while for it to be complete."""
         before, self._content = self._content, await asyncio.to_thread(_look, self.path)
         if self._content == before:
             return False
+        until = time.monotonic() + _RESTLESS
         while (now := await self._looked_again()) != self._content:
             self._content = now
+            if time.monotonic() >= until:
+                break  # the next look sees the rest
         return self._content != before
 
     async def _looked_again(self) -> bytes | str:
@@ -103,6 +114,56 @@ def keys_file(config: Config) -> Watched | None:
     return Watched(config.api_keys) if config.api_keys is not None else None
 
 
+class _Candidate:
+    """A configuration that could be read, and isn't in force yet."""
+
+    def __init__(self, config: Config) -> None:
+        self.config = config
+        self.told: set[str] = set()
+        """Why it was refused so far; each reason is told once."""
+        self._named = sorted(set(_paths(config.model_dump())))
+        self._states: Mapping[Path, object] | None = None
+        self._pause = _FIRST_PAUSE
+        self._again = 0.0
+
+    async def due(self) -> bool:
+        """Whether to try it now: for the first time, when a file that it names has changed, or after a pause."""
+        states, now = await asyncio.to_thread(_states, self._named), time.monotonic()
+        if states != self._states:
+            self._states, self._pause = states, _FIRST_PAUSE
+        elif now < self._again:
+            return False
+        self._again = now + self._pause
+        self._pause = min(2 * self._pause, _LONGEST_PAUSE)
+        return True
+
+
+def _paths(value: Any) -> Iterator[Path]:
+    """All files that are named in settings."""
+    match value:
+        case Path():
+            yield value
+        case dict():
+            for each in value.values():
+                yield from _paths(each)
+        case tuple() | list():
+            for each in value:
+                yield from _paths(each)
+
+
+def _states(paths: Iterable[Path]) -> Mapping[Path, object]:
+    """For each file what differs when it has changed, or come."""
+    return {path: _state(path) for path in paths}
+
+
+def _state(path: Path) -> object:
+    try:
+        found = path.stat()
+    except OSError as error:
+        return error.errno
+    return found.st_ino, found.st_size, found.st_mtime_ns
+
+
 class Reloading:
     """The watch over the files. `run` it beside the processor, which has begun with what was in them."""
 
@@ -123,6 +184,8 @@ class Reloading:
         self._on_change = on_change
         self._left: list[Config] = []
         """Configurations that exchanges may still go by, the oldest first."""
+        self._candidate: _Candidate | None = None
+        """What the file says, as long as it could be taken and isn't."""
         self._valid: dict[File, bool] = {"config": True, "api_keys": True}
 
     async def run(self, interval: float = INTERVAL) -> None:
@@ -136,37 +199,51 @@ class Reloading:
 
     async def _look(self) -> None:
         if await self._source.file.changed():
-            refusal = await self._take_config()
-            await self._tell("config", refusal)
-            if refusal is None:
-                self._telemetry.configured(self._processor.terms.config, self._source.digest)
+            await self._read_config()
+        if self._candidate is not None and await self._candidate.due():
+            await self._take_config(self._candidate)
         if self._keys_file is not None and await self._keys_file.changed():
             await self._tell("api_keys", self._take_keys(self._keys_file))
         await self._forget()
 
-    async def _take_config(self) -> str | None:
-        """Have what the file says now in force. Returns why that can't be."""
-        terms = self._processor.terms
+    async def _read_config(self) -> None:
+        self._candidate = None
         try:
-            config = await asyncio.to_thread(self._source.read)
-            if config.api_keys == terms.config.api_keys:
-                watched, keys = self._keys_file, terms.keys  # which have changes of their own
-            else:
-                watched = keys_file(config)
-                keys = read_keys(watched)
-            if config != terms.config:
-                await self._prepare(config)
+            self._candidate = _Candidate(await asyncio.to_thread(self._source.read))
+        except ConfigError as error:
+            await self._tell("config", str(error))
+
+    async def _take_config(self, candidate: _Candidate) -> None:
+        try:
+            await self._put_in_force(candidate.config)
         except (ConfigError, RefusedByEnvoyError, OSError) as error:
-            return str(error)
-        if config != terms.config:
-            self._processor.terms = replace(terms, config=config, keys=keys, since=int(time.time()))
-            self._left.append(terms.config)
-            self._keys_file = watched
-            self._on_change()
-            if keys is not terms.keys:
-                await self._show("api_keys", valid=True)
+            refusal = str(error)
+            if refusal not in candidate.told:
+                candidate.told.add(refusal)
+                await self._tell("config", refusal)
+            return
+        self._candidate = None
         log.info("the configuration is in force as it is now: %s", self._source.digest)
-        return None
+        await self._tell("config", None)
+        self._telemetry.configured(candidate.config, self._source.digest)
+
+    async def _put_in_force(self, config: Config) -> None:
+        """Have new exchanges go by it. Raises ConfigError, RefusedByEnvoyError or OSError when that can't be."""
+        terms = self._processor.terms
+        if config.api_keys == terms.config.api_keys:
+            watched, keys = self._keys_file, terms.keys  # which have changes of their own
+        else:
+            watched = await asyncio.to_thread(keys_file, config)
+            keys = read_keys(watched)
+        await self._prepare(config)  # though it be the old one: what was refused may have left traces
+        if config == terms.config:
+            return
+        self._processor.terms = replace(terms, config=config, keys=keys, since=int(time.time()))
+        self._left.append(terms.config)
+        self._keys_file = watched
+        self._on_change()
+        if keys is not terms.keys:
+            await self._show("api_keys", valid=True)
 
     def _take_keys(self, file: Watched) -> str | None:
         try:
@@ -197,10 +274,10 @@ class Reloading:
         if self._envoy is not None:
             await self._envoy.offer(config, _leaving(config, [*self._left, old]))
         elif changed := ", ".join(_changes_for_envoy(old, config)):
-            log.warning(
-                "Envoy doesn't take these changes from here: %s; give it what `extproc envoy` makes of the file "
-                "(with --envoy DIRECTORY it would take them by itself)",
-                changed,
+            raise ConfigError(
+                f"{self._source.file.path}: Envoy has to know of these changes too, and can't learn of them from here: "
+                f"{changed}; make its bootstrap anew with `extproc envoy`, and restart Envoy and the processor with it "
+                "(with `serve --envoy DIRECTORY` neither is needed)"
             )
 
     async def _forget(self) -> None:
@@ -223,8 +300,20 @@ def _leaving(config: Config, left: list[Config]) -> list[Backend]:
     return [backend for name, backend in known.items() if name not in config.backends_by_name]
 
 
+_NOT_FOR_ENVOY = {"models", "api_keys"}
+"""Settings that Envoy's configuration doesn't depend on, but for whether there are keys at all,"""
+_NOT_FOR_CLUSTERS = {"structured_outputs", "parameters"}
+"""and those of a backend. Whatever isn't named here counts as Envoy's."""
+
+
 def _changes_for_envoy(old: Config, new: Config) -> list[str]:
     """The settings that differ and that Envoy goes by too."""
-    names = [name for name in Config.model_fields if name not in ("models", "api_keys")]
-    changed = [name for name in names if getattr(old, name) != getattr(new, name)]
-    return changed + (["api_keys"] if (old.api_keys is None) != (new.api_keys is None) else [])
+    before, after = _for_envoy(old), _for_envoy(new)
+    return [name for name, value in after.items() if before[name] != value]
+
+
+def _for_envoy(config: Config) -> dict[str, Any]:
+    told = config.model_dump(exclude=_NOT_FOR_ENVOY | {"backends"})
+    told["backends"] = [backend.model_dump(exclude=_NOT_FOR_CLUSTERS) for backend in config.backends]
+    told["api_keys"] = config.api_keys is not None
+    return told

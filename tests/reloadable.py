@@ -1,6 +1,6 @@
 """A gateway whose configuration a test changes while it runs, and clients that must not notice.
 
-A real Envoy that reads the files which a real `extproc serve` writes for it.
+A real Envoy that reads the files which a real `extproc serve` writes for it, or one that reads none.
 """
 
 from __future__ import annotations
@@ -21,9 +21,10 @@ import httpx
 import yaml
 from grpc_health.v1 import health_pb2
 
-from extproc.envoy import ENVOY_ARGUMENTS, dynamic_bootstrap, to_yaml
+from extproc.config import load
+from extproc.envoy import ENVOY_ARGUMENTS, bootstrap, dynamic_bootstrap, to_yaml
 from extproc.scripted_vllm import Reply, ScriptedVLLM
-from tests.gateway import ENVOY, EXTPROC, free_port
+from tests.gateway import ENVOY, EXTPROC, free_port, until_healthy
 
 CHAT = "/v1/chat/completions"
 PATIENCE = 30
@@ -83,10 +84,10 @@ class Gateway:
         digest = self.write(settings)
         eventually(lambda: self.metric(f'extproc_config_info{{hash="{digest}"}}') == 1)
 
-    def refuse(self, text: str) -> None:
+    def refuse(self, settings: dict[str, Any] | str) -> None:
         """Put this in the place of the configuration, and wait until it is refused."""
         before = self.metric(REFUSED)
-        self.write(text)
+        self.write(settings)
         eventually(lambda: self.metric(REFUSED) == before + 1)
 
     def metric(self, sample: str) -> float:
@@ -124,12 +125,16 @@ class Gateway:
 
 
 @contextmanager
-def running(gateway: Gateway) -> Iterator[Gateway]:
-    """Start the processor and Envoy with the file as it lies there."""
+def running(gateway: Gateway, *, follows: bool = True) -> Iterator[Gateway]:
+    """Start the processor and Envoy with the file as it lies there.
+
+    An Envoy that doesn't follow was told all at its start.
+    """
     folder = gateway.processor.parent
-    bootstrap = folder / "envoy.yaml"
-    made = dynamic_bootstrap(str(gateway.files), processor=str(gateway.processor), admin=str(gateway.admin_socket))
-    bootstrap.write_text(to_yaml(made))
+    told = folder / "envoy.yaml"
+    ends = {"processor": str(gateway.processor), "admin": str(gateway.admin_socket)}
+    made = dynamic_bootstrap(str(gateway.files), **ends) if follows else bootstrap(load(gateway.file), **ends)
+    told.write_text(to_yaml(made))
     serve: list[str | Path] = [
         *EXTPROC,
         "serve",
@@ -140,13 +145,13 @@ def running(gateway: Gateway) -> Iterator[Gateway]:
         "--reread",
         "0.02",
     ]
-    serve += ["--envoy", gateway.files, "--envoy-admin", gateway.admin_socket, "--metrics", gateway.metrics_address]
-    envoy: list[str | Path] = [ENVOY, "-c", bootstrap, *ENVOY_ARGUMENTS, "--use-dynamic-base-id"]
+    serve += ["--metrics", gateway.metrics_address]
+    serve += ["--envoy", gateway.files, "--envoy-admin", gateway.admin_socket] if follows else []
+    envoy: list[str | Path] = [ENVOY, "-c", told, *ENVOY_ARGUMENTS, "--use-dynamic-base-id"]
     envoy += ["--concurrency", "2", "-l", "warning"]
     with gateway.log.open("wb") as log, gateway.envoy_log.open("wb") as envoy_log:
-        processor = subprocess.Popen(serve, stderr=log, stdout=subprocess.PIPE)
-        assert processor.stdout
-        assert b"ready" in processor.stdout.readline(), gateway.log.read_text()
+        processor = subprocess.Popen(serve, stderr=log)
+        until_healthy(f"unix:{gateway.processor}", processor)
         children = [processor, subprocess.Popen(envoy, stdout=envoy_log, stderr=envoy_log)]
     try:
         eventually(gateway.serving)
@@ -155,7 +160,6 @@ def running(gateway: Gateway) -> Iterator[Gateway]:
         for child in reversed(children):
             child.terminate()
         gateway.close()
-        processor.stdout.close()
         assert [child.wait(PATIENCE) for child in children] == [0, 0]
 
 

@@ -1,26 +1,36 @@
-"""Envoy's files where Envoy can't be asked what it has taken of them: written in order, and given a moment."""
+"""Envoy's files where Envoy can't be asked what it has taken of them, or not always: written in order, given time."""
 
 from __future__ import annotations
 
 import asyncio
 import logging
+import subprocess
 import time
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from pathlib import Path
 
 import pytest
 import yaml
 
 from extproc.config import Config, parse
+from extproc.envoy import ENVOY_ARGUMENTS, dynamic_bootstrap, to_yaml
+from extproc.envoy.dynamic import CLUSTERS, version_of
 from extproc.envoy_admin import EnvoyAdmin
 from extproc.publishing import UNSEEN, EnvoyFiles
+from tests.gateway import ENVOY
 
 
-def config(*backends: str) -> Config:
+def config(*backends: str, **at: str) -> Config:
+    """Backends by name, and others with their addresses. These alone are asked how they are."""
     return parse(
         yaml.safe_dump(
             {
                 "models": [{"name": "m", "backend": backends[0], "tools": "prompt"}],
-                "backends": [{"name": name, "address": "127.0.0.1:8000"} for name in backends],
+                "backends": [
+                    *({"name": name, "address": "127.0.0.1:8000", "health_check": False} for name in backends),
+                    *({"name": name, "address": address} for name, address in at.items()),
+                ],
             }
         )
     )
@@ -84,3 +94,105 @@ def test_a_directory_that_can_not_be_written_leaves_all_as_it_was(tmp_path: Path
 
     asyncio.run(main())
     assert clusters(tmp_path) == ["one"]
+
+
+# ---- an Envoy that is there, behind an interface that isn't always
+
+
+@asynccontextmanager
+async def envoy(folder: Path, files: EnvoyFiles) -> AsyncIterator[EnvoyAdmin]:
+    """A real Envoy that goes by the files; yields its own interface."""
+    admin, told = folder / "admin.sock", folder / "envoy.yaml"
+    made = dynamic_bootstrap(str(folder / "files"), processor=str(folder / "nobody.sock"), admin=str(admin))
+    told.write_text(to_yaml(made))
+    await files.begin(config("one"))
+    command: list[str | Path] = [ENVOY, "-c", told, *ENVOY_ARGUMENTS, "--use-dynamic-base-id"]
+    command += ["--concurrency", "1", "-l", "off"]
+    child = await asyncio.create_subprocess_exec(*command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    try:
+        async with asyncio.timeout(30):
+            await EnvoyAdmin(str(admin)).until_ready()
+        yield EnvoyAdmin(str(admin))
+    finally:
+        child.terminate()
+        await child.wait()
+
+
+class Relay:
+    """Stands before Envoy's interface, and hangs up on some who ask."""
+
+    def __init__(self, folder: Path) -> None:
+        self.address = folder / "relay.sock"
+        self._admin = folder / "admin.sock"
+        self.asked = 0
+        self.lost: set[int] = set()
+        """Which questions get no answer."""
+        self.heard = asyncio.Condition()
+
+    @asynccontextmanager
+    async def running(self) -> AsyncIterator[None]:
+        server = await asyncio.start_unix_server(self._serve, self.address)
+        try:
+            yield
+        finally:
+            server.close()
+
+    async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        self.asked += 1
+        if self.asked not in self.lost:
+            question = await reader.readuntil(b"\r\n\r\n")
+            answers, questions = await asyncio.open_unix_connection(str(self._admin))
+            questions.write(question)
+            writer.write(await answers.read())
+            questions.close()
+        writer.close()
+        async with self.heard:
+            self.heard.notify_all()
+
+
+def test_a_question_without_an_answer_is_asked_again_until_envoy_is_ready(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Envoy isn't ready before the new backend has said how it is; and that says it after the lost questions."""
+
+    async def main() -> None:
+        relay = Relay(tmp_path)
+        relay.lost = {2, 3}
+
+        async def health(_: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+            async with relay.heard:
+                await relay.heard.wait_for(lambda: relay.asked >= 5)
+            writer.write(b"HTTP/1.1 200 OK\r\ncontent-length: 0\r\nconnection: close\r\n\r\n")
+            writer.close()
+
+        backend = await asyncio.start_server(health, "127.0.0.1", 0)
+        port = backend.sockets[0].getsockname()[1]
+        files = EnvoyFiles(tmp_path / "files", EnvoyAdmin(str(relay.address)))
+        async with relay.running(), envoy(tmp_path, files) as admin:
+            await files.offer(config("one", two=f"127.0.0.1:{port}"), ())
+            assert relay.asked >= 5
+            taken = await admin.taken()
+            assert version_of((tmp_path / "files" / CLUSTERS).read_text()) in taken.versions.values()
+            assert taken.warming == 0
+        backend.close()
+
+    with caplog.at_level(logging.WARNING):
+        asyncio.run(main())
+    assert caplog.text.count("Envoy's admin interface doesn't answer: ") == 1
+
+
+def test_an_envoy_that_stops_answering_is_given_all_the_time_there_is(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    async def main() -> None:
+        relay = Relay(tmp_path)
+        relay.lost = set(range(2, 10_000))
+        files = EnvoyFiles(tmp_path / "files", EnvoyAdmin(str(relay.address)), patience=0.5)
+        async with relay.running(), envoy(tmp_path, files):
+            before = time.monotonic()
+            await files.offer(config("one", "two"), ())
+            assert time.monotonic() - before >= 0.5
+
+    with caplog.at_level(logging.WARNING):
+        asyncio.run(main())
+    assert "Envoy isn't ready with clusters.yaml after 0.5 seconds; going on without waiting" in caplog.text

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import asyncio
+import socket
 import ssl
+import threading
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -14,9 +17,10 @@ import trustme
 import yaml
 
 from extproc.api_keys import hash_line
+from extproc.reloading import Watched
 from extproc.scripted_vllm import Reply, ScriptedVLLM
 from tests.gateway import free_port
-from tests.reloadable import CHAT, PATIENCE, Gateway, Load, Stream, eventually, request, running
+from tests.reloadable import CHAT, PATIENCE, REFUSED, Gateway, Load, Stream, eventually, request, running
 
 KEY = "a-key-that-nobody-guesses"
 
@@ -192,6 +196,152 @@ def test_what_envoy_refuses_is_refused(gateway: Gateway) -> None:
     assert gateway.ask("other").status_code == 200
 
 
+# ---- what is refused for a reason that passes
+
+
+def accepted_at_last(gateway: Gateway, refusals: float) -> None:
+    """The file that lies there is taken without being touched; so many reasons against it were told, each once."""
+    eventually(lambda: gateway.metric("extproc_config_valid") == 1)
+    assert gateway.health("extproc.config")
+    assert gateway.metric(REFUSED) == refusals
+
+
+def test_keys_that_come_after_the_configuration_that_names_them(gateway: Gateway) -> None:
+    keys = gateway.file.with_name("keys-to-come")
+    before = gateway.metric(REFUSED)
+    gateway.refuse(gateway.settings("coder", api_keys=str(keys)))
+    assert gateway.ask("coder").status_code == 200
+    keys.write_text("alice: half a ha")
+    eventually(lambda: gateway.metric(REFUSED) == before + 2)
+    assert not gateway.health("extproc.config")
+    keys.write_text(hash_line("alice", KEY))
+    accepted_at_last(gateway, before + 2)
+    assert gateway.ask("coder").status_code == 401
+    assert gateway.ask("coder", authorization=f"Bearer {KEY}").status_code == 200
+    assert len(gateway.logged(f"{keys}: can't be read")) == 1
+    assert len(gateway.logged(f"{keys}:1: expected 'name: hash'")) == 1
+
+
+def test_certificates_whose_directory_comes_after_the_configuration_that_names_them(gateway: Gateway) -> None:
+    authority, folder = trustme.CA(), gateway.file.with_name("certificates")
+    issued, staged = authority.issue_cert("127.0.0.1"), gateway.file.with_name("staged")
+    staged.mkdir()
+    (staged / "tls.crt").write_bytes(b"".join(part.bytes() for part in issued.cert_chain_pems))
+    (staged / "tls.key").write_bytes(issued.private_key_pem.bytes())
+    trusting = ssl.create_default_context()
+    authority.configure_trust(trusting)
+    before = gateway.metric(REFUSED)
+    tls = {"certificate": str(folder / "tls.crt"), "key": str(folder / "tls.key")}
+    gateway.refuse(gateway.settings("coder", tls=tls))
+    assert gateway.ask("coder").status_code == 200
+    staged.rename(folder)
+    accepted_at_last(gateway, before + 1)
+    with httpx.Client(base_url=f"https://{gateway.listen}", verify=trusting) as client:
+        assert client.post(CHAT, json=request("coder")).status_code == 200
+
+
+def test_an_address_that_becomes_free_is_taken_and_every_try_before_is_told_as_one(gateway: Gateway) -> None:
+    before = gateway.metric(REFUSED)
+
+    def tries() -> int:
+        return int(gateway.stat("listener_manager.lds.update_rejected"))
+
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        address, of_others = "{}:{}".format(*taken.getsockname()), tries()
+        gateway.refuse(gateway.settings("coder", "other", listen=address))
+        eventually(lambda: tries() >= of_others + 3)  # one try is two at most: the old file is put back
+        assert gateway.ask("coder").status_code == 200
+        assert gateway.ask("other").status_code == 404
+    accepted_at_last(gateway, before + 1)
+    assert httpx.post(f"http://{address}{CHAT}", json=request("other")).status_code == 200
+
+
+def test_a_file_that_can_not_be_written_is_tried_again(gateway: Gateway) -> None:
+    before, in_the_way = gateway.metric(REFUSED), gateway.files / ".listener.yaml.new"
+    long = request("coder", "x" * 5000)
+    in_the_way.mkdir()
+    gateway.refuse(gateway.settings("coder", limits={"max_body_bytes": 2048}))
+    assert gateway.logged("Is a directory")
+    assert gateway.http.post(CHAT, json=long).status_code == 200
+    in_the_way.rmdir()
+    accepted_at_last(gateway, before + 1)
+    assert gateway.http.post(CHAT, json=long).status_code == 413
+
+
+def test_a_file_that_never_rests_does_not_keep_the_others_from_being_looked_at(tmp_path: Path) -> None:
+    file, begun, stopped = tmp_path / "restless", threading.Event(), threading.Event()
+    file.write_text("at first")
+    watched = Watched(file)
+
+    def write() -> None:
+        number = 0
+        while not stopped.is_set():
+            number += 1
+            new = file.with_suffix(".new")
+            new.write_text(f"{number}")
+            new.rename(file)
+            begun.set()
+
+    async def main() -> tuple[bool, bytes]:
+        first = await asyncio.wait_for(watched.changed(), PATIENCE)
+        content = watched.content
+        stopped.set()
+        await asyncio.to_thread(writer.join)
+        await watched.changed()
+        return first, content
+
+    writer = threading.Thread(target=write)
+    writer.start()
+    try:
+        assert begun.wait(PATIENCE)
+        first, content = asyncio.run(main())
+    finally:
+        stopped.set()
+    assert first
+    assert content.isdigit()
+    assert watched.content == file.read_bytes()
+
+
+# ---- an Envoy that can't follow
+
+
+def test_what_a_fixed_envoy_would_have_to_know_of_is_refused_as_a_whole(tmp_path: Path, backend: ScriptedVLLM) -> None:
+    gateway = Gateway(tmp_path, backend)
+    keys = tmp_path / "keys"
+    keys.write_text(hash_line("alice", KEY))
+    good = gateway.settings("coder", "other")
+    gateway.write(good)
+
+    def moved(**backend: Any) -> list[dict[str, Any]]:
+        return [good["backends"][0] | backend, good["backends"][1]]
+
+    renamed = [{**good["models"][0], "name": "new"}]
+    with running(gateway, follows=False):
+        for changes in (
+            {"limits": {"max_body_bytes": 2048}},
+            {"listen": f"127.0.0.1:{free_port()}"},
+            {"api_keys": str(keys)},
+            {"backends": moved(address="127.0.0.1:1")},
+            {"backends": moved(name="third"), "models": [{**renamed[0], "backend": "third"}]},
+        ):
+            gateway.refuse({**good, "models": renamed, **changes})
+            told = gateway.logged(f"{', '.join(changes.keys() - {'models'})}; make its bootstrap anew")[-1]
+            assert told["level"] == "error"
+            assert "restart Envoy and the processor with it" in told["message"]
+            assert not gateway.health("extproc.config")
+            assert gateway.http.post(CHAT, json=request("coder", "x" * 5000)).status_code == 200
+            assert gateway.ask("new").status_code == 404
+
+        # What only the processor goes by is taken all the same.
+        models = [{**renamed[0], "backend": "other", "defaults": {"temperature": 0.25}}]
+        gateway.reload({**good, "models": models, "backends": moved(structured_outputs=False, parameters=["extra"])})
+        assert gateway.metric("extproc_config_valid") == 1
+        assert gateway.health("extproc.config")
+        assert gateway.ask("coder").status_code == 404
+        assert gateway.ask("new").status_code == 200
+        assert [sent for sent in backend.requests if sent.route == CHAT][-1].json["temperature"] == 0.25
+
+
 # ---- API keys
 
 
@@ -205,8 +355,8 @@ def test_keys_are_asked_for_as_soon_as_there_is_a_file_and_a_new_file_of_them_is
     assert refused.status_code == 401
     assert refused.json()["error"]["code"] == "invalid_api_key"
     assert [gateway.ask("coder", **headers).status_code for headers in (alice, bob)] == [200, 401]
-    assert gateway.http.get("/version").status_code == 401
-    assert gateway.http.get("/version", headers=alice).status_code == 200
+    assert gateway.http.get("/v1/models").status_code == 401
+    assert gateway.http.get("/v1/models", headers=alice).status_code == 200
 
     keys.write_text(hash_line("bob", f"{KEY}-of-bob"))
     eventually(lambda: gateway.logged("the API keys are in force") != [])

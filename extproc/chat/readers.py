@@ -6,6 +6,7 @@ as events of one output: numbered calls without gaps that never overlap. What it
 
 from __future__ import annotations
 
+from collections import deque
 from dataclasses import dataclass, field, replace
 from typing import Any, Protocol
 
@@ -29,8 +30,12 @@ class Reader(Protocol):
     def feed(self, message: Json) -> list[Event]:
         """What a message, or the next delta of one, holds. Raises ApiError (502) for what can't be read."""
 
-    def close(self) -> list[Event]:
-        """What was still held: the output has ended."""
+    def close(self, *, cut_off: bool = False) -> list[Event]:
+        """What was still held: the output has ended, or the backend `cut_off` what the model had yet to say."""
+
+    @property
+    def held(self) -> int:
+        """How many characters it keeps and has given no event for; at most."""
 
 
 def reader_for(plan: AnswerPlan) -> Reader:
@@ -45,12 +50,19 @@ class TextReader:
 
     def __init__(self, plan: AnswerPlan) -> None:
         self._parser = Parser(format=plan.format, tools=plan.tools, reasoning=plan.thinking, hidden=plan.hidden)
+        self.held = 0
+        """How much came since the parser last said something: markup that says nothing is in it too."""
 
     def feed(self, message: Json) -> list[Event]:
         content = _text(message)
-        return self._parser.feed(content) if content else []
+        if not content:
+            return []
+        events = self._parser.feed(content)
+        self.held = 0 if events else self.held + len(content)
+        return events
 
-    def close(self) -> list[Event]:
+    def close(self, *, cut_off: bool = False) -> list[Event]:  # noqa: ARG002 - a call's own text shows that it is cut
+        self.held = 0
         return self._parser.close()
 
 
@@ -65,11 +77,15 @@ class _NativeCall:
     arguments: list[str] = field(default_factory=list)
     told: int = 0
     """How many pieces of the arguments were given on."""
+    _judged: tuple[int, bool] = (0, False)
+    """Of how many pieces it was found out whether they are whole."""
 
     @property
     def whole(self) -> bool:
         """Its arguments are all there, by the look of them."""
-        return is_json("".join(self.arguments))
+        if self._judged[0] != len(self.arguments):
+            self._judged = len(self.arguments), is_json("".join(self.arguments))
+        return self._judged[1]
 
 
 class NativeReader:
@@ -90,12 +106,18 @@ class NativeReader:
         self._calls = 0
         self._ids = {""}
         # The call that is being given on, if it is one, and what waits behind it:
-        self._waiting: list[_NativeCall | str] = []
+        self._waiting = deque[_NativeCall | str]()
+        self._waits = 0  # how many characters of that have not been given on
+
+    @property
+    def held(self) -> int:
+        return self._waits + (self._text.held if self._text is not None else 0)
 
     def feed(self, message: Json) -> list[Event]:
         events: list[Event] = []
         if content := _text(message):
             self._waiting.append(content)
+            self._waits += len(content)
             events += self._proceed()
         if calls := message.get("tool_calls"):
             if not isinstance(calls, list):
@@ -107,11 +129,12 @@ class NativeReader:
                 events += self._proceed() if new else self._give()
         return events
 
-    def close(self) -> list[Event]:
+    def close(self, *, cut_off: bool = False) -> list[Event]:
         events: list[Event] = []
         while self._waiting:
             events += self._give()
-            events += self._end()
+            # What was cut off is the last that the model wrote; a call with something behind it was complete.
+            events += self._end(cut_off=cut_off and len(self._waiting) == 1)
         if self._text is not None:
             events += self._counted(self._text.close())
         return events
@@ -137,6 +160,7 @@ class NativeReader:
             arguments = orjson.dumps(arguments).decode()
         if arguments:
             call.arguments.append(arguments)
+            self._waits += len(arguments)
         return new
 
     def _proceed(self) -> list[Event]:
@@ -151,38 +175,45 @@ class NativeReader:
         return events
 
     def _give(self) -> list[Event]:
-        """What is first, as far as it has come."""
+        """What is first, as far as it has come: text wholly, and the call behind it."""
+        events: list[Event] = []
+        while self._waiting and isinstance(text := self._waiting[0], str):
+            self._waiting.popleft()
+            self._waits -= len(text)
+            events += [Text(text)] if self._text is None else self._counted(self._text.feed(text))
         if not self._waiting:
-            return []
-        first = self._waiting[0]
-        if isinstance(first, str):
-            self._waiting.pop(0)
-            events = [Text(first)] if self._text is None else self._counted(self._text.feed(first))
-            return events + self._give()
-        events = self._counted(self._text.close()) if self._text is not None else []
-        if first.name:
-            if first.told == 0:
-                events.append(CallStart(self._calls, first.name, first.id))
-                first.told = 1
-            new = "".join(first.arguments[first.told - 1 :])
-            first.told = len(first.arguments) + 1
+            return events
+        call = self._waiting[0]
+        assert isinstance(call, _NativeCall)
+        if self._text is not None:
+            events += self._counted(self._text.close())
+        if call.name:
+            if call.told == 0:
+                events.append(CallStart(self._calls, call.name, call.id))
+                call.told = 1
+            new = "".join(call.arguments[call.told - 1 :])
+            call.told = len(call.arguments) + 1
             if new:
+                self._waits -= len(new)
                 events.append(ArgumentsDelta(self._calls, new))
         return events
 
-    def _end(self) -> list[Event]:
-        """The call that is first is over."""
+    def _end(self, *, cut_off: bool = False) -> list[Event]:
+        """The call that is first is over, or `cut_off`: then it stays as it is."""
         if not self._waiting:
             return []
-        call = self._waiting.pop(0)
+        call = self._waiting.popleft()
         assert isinstance(call, _NativeCall)  # text never stays first
         if not call.name:
             if call.arguments:
                 raise backend_garbage("a tool call without a name.")
             return []
-        empty: list[Event] = [] if any(call.arguments) else [ArgumentsDelta(self._calls, "{}")]
+        events: list[Event] = []
+        if not call.arguments and not cut_off:
+            events.append(ArgumentsDelta(self._calls, "{}"))
+        events.append(CallEnd(self._calls, whole=not cut_off or call.whole))
         self._calls += 1
-        return [*empty, CallEnd(self._calls - 1)]
+        return events
 
     def _counted(self, events: list[Event]) -> list[Event]:
         """The events of the text, whose calls are numbered on from here."""
@@ -200,6 +231,10 @@ class _RenumberedText:
     def __init__(self, plan: AnswerPlan) -> None:
         self._plan = plan
         self._reader: TextReader | None = None
+
+    @property
+    def held(self) -> int:
+        return self._reader.held if self._reader is not None else 0
 
     def feed(self, content: str) -> list[Event]:
         if self._reader is None:
