@@ -8,12 +8,11 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import ssl
 from collections.abc import Callable, Mapping
 
+from extproc.backend_client import ask
 from extproc.catalogue import MODELS_PATH, Report, Reports, read_reports
 from extproc.config import Address, Backend, Config
-from extproc.fetch import Streams, fetch
 
 log = logging.getLogger(__name__)
 
@@ -66,21 +65,7 @@ class BackendReports:
 
 async def reports_of(backend: Backend, address: Address) -> Mapping[str, Report]:
     """What one of its servers says. Raises OSError, and ValueError when that is no list of models."""
-    headers = {}
-    if backend.api_key is not None:
-        key = await asyncio.to_thread(backend.api_key.read_text, encoding="utf-8")
-        headers["authorization"] = f"Bearer {key.strip()}"
-    host = backend.tls.sni if backend.tls is not None and backend.tls.sni is not None else str(address)
-    answer = await fetch(_opened(backend, address), "GET", MODELS_PATH, host=host, timeout=_PATIENCE, headers=headers)
+    answer = await ask(backend, address, "GET", MODELS_PATH, timeout=_PATIENCE)
     if answer.status != 200:
         raise ValueError(f"it answers {answer.status}")
     return read_reports(answer.body)
-
-
-async def _opened(backend: Backend, address: Address) -> Streams:
-    if backend.tls is None:
-        return await asyncio.open_connection(address.host, address.port)
-    # Reads a file, or all of the system's certificates: tens of milliseconds, which no stream should wait for.
-    context = await asyncio.to_thread(ssl.create_default_context, cafile=backend.tls.ca)
-    name = backend.tls.sni or address.host
-    return await asyncio.open_connection(address.host, address.port, ssl=context, server_hostname=name)

@@ -1,17 +1,22 @@
 """One HTTP exchange as Envoy's external-processing protocol sees it: a state machine without any I/O.
 
-`Exchange.receive(message)` takes one message of Envoy's and returns the replies to it, at once. The layout that it
+`Exchange.receive(message)` takes one message of Envoy's and returns the replies to it, at once. What takes time leaves
+as an `Effect` among the replies, always the last; the next input is then its result, by `resume`. The layout that it
 is made for, and insists on: request body BUFFERED, response body NONE; at response_headers the answer decides, for
 this exchange alone, whether its body is wanted. For routes without chat completions both may be NONE.
 
     phase              message            reply                                              next phase
     REQUEST_HEADERS    request_headers    go on; past us when it is no chat completion       REQUEST_BODY, PASSED_BY
-    REQUEST_BODY       request_body       new body, backend header, clear route cache        RESPONSE_HEADERS
+    REQUEST_BODY       request_body       a large one: Prepare                               PREPARING
+                                          new body, backend header, clear route cache        RESPONSE_HEADERS
+    PREPARING          (result)           the same                                           RESPONSE_HEADERS
     RESPONSE_HEADERS   response_headers   2xx, nothing to rewrite: go on                     PASSED_BY
                                           2xx, events to rewrite: FULL_DUPLEX_STREAMED       RESPONSE_STREAM
                                           anything else to rewrite, errors: BUFFERED         RESPONSE_BODY
     RESPONSE_STREAM    response_body      rewritten pieces, until the end of the stream      ENDED
     RESPONSE_BODY      response_body      the whole new body and, if need be, status         ENDED
+    both of these                         the demanded call isn't there: AskBackend          ASKING_AGAIN
+    ASKING_AGAIN       (result)           the second answer, or else the first               ENDED
 
 A request that is refused is answered with an immediate response and ENDED. A response can come before the request
 was read whole (Envoy's own, such as a 413). A message that the phase has no place for raises ProtocolError: an
@@ -21,18 +26,28 @@ empty reply would corrupt what Envoy does next. Facts: measurements on Envoy 1.4
 from __future__ import annotations
 
 import enum
-import re
 import uuid
-from collections.abc import Mapping, Sequence
-from itertools import islice
-from typing import Any
+from collections.abc import Callable, Mapping
+from typing import TypeAlias
 
 from extproc.admission import WANTED, Admitted, Answered, Refused, admit
-from extproc.chat import Prepared, StreamedAnswer, prepare, rewrite_completion
+from extproc.chat import Prepared, Rewritten, StreamedAnswer, rewrite_completion
 from extproc.content_coding import Decoder, UnreadableCodingError
+from extproc.effects import AskBackend, BackendSaid, Effect, Prepare, Result
 from extproc.names import AFFINITY_HEADER, BACKEND_HEADER, DROPPED_HEADER, USAGE_HEADER
 from extproc.openai.errors import ANSWER_FAULTS, ApiError, backend_error, backend_garbage, invalid_request
-from extproc.replies import fields_of, immediate, mutation, past_us, streamed, whole_body, with_metadata
+from extproc.outcome import Outcome
+from extproc.protocol import ProtocolError, check_protocol, fields_of, is_event_stream, kept, may_be_an_answer
+from extproc.replies import (
+    immediate,
+    listed,
+    more_time,
+    mutation,
+    past_us,
+    streamed,
+    whole_body,
+    with_metadata,
+)
 from extproc.telemetry import Telemetry
 from extproc.terms import Terms
 from extproc.wire import (
@@ -44,13 +59,17 @@ from extproc.wire import (
     ProcessingMode,
     ProcessingRequest,
     ProcessingResponse,
-    ProtocolConfiguration,
     TrailersResponse,
 )
 
+Replies: TypeAlias = list[ProcessingResponse | Effect]
 
-class ProtocolError(Exception):
-    """Envoy is configured otherwise than this processor needs, or sent what can't come now."""
+LARGE = 256 * 1024
+"""Bytes of a request body. Smaller ones take some 10 ms at most, which is less than a thread would."""
+SILENCE = "backend_timeout"
+"""The code of the error that a stream ends with when its backend falls silent; Envoy's own time-out has the same."""
+SECOND_TRY = 120.0
+"""Seconds that a backend gets for its second answer."""
 
 
 class Phase(enum.Enum):
@@ -58,9 +77,11 @@ class Phase(enum.Enum):
 
     REQUEST_HEADERS = "request headers"
     REQUEST_BODY = "request body"
+    PREPARING = "the request to be read"
     RESPONSE_HEADERS = "response headers"
     RESPONSE_BODY = "response body"
     RESPONSE_STREAM = "response stream"
+    ASKING_AGAIN = "the backend's second answer"
     PASSED_BY = "nothing: the rest goes past the processor"
     ENDED = "nothing: the response is complete"
 
@@ -71,7 +92,7 @@ class Exchange:
     def __init__(self, terms: Terms, telemetry: Telemetry) -> None:
         self.terms = terms
         self._config = terms.config
-        self._telemetry = telemetry
+        self._outcome = Outcome(telemetry)
         self.phase = Phase.REQUEST_HEADERS
         self.id = ""
         """The request's `x-request-id`, for logs; made up when Envoy sends none."""
@@ -81,13 +102,15 @@ class Exchange:
         self._status = 200
         self._decoder = Decoder("", terms.config.limits.max_body_bytes)
         self._answer: StreamedAnswer | None = None
+        self._held: bytearray | None = None  # of a stream that may have to be given again
+        self._first: Callable[[], ProcessingResponse] | None = None  # the first answer, should there be no better one
 
-    def receive(self, message: ProcessingRequest) -> list[ProcessingResponse]:
-        """The replies to one message, in order. Raises ProtocolError."""
+    def receive(self, message: ProcessingRequest) -> Replies:
+        """The replies to one message, in order; an effect only at the end. Raises ProtocolError."""
         if message.observability_mode:
             raise ProtocolError("configure Envoy without observability_mode: it would take no notice of any reply")
         if message.HasField("protocol_config"):
-            self._headers_alone = _check_protocol(message.protocol_config)
+            self._headers_alone = check_protocol(message.protocol_config)
         kind = message.WhichOneof("request")
         match kind, self.phase:
             case "request_headers", Phase.REQUEST_HEADERS:
@@ -114,14 +137,51 @@ class Exchange:
     def close(self) -> None:
         """Envoy has nothing more to say, wherever the exchange stands. What an abandoned stream came to counts too."""
         if self.phase is Phase.RESPONSE_STREAM:
-            self._count_stream()
+            assert self._answer is not None  # made on entering the phase
+            self._outcome.answered(self._answer.usage, self._answer.faults)
+            if self._answer.error is not None and self._held is None:
+                self._outcome.stream_error(self._answer.error)
         if self.phase not in (Phase.PASSED_BY, Phase.ENDED):
-            self._telemetry.unfinished(self.phase.name.lower())
+            self._outcome.unfinished(self.phase.name.lower())
             self.phase = Phase.ENDED
+
+    @property
+    def patience(self) -> float | None:
+        """How many seconds Envoy may say nothing from now on; None while silence is nobody's fault.
+
+        Before its first words a backend may have the request in its queue, or read a long prompt.
+        """
+        begun = self.phase is Phase.RESPONSE_STREAM and self._answer is not None and self._answer.begun
+        return self._config.limits.silence_seconds if begun else None
+
+    def silence(self) -> Replies:
+        """The end of a stream in which nothing was said for too long."""
+        if (patience := self.patience) is None:
+            return []
+        answer = self._answer
+        assert answer is not None  # else there would be no patience
+        error = ApiError(
+            504, f"The model's backend has sent nothing for {patience:g} seconds.", "server_error", code=SILENCE
+        )
+        piece = bytes(self._held or b"") + answer.fail(error)
+        self._outcome.answered(answer.usage, answer.faults)
+        return [self._give_stream(answer, piece)]
+
+    def resume(self, result: Result) -> Replies:
+        """The replies to what came of the effect. Raises ProtocolError when there was none."""
+        match self.phase, result:
+            case Phase.PREPARING, Prepared():
+                return [self._forward(result)]
+            case Phase.PREPARING, ApiError():
+                return [self._refuse(result)]
+            case Phase.ASKING_AGAIN, BackendSaid() | None:
+                return [self._second_answer(result)]
+            case _:
+                raise ProtocolError(f"got the result of an effect while waiting for {self.phase.value}")
 
     # Request
 
-    def _request_headers(self, headers: HttpHeaders) -> list[ProcessingResponse]:
+    def _request_headers(self, headers: HttpHeaders) -> Replies:
         fields = fields_of(headers.headers, *WANTED, "x-request-id")
         self.id = fields.get("x-request-id") or str(uuid.uuid4())
         match admit(fields, self.terms):
@@ -145,16 +205,17 @@ class Exchange:
             reply.mode_override.CopyFrom(past_us())
         return [with_metadata(reply, _client_metadata(client))]
 
-    def _request_body(self, body: HttpBody) -> list[ProcessingResponse]:
+    def _request_body(self, body: HttpBody) -> Replies:
         limit = self._config.limits.max_body_bytes
         if len(body.body) > limit:  # Envoy may go by another limit for a moment when it is changed
             return [self._refuse(_too_large(limit))]
-        try:
-            prepared = prepare(body.body, self._config)
-        except ApiError as error:
-            return [self._refuse(error)]
+        self.phase = Phase.PREPARING
+        work = Prepare(body.body, self._config)
+        return [work] if len(body.body) > LARGE else self.resume(work.perform())
+
+    def _forward(self, prepared: Prepared) -> ProcessingResponse:
+        """Send the request to its backend."""
         self._prepared = prepared
-        self._telemetry.accepted(prepared.model, prepared.dropped, prepared.repaired)
         self.phase = Phase.RESPONSE_HEADERS
         common = CommonResponse(clear_route_cache=True)
         new_fields = {BACKEND_HEADER: prepared.backend}
@@ -164,30 +225,30 @@ class Exchange:
             new_fields["content-length"] = str(len(prepared.body))
             common.body_mutation.body = prepared.body
         common.header_mutation.CopyFrom(mutation(new_fields))
-        reply = ProcessingResponse(request_body=BodyResponse(response=common))
-        metadata: dict[str, Any] = {"model": prepared.model, "backend": prepared.backend}
         if prepared.dropped:
-            self._shown = {DROPPED_HEADER: _listed(prepared.dropped)}
-            metadata["dropped"] = len(prepared.dropped)
-        return [with_metadata(reply, metadata)]
+            self._shown = {DROPPED_HEADER: listed(prepared.dropped)}
+        reply = ProcessingResponse(request_body=BodyResponse(response=common))
+        return with_metadata(reply, self._outcome.accepted(prepared))
 
     def _refuse(
         self, error: ApiError, *, keep: Mapping[str, str] | None = None, client: str | None = None
     ) -> ProcessingResponse:
         """Answer the client here and now."""
-        self._count_error(error)
+        metadata = self._outcome.error(error)
         self.phase = Phase.ENDED
         reply = immediate(error.status, error.body(), error.code or error.type, {**(keep or {}), **self._shown})
-        return with_metadata(reply, _error_metadata(error) | _client_metadata(client))
+        return with_metadata(reply, metadata | _client_metadata(client))
 
     # Response
 
-    def _response_headers(self, headers: HttpHeaders) -> list[ProcessingResponse]:
+    def _response_headers(self, headers: HttpHeaders) -> Replies:
         wanted = (":status", "content-type", "content-length", "content-encoding", "retry-after")
         fields = fields_of(headers.headers, *wanted)
         self._status = int(fields.get(":status", "200"))
         plan = self._prepared.answer if self._prepared else None
         failed = self._status >= 400
+        if not failed and not may_be_an_answer(fields):
+            return [self._refuse(backend_garbage("its content type is neither JSON nor an event stream."))]
         if not failed and plan is None:
             self.phase = Phase.PASSED_BY
             past = HeadersResponse()
@@ -196,7 +257,7 @@ class Exchange:
             return [ProcessingResponse(response_headers=past)]
         if headers.end_of_stream:
             error = backend_error(self._status, b"") if failed else backend_garbage("it is empty.")
-            return [self._refuse(error, keep=_kept(fields))]
+            return [self._refuse(error, keep=kept(fields))]
         try:
             self._decoder = Decoder(fields.get("content-encoding", ""), self._config.limits.max_body_bytes)
         except UnreadableCodingError as error:
@@ -204,10 +265,12 @@ class Exchange:
         limit = self._config.limits.max_body_bytes
         if int(fields.get("content-length", "0")) > limit:
             # Envoy would buffer up to its limit and then may never answer.
-            return [self._refuse(backend_garbage(f"it is larger than {limit} bytes."), keep=_kept(fields))]
-        if plan is not None and not failed and _is_event_stream(fields):
+            return [self._refuse(backend_garbage(f"it is larger than {limit} bytes."), keep=kept(fields))]
+        if self._prepared is not None and plan is not None and not failed and is_event_stream(fields):
             self.phase = Phase.RESPONSE_STREAM
-            self._answer = StreamedAnswer(plan, self._prepared.sent if self._prepared else None)
+            self._answer = StreamedAnswer(plan, self._prepared.sent)
+            if self._prepared.again is not None:
+                self._held = bytearray()
             mode = ProcessingMode.FULL_DUPLEX_STREAMED
         else:
             self.phase = Phase.RESPONSE_BODY
@@ -220,94 +283,126 @@ class Exchange:
             ProcessingResponse(response_headers=HeadersResponse(response=common), mode_override=override),
         ]
 
-    def _response_body(self, body: HttpBody) -> list[ProcessingResponse]:
+    def _response_body(self, body: HttpBody) -> Replies:
         """The whole body of an error, or of a completion that isn't a stream."""
-        plan = self._prepared.answer if self._prepared else None
         try:
             data = self._decoder.decode(body.body)
-            if self._status >= 400:
-                return [self._error_body(backend_error(self._status, data))]
-            assert self._prepared is not None  # else the response had been let pass
-            assert plan is not None
-            rewritten = rewrite_completion(data, plan, self._prepared.sent)
         except UnreadableCodingError as error:
             return [self._refuse(backend_garbage(str(error)))]
-        except ApiError as error:
-            faults = {error.code: 1} if error.code in ANSWER_FAULTS else {}  # a call that the client is not to get
-            return [with_metadata(self._refuse(error), self._count_answer(None, faults))]
-        self.phase = Phase.ENDED
-        fields = {USAGE_HEADER: "estimated"} if rewritten.estimated else {}
-        reply = ProcessingResponse(response_body=whole_body(rewritten.body, fields))
-        return [with_metadata(reply, self._count_answer(rewritten.usage, rewritten.faults))]
+        if self._status >= 400:
+            return [self._error_body(backend_error(self._status, data))]
+        completion, problem = self._read_completion(data)
+        if (again := self._ask_again(problem)) is not None:
+            self._first = lambda: self._give_completion(completion)
+            return [more_time(again.timeout + 5), again]
+        return [self._give_completion(completion)]
 
     def _error_body(self, error: ApiError) -> ProcessingResponse:
-        self._count_error(error)
+        metadata = self._outcome.error(error)
         self.phase = Phase.ENDED
-        reply = ProcessingResponse(response_body=whole_body(error.body(), {"content-type": "application/json"}))
-        return with_metadata(reply, _error_metadata(error))
+        fields = {":status": str(error.status), "content-type": "application/json"}
+        reply = ProcessingResponse(response_body=whole_body(error.body(), fields))
+        return with_metadata(reply, metadata)
 
-    def _response_stream(self, body: HttpBody) -> list[ProcessingResponse]:
+    def _read_completion(self, data: bytes) -> tuple[Rewritten | ApiError, str]:
+        """What the client would get for a backend's completion, and what is wrong with its calls."""
+        assert self._prepared is not None  # else the response had been let pass
+        assert self._prepared.answer is not None
+        try:
+            rewritten = rewrite_completion(data, self._prepared.answer, self._prepared.sent)
+        except ApiError as error:
+            if error.code not in ANSWER_FAULTS:
+                return error, ""
+            self._outcome.answered(None, {error.code: 1})  # a call that the client is not to get
+            return error, error.message
+        self._outcome.answered(rewritten.usage, rewritten.faults)
+        return rewritten, rewritten.faults.first
+
+    def _give_completion(self, completion: Rewritten | ApiError) -> ProcessingResponse:
+        if isinstance(completion, ApiError):
+            return self._refuse(completion)
+        self.phase = Phase.ENDED
+        fields = {USAGE_HEADER: "estimated"} if completion.estimated else {}
+        reply = ProcessingResponse(response_body=whole_body(completion.body, fields))
+        return with_metadata(reply, self._outcome.so_far())
+
+    # A streamed response
+
+    def _response_stream(self, body: HttpBody) -> Replies:
         answer = self._answer
         assert answer is not None  # made on entering the phase
+        limit = self._config.limits.max_body_bytes
         try:
             piece = answer.feed(self._decoder.decode(body.body))
         except UnreadableCodingError as error:
             piece = answer.fail(backend_garbage(str(error)))
-        if answer.held > self._config.limits.max_body_bytes:
+        if answer.held > limit:
             piece += answer.fail(backend_garbage("an event of the stream is too large."))
         if body.end_of_stream:
             return self._end_of_stream(piece)
+        if self._held is not None:
+            self._held += piece
+            piece = b""
+            if len(self._held) > limit:  # nothing of this size is only a call
+                piece, self._held = bytes(self._held), None
         return [streamed(piece)] if piece else []
 
-    def _end_of_stream(self, piece: bytes = b"", *, last: bool = True) -> list[ProcessingResponse]:
+    def _end_of_stream(self, piece: bytes = b"", *, last: bool = True) -> Replies:
+        """`last`: no trailers follow."""
         answer = self._answer
         assert answer is not None  # made on entering the phase
-        piece += answer.close()
-        metadata = self._count_stream()
-        self.phase = Phase.ENDED
-        if not piece and not last:
-            return []
-        return [with_metadata(streamed(piece, end_of_stream=last), metadata)]
+        piece = bytes(self._held or b"") + piece + answer.close()
+        self._outcome.answered(answer.usage, answer.faults)
+        if last and self._held is not None and (again := self._ask_again(_problem(answer))) is not None:
+            self._first = lambda: self._give_stream(answer, piece, last=last)
+            return [again]
+        reply = self._give_stream(answer, piece, last=last)
+        return [reply] if piece or last else []
 
-    # What came of it: for the metrics, and for the access log
-
-    def _count_error(self, error: ApiError) -> None:
-        if self._prepared is None:
-            self._telemetry.refused(error)
-        else:
-            self._telemetry.backend_error(self._prepared.model, error)
-
-    def _count_stream(self) -> dict[str, Any]:
-        answer, prepared = self._answer, self._prepared
-        assert answer is not None  # both were made on the way to this phase
-        assert prepared is not None
-        metadata = self._count_answer(answer.usage, answer.faults)
+    def _give_stream(self, answer: StreamedAnswer, piece: bytes, *, last: bool = True) -> ProcessingResponse:
+        metadata = self._outcome.so_far()
         if answer.error is not None:
-            self._telemetry.stream_error(prepared.model, answer.error)
-            metadata |= _error_metadata(answer.error)
-        return metadata
+            metadata = self._outcome.stream_error(answer.error)
+        self.phase = Phase.ENDED
+        return with_metadata(streamed(piece, end_of_stream=last), metadata)
 
-    def _count_answer(self, usage: Mapping[str, Any] | None, faults: Mapping[str, int]) -> dict[str, Any]:
-        """Returns what the access log gets of it."""
-        assert self._prepared is not None  # else there would have been no answer
-        self._telemetry.answered(self._prepared.model, usage or {}, faults)
-        metadata = _usage_metadata(usage)
-        if faults:
-            metadata["invalid_calls"] = sum(faults.values())
-        return metadata
+    # A demanded call that isn't there is asked for once more
+
+    def _ask_again(self, problem: str) -> AskBackend | None:
+        """`problem` is what is wrong with the calls of the answer, if anything."""
+        prepared = self._prepared
+        assert prepared is not None  # else there would be no answer
+        if prepared.again is None or not problem:
+            return None
+        self.phase = Phase.ASKING_AGAIN
+        backend = self._config.backends_by_name[prepared.backend]
+        return AskBackend(backend, prepared.again.body(problem), self.id, SECOND_TRY)
+
+    def _second_answer(self, said: BackendSaid | None) -> ProcessingResponse:
+        """What the client gets in the end: of two answers the better one."""
+        reply = self._read_second(said.body) if said is not None and said.status == 200 else None
+        self._outcome.asked_again(helped=reply is not None)
+        assert self._first is not None  # set on entering the phase
+        return (reply or self._first)()
+
+    def _read_second(self, data: bytes) -> Callable[[], ProcessingResponse] | None:
+        """How it is given to the client, unless it is no better."""
+        if self._answer is None:
+            completion, problem = self._read_completion(data)
+            fails = problem or isinstance(completion, ApiError)
+            return None if fails else lambda: self._give_completion(completion)
+        assert self._prepared is not None  # both were there for the first answer
+        assert self._prepared.answer is not None
+        answer = StreamedAnswer(self._prepared.answer, self._prepared.sent)
+        piece = answer.feed(data) + answer.close()
+        self._outcome.answered(answer.usage, answer.faults)
+        return None if answer.error or answer.faults else lambda: self._give_stream(answer, piece)
 
 
-def _check_protocol(protocol: ProtocolConfiguration) -> bool:
-    """Whether nothing but headers will come."""
-    known = (ProcessingMode.BUFFERED, ProcessingMode.NONE)
-    if protocol.request_body_mode not in known or protocol.response_body_mode != ProcessingMode.NONE:
-        names = ProcessingMode.BodySendMode.Name
-        raise ProtocolError(
-            "configure Envoy's processing_mode with request_body_mode BUFFERED and response_body_mode NONE "
-            f"(and allow_mode_override); it has {names(protocol.request_body_mode)} "
-            f"and {names(protocol.response_body_mode)}"
-        )
-    return protocol.request_body_mode == ProcessingMode.NONE
+def _problem(answer: StreamedAnswer) -> str:
+    """What is wrong with the calls of a stream that is otherwise well."""
+    failed = answer.error is not None and answer.error.code not in ANSWER_FAULTS
+    return "" if failed else answer.faults.first
 
 
 def _too_large(limit: int) -> ApiError:
@@ -315,35 +410,5 @@ def _too_large(limit: int) -> ApiError:
     return ApiError(413, message, code="request_too_large")
 
 
-def _is_event_stream(fields: Mapping[str, str]) -> bool:
-    return fields.get("content-type", "").lower().startswith("text/event-stream")
-
-
-def _kept(fields: Mapping[str, str]) -> dict[str, str]:
-    """What of the backend's headers has to outlive a replaced response."""
-    return {name: fields[name] for name in ("retry-after",) if name in fields}
-
-
-_SHOWABLE = re.compile(r"[A-Za-z0-9_.-]{1,64}")
-_MOST_SHOWN = 20
-
-
-def _listed(names: Sequence[str]) -> str:
-    """Names that a client made up, as the value of a header: `a, b, +3 more`, those that are plain enough first."""
-    shown = list(islice(filter(_SHOWABLE.fullmatch, names), _MOST_SHOWN))
-    if hidden := len(names) - len(shown):
-        shown.append(f"+{hidden} more")
-    return ", ".join(shown)
-
-
-def _client_metadata(client: str | None) -> dict[str, Any]:
+def _client_metadata(client: str | None) -> dict[str, str]:
     return {"client": client} if client is not None else {}
-
-
-def _error_metadata(error: ApiError) -> dict[str, Any]:
-    return {"error": error.code or error.type}
-
-
-def _usage_metadata(usage: Mapping[str, Any] | None) -> dict[str, Any]:
-    names = ("prompt_tokens", "completion_tokens", "total_tokens")
-    return {name: usage[name] for name in names if isinstance(usage.get(name), int)} if usage else {}

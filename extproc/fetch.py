@@ -1,4 +1,4 @@
-"""One small HTTP request: all that readiness, draining and a look at a backend need.
+"""One HTTP request: all that readiness, draining, a look at a backend and a second try need.
 
 Each has a connection of its own and a limit in time and in size, so that nothing that answers nonsense, or never ends,
 does any harm.
@@ -33,15 +33,17 @@ async def fetch(
     host: str,
     timeout: float,  # noqa: ASYNC109 - includes the connection's opening
     headers: Mapping[str, str] = _NONE,
+    body: bytes = b"",
 ) -> Answer:
-    """Send a request without a body over a new connection. Raises OSError, of which TimeoutError is one."""
-    lines = [f"{method} {path} HTTP/1.1", f"host: {host}", "connection: close", "content-length: 0"]
+    """Send a request over a new connection. Raises OSError, of which TimeoutError is one."""
+    lines = [f"{method} {path} HTTP/1.1", f"host: {host}", "connection: close", f"content-length: {len(body)}"]
     lines += [f"{name}: {value}" for name, value in headers.items()]
     received = bytearray()
     async with asyncio.timeout(timeout):
         reader, writer = await opening
         try:
-            writer.write("\r\n".join([*lines, "", ""]).encode("latin-1"))
+            writer.write("\r\n".join([*lines, "", ""]).encode("latin-1") + body)
+            await writer.drain()
             while piece := await reader.read(65536):
                 received += piece
                 if len(received) > _LARGEST:

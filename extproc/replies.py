@@ -1,8 +1,10 @@
-"""The messages that the processor sends to Envoy, and what it reads of Envoy's, in terms of the wire."""
+"""The messages that the processor sends to Envoy."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import re
+from collections.abc import Mapping, Sequence
+from itertools import islice
 from types import MappingProxyType
 from typing import Any, cast
 
@@ -11,7 +13,6 @@ from extproc.wire import (
     BodyMutation,
     BodyResponse,
     CommonResponse,
-    HeaderMap,
     HeaderMutation,
     HeaderValue,
     HeaderValueOption,
@@ -24,15 +25,6 @@ from extproc.wire import (
 )
 
 _NOTHING: Mapping[str, str] = MappingProxyType({})
-
-
-def fields_of(headers: HeaderMap, *wanted: str) -> dict[str, str]:
-    """The header fields of these names that are there; Envoy sends names in lower case, values as raw bytes."""
-    return {
-        field.key: field.raw_value.decode("utf-8", "replace") or field.value
-        for field in headers.headers
-        if field.key in wanted
-    }
 
 
 def mutation(fields: Mapping[str, str]) -> HeaderMutation:
@@ -79,6 +71,25 @@ def streamed(piece: bytes, *, end_of_stream: bool = False) -> ProcessingResponse
     """Send this piece of a full-duplex stream."""
     sent = BodyMutation(streamed_response=StreamedBodyResponse(body=piece, end_of_stream=end_of_stream))
     return ProcessingResponse(response_body=BodyResponse(response=CommonResponse(body_mutation=sent)))
+
+
+def more_time(seconds: float) -> ProcessingResponse:
+    """Have Envoy wait so much longer for the reply itself; once for each of its messages."""
+    reply = ProcessingResponse()
+    reply.override_message_timeout.FromMilliseconds(round(seconds * 1000))
+    return reply
+
+
+_SHOWABLE = re.compile(r"[A-Za-z0-9_.-]{1,64}")
+_MOST_SHOWN = 20
+
+
+def listed(names: Sequence[str]) -> str:
+    """Names that a client made up, as the value of a header: `a, b, +3 more`, those that are plain enough first."""
+    shown = list(islice(filter(_SHOWABLE.fullmatch, names), _MOST_SHOWN))
+    if hidden := len(names) - len(shown):
+        shown.append(f"+{hidden} more")
+    return ", ".join(shown)
 
 
 def with_metadata(reply: ProcessingResponse, values: Mapping[str, Any]) -> ProcessingResponse:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import logging
 import time
 from collections.abc import AsyncIterator, Coroutine
@@ -68,15 +69,20 @@ async def serve(options: Options) -> int:
     envoy = None
     if options.envoy is not None:
         envoy = EnvoyFiles(options.envoy.directory, EnvoyAdmin(options.envoy.admin) if options.envoy.admin else None)
-        await envoy.begin(config)
+    _collect_garbage_seldom()
     reloading = Reloading(source, keys, processor, telemetry, envoy, on_change=reports.ask_again)
     with StopSignals() as signals:
         async with AsyncExitStack() as served:
             if options.metrics is not None:
                 await served.enter_async_context(metrics_served(options.metrics, telemetry.page))
-            await served.enter_async_context(processor.running(options.address, options.health))
+            # An Envoy that runs already is served while its files are made; one that waits for our health finds them.
+            running = processor.running(options.address, options.health, healthy=envoy is None)
+            await served.enter_async_context(running)
+            if envoy is not None:
+                await envoy.begin(config)
+                await processor.show_health()
             await served.enter_async_context(_beside(reports.run(), reloading.run(options.interval)))
-            print(f"extproc: the processor is ready on {options.address}", flush=True)
+            log.info("the processor is ready on %s", options.address)
             await signals.asked()
             if processor.exchanges:
                 log.info("stopping; exchanges still running: %d", processor.exchanges)
@@ -86,6 +92,14 @@ async def serve(options: Options) -> int:
                     log.warning("exchanges cut off after %g seconds: %d", options.grace, processor.exchanges)
 
             return 0 if await completes(drain(), unless=signals.insisted()) else 1
+
+
+def _collect_garbage_seldom() -> None:
+    """What exchanges make has no cycles to speak of, and a request can have millions of objects: with Python's own
+    thresholds reading such a one takes six times as long, most of it looking for garbage, while everything waits."""
+    gc.collect()
+    gc.freeze()
+    gc.set_threshold(200_000, 20, 20)
 
 
 @asynccontextmanager

@@ -11,6 +11,7 @@ import asyncio
 import logging
 import traceback
 from collections.abc import AsyncIterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import asynccontextmanager
 from typing import TypeAlias
 
@@ -18,8 +19,12 @@ import grpc
 from grpc_health.v1 import health, health_pb2, health_pb2_grpc
 from grpc_reflection.v1alpha import reflection
 
+from extproc.backend_client import ask_again
 from extproc.config import Config
-from extproc.exchange import Exchange, ProtocolError
+from extproc.effects import AskBackend, Effect, Prepare, Result
+from extproc.exchange import Exchange, Phase
+from extproc.protocol import ProtocolError
+from extproc.silence import SilenceWatch
 from extproc.telemetry import Telemetry
 from extproc.terms import Terms
 from extproc.wire import SERVICE, ProcessingRequest, ProcessingResponse
@@ -51,10 +56,12 @@ class Processor:
         self._running = set[Exchange]()
         self._idle = asyncio.Event()
         self._idle.set()
+        # One at a time: what takes long may keep others of its kind waiting, but nobody else.
+        self._preparing = ThreadPoolExecutor(1, "prepare")
 
     @property
     def exchanges(self) -> int:
-        """How many exchanges are under way."""
+        """How many exchanges are under way that the processor still has a part in."""
         return len(self._running)
 
     def uses(self, config: Config) -> bool:
@@ -62,11 +69,14 @@ class Processor:
         return any(exchange.terms.config is config for exchange in self._running)
 
     @asynccontextmanager
-    async def running(self, address: str, health_address: str | None = None) -> AsyncIterator[int]:
+    async def running(
+        self, address: str, health_address: str | None = None, *, healthy: bool = True
+    ) -> AsyncIterator[int]:
         """Serve on `address` (`host:port` or `unix:/path`) inside the block; yields the port, 1 for a socket.
 
         At `health_address` there is the health service and nothing else: for probes that come over the network
-        while Envoy comes by a socket. Raises OSError when an address can't be had. Leaving the block ends what still
+        while Envoy comes by a socket. Unless `healthy`, exchanges are served, but health says so only after
+        `show_health`. Raises OSError when an address can't be had. Leaving the block ends what still
         runs: `drain` first.
         """
         server = grpc.aio.server(
@@ -93,7 +103,8 @@ class Processor:
             servers.append(probed)
         for each in servers:
             await each.start()
-        await self._set_health("", SERVICE, CONFIG_HEALTH, serving=True)
+        await self._set_health("", SERVICE, serving=healthy)
+        await self._set_health(CONFIG_HEALTH, serving=True)
         try:
             yield port
         finally:
@@ -113,6 +124,10 @@ class Processor:
             return False
         return True
 
+    async def show_health(self) -> None:
+        """Tell that all is in place."""
+        await self._set_health("", SERVICE, serving=True)
+
     async def show_config_health(self, *, valid: bool) -> None:
         """Tell whether the files on disk are in force, apart from the health of the service: that goes on."""
         await self._set_health(CONFIG_HEALTH, serving=valid)
@@ -126,21 +141,33 @@ class Processor:
         exchange = Exchange(self.terms, self._telemetry)
         self._running.add(exchange)
         self._idle.clear()
+        watch = SilenceWatch(exchange, context.write)
         try:
             while isinstance(message := await context.read(), ProcessingRequest):  # else it is the end
-                for reply in self._receive(exchange, message):
+                async for reply in self._replies(exchange, message):
                     await context.write(reply)
+                watch.heard()
+                if exchange.phase is Phase.PASSED_BY:
+                    break  # Envoy lets the rest pass then; a call kept open would take the response with it if it broke
         except _AbortError as abort:
             await context.abort(abort.status, abort.message)
         finally:
+            watch.end()
             exchange.close()
             self._running.discard(exchange)
             if not self._running:
                 self._idle.set()
 
-    def _receive(self, exchange: Exchange, message: ProcessingRequest) -> list[ProcessingResponse]:
+    async def _replies(self, exchange: Exchange, message: ProcessingRequest) -> AsyncIterator[ProcessingResponse]:
+        """What the exchange says to a message, its effects performed."""
         try:
-            return exchange.receive(message)
+            replies = exchange.receive(message)
+            while replies:
+                reply = replies.pop(0)
+                if isinstance(reply, ProcessingResponse):
+                    yield reply
+                else:
+                    replies = exchange.resume(await self._perform(reply))
         except ProtocolError as error:
             self._telemetry.aborted("protocol_error")
             log.error("protocol error: %s", error, extra={"exchange": exchange.id})
@@ -151,6 +178,13 @@ class Processor:
             where = "".join(traceback.format_tb(bug.__traceback__))
             log.error("bug: %s\n%s", type(bug).__name__, where, extra={"exchange": exchange.id})
             raise _AbortError(grpc.StatusCode.INTERNAL, f"internal error in exchange {exchange.id}") from bug
+
+    async def _perform(self, effect: Effect) -> Result:
+        match effect:
+            case Prepare():
+                return await asyncio.get_running_loop().run_in_executor(self._preparing, effect.perform)
+            case AskBackend():
+                return await ask_again(effect)
 
 
 def _bind(server: grpc.aio.Server, address: str) -> int:

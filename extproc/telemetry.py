@@ -30,7 +30,7 @@ CODES = ANSWER_FAULTS | frozenset(
     invalid_json missing_required_parameter invalid_type invalid_value model_not_found
     request_too_large request_timeout bad_request method_not_allowed
     context_length_exceeded rate_limit_exceeded invalid_api_key not_found
-    bad_gateway service_unavailable gateway_timeout
+    backend_key_refused bad_gateway service_unavailable gateway_timeout
     """.split()
 )
 """The codes of errors that are counted by their name: those of refused requests, of Envoy's own refusals, and those
@@ -45,6 +45,9 @@ KNOWN_PARAMETERS = frozenset(row.name for row in PARAMETERS) | frozenset(
 
 TOKENS = {"prompt": "prompt_tokens", "completion": "completion_tokens"}
 """The kinds of tokens that are counted, and what OpenAI's usage calls them."""
+
+SECOND_TRIES = ("helped", "in_vain")
+"""What comes of asking a backend once more."""
 
 OTHER = "other"
 
@@ -88,6 +91,7 @@ class Telemetry:
         self._dropped = counter("dropped_parameters", "Request parameters that backends didn't get.", "parameter")
         self._repaired = counter("repaired_arguments", "Malformed arguments in histories that were mended.", "model")
         self._invalid_calls = counter("invalid_calls", "Calls that don't fit the offered tools.", "model", "fault")
+        self._asked_again = counter("second_tries", "Demanded calls asked for once more.", "model", "result")
         self._tokens = counter("tokens", "Tokens of exchanges with tools, as backends count them.", "model", "kind")
         self._unfinished = counter("unfinished_exchanges", "Exchanges that ended before their answer.", "phase")
         self._aborted = counter("aborted_exchanges", "Exchanges that the processor broke off.", "reason")
@@ -126,6 +130,8 @@ class Telemetry:
                 self._invalid_calls.add(model, fault, count=0)
             for kind in TOKENS:
                 self._tokens.add(model, kind, count=0)
+            for result in SECOND_TRIES:
+                self._asked_again.add(model, result, count=0)
 
     def reloaded(self, file: File, *, valid: bool) -> None:
         """A file was changed, and is in force as it is now, or not."""
@@ -172,6 +178,10 @@ class Telemetry:
                 self._tokens.add(model, kind, count=count)
         for fault, count in faults.items():
             self._invalid_calls.add(model, fault, count=count)
+
+    def asked_again(self, model: str, *, helped: bool) -> None:
+        """A demanded call was asked for once more, and came, or not."""
+        self._asked_again.add(model, SECOND_TRIES[0] if helped else SECOND_TRIES[1])
 
     def unfinished(self, phase: str) -> None:
         """An exchange ended while it waited for `phase`: the client left, or the backend's connection broke."""

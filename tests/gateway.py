@@ -19,6 +19,7 @@ from typing import Any
 import grpc
 import httpx
 import openai
+from grpc_health.v1 import health_pb2
 
 from extproc.scripted_vllm import ScriptedVLLM
 from extproc.scripted_vllm.connection import Received
@@ -54,6 +55,26 @@ def wait_until(condition: Callable[[], object], seconds: float = 20.0) -> None:
     while not condition():
         assert time.monotonic() < deadline, "it didn't come about in time"
         time.sleep(0.02)
+
+
+def until_healthy(address: str, process: subprocess.Popen[Any], seconds: float = 30.0) -> None:
+    """Wait until the processor at `address` says that all is in place."""
+    with grpc.insecure_channel(address) as channel:
+        check = channel.unary_unary(
+            "/grpc.health.v1.Health/Check",
+            request_serializer=health_pb2.HealthCheckRequest.SerializeToString,
+            response_deserializer=health_pb2.HealthCheckResponse.FromString,
+        )
+
+        def healthy() -> bool:
+            assert process.poll() is None, "the processor has ended"
+            try:
+                answer = check(health_pb2.HealthCheckRequest(), timeout=seconds)
+            except grpc.RpcError:
+                return False
+            return bool(answer.status == health_pb2.HealthCheckResponse.SERVING)
+
+        wait_until(healthy, seconds)
 
 
 class AskedVLLM(ScriptedVLLM):
@@ -196,8 +217,7 @@ def configured_gateway(
     children = [subprocess.Popen(serve)]
     try:
         # The processor first: it writes the files that a live Envoy begins with.
-        with grpc.insecure_channel(f"unix:{processor}") as channel:
-            grpc.channel_ready_future(channel).result(timeout=30)
+        until_healthy(f"unix:{processor}", children[0])
         with log.open("wb") as envoy_log:
             command = [str(ENVOY), "-c", str(bootstrap), "--use-dynamic-base-id", "--concurrency", "1", "-l", "warning"]
             children.append(subprocess.Popen(command, stdout=envoy_log, stderr=envoy_log))

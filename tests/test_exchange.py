@@ -10,7 +10,8 @@ import pytest
 from google.protobuf.json_format import MessageToDict
 
 from extproc.config import Config, Limits
-from extproc.exchange import Exchange, Phase, ProtocolError
+from extproc.exchange import Exchange, Phase, Replies
+from extproc.protocol import ProtocolError
 from extproc.telemetry import Telemetry
 from extproc.terms import Terms
 from extproc.wire import (
@@ -56,9 +57,15 @@ def response_body(body: bytes, *, end_of_stream: bool = True) -> ProcessingReque
     return ProcessingRequest(response_body=HttpBody(body=body, end_of_stream=end_of_stream))
 
 
-def only(replies: list[ProcessingResponse]) -> ProcessingResponse:
+def said(reply: object) -> ProcessingResponse:
+    """What goes to Envoy: no effect."""
+    assert isinstance(reply, ProcessingResponse)
+    return reply
+
+
+def only(replies: Replies) -> ProcessingResponse:
     assert len(replies) == 1
-    return replies[0]
+    return said(replies[0])
 
 
 def started(telemetry: Telemetry | None = None, config: Config = CONFIG) -> Exchange:
@@ -192,10 +199,10 @@ class TestResponse:
         exchange = asked({**WITH_TOOLS, "stream": True})
         exchange.receive(response_headers(EVENTS))
         data = stream(["I look.", CALL])
-        replies = []
+        replies: list[ProcessingResponse] = []
         for at in range(0, len(data), size):
-            replies += exchange.receive(response_body(data[at : at + size], end_of_stream=False))
-        replies += exchange.receive(response_body(b""))
+            replies += map(said, exchange.receive(response_body(data[at : at + size], end_of_stream=False)))
+        replies += map(said, exchange.receive(response_body(b"")))
         pieces = [reply.response_body.response.body_mutation.streamed_response for reply in replies]
         assert [piece.end_of_stream for piece in pieces] == [False] * (len(pieces) - 1) + [True]
         out = b"".join(piece.body for piece in pieces)
@@ -214,7 +221,7 @@ class TestResponse:
         exchange = asked(WITH_TOOLS)
         exchange.receive(response_headers(EVENTS))
         exchange.receive(response_body(stream(["Hi"]).removesuffix(b"data: [DONE]\n\n"), end_of_stream=False))
-        last, trailers = exchange.receive(ProcessingRequest(response_trailers=HttpTrailers()))
+        last, trailers = map(said, exchange.receive(ProcessingRequest(response_trailers=HttpTrailers())))
         streamed = last.response_body.response.body_mutation.streamed_response
         assert (streamed.body, streamed.end_of_stream) == (b"data: [DONE]\n\n", False)
         assert trailers.WhichOneof("response") == "response_trailers"
@@ -252,9 +259,20 @@ class TestResponse:
     @pytest.mark.parametrize("body", [b"", b"<html>"])
     def test_a_completion_that_is_none_is_a_502(self, body: bytes) -> None:
         exchange = asked(WITH_TOOLS)
-        exchange.receive(response_headers({"content-type": "text/html"}))
+        exchange.receive(response_headers(JSON))
         reply = only(exchange.receive(response_body(body)))
         assert reply.immediate_response.status.code == 502
+
+    @pytest.mark.parametrize("fields", [MESSAGES, WITH_TOOLS], ids=["plain", "tools"])
+    def test_a_web_page_is_a_502_at_once(self, fields: dict[str, Any]) -> None:
+        reply = only(asked(fields).receive(response_headers({"content-type": "text/html; charset=utf-8"})))
+        assert reply.immediate_response.status.code == 502
+
+    @pytest.mark.parametrize("kind", [{}, {"content-type": "application/json; charset=utf-8"}, EVENTS], ids=repr)
+    def test_without_tools_anything_else_passes(self, kind: dict[str, str]) -> None:
+        exchange = asked(MESSAGES)
+        only(exchange.receive(response_headers(kind)))
+        assert exchange.phase is Phase.PASSED_BY
 
     def test_a_response_without_a_body_is_a_502(self) -> None:
         reply = only(asked(WITH_TOOLS).receive(response_headers(JSON, end_of_stream=True)))

@@ -22,6 +22,7 @@ from tests.test_exchange import (
     request_headers,
     response_body,
     response_headers,
+    said,
     set_fields,
     started,
 )
@@ -144,7 +145,7 @@ class TestTelemetry:
             'tokens_total{kind="prompt",model="coder"}': 42,
             'tokens_total{kind="completion",model="coder"}': 8,
         }
-        assert metadata(replies[-1])["invalid_calls"] == 1
+        assert metadata(said(replies[-1]))["invalid_calls"] == 1
 
     def test_the_tokens_and_the_faults_of_a_whole_answer(self) -> None:
         counted = Counted()

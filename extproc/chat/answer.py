@@ -7,14 +7,13 @@ as if all were well when it isn't: what can't be understood becomes an error eve
 
 from __future__ import annotations
 
-from collections import Counter
 from dataclasses import dataclass
 from typing import Any
 
 import orjson
 
 from extproc.chat.call_shapes import CallShape, shape_for
-from extproc.chat.calls import CheckedCalls
+from extproc.chat.calls import CheckedCalls, Faults
 from extproc.chat.plan import AnswerPlan
 from extproc.chat.readers import reader_for
 from extproc.chat.usage import Sent, StreamUsage, counted, estimated, written
@@ -40,8 +39,7 @@ class Rewritten:
     """The backend's own count, if it sent one."""
     estimated: bool
     """The client gets an estimate for want of one."""
-    faults: Counter[str]
-    """By code, how many of the model's calls had a fault."""
+    faults: Faults
 
 
 class _Output:
@@ -49,7 +47,7 @@ class _Output:
 
     __slots__ = ("_reader", "calls", "finished")
 
-    def __init__(self, plan: AnswerPlan, checker: ArgumentChecker, faults: Counter[str]) -> None:
+    def __init__(self, plan: AnswerPlan, checker: ArgumentChecker, faults: Faults) -> None:
         self._reader = reader_for(plan)
         self.calls = CheckedCalls(plan, checker, faults)
         self.finished = False
@@ -61,7 +59,13 @@ class _Output:
     def close(self, finish_reason: object) -> list[Event]:
         """`finish_reason` is the backend's."""
         self.finished = True
-        return self.calls.take(self._reader.close(), ended=True, cut_off=finish_reason in _CUT_OFF)
+        cut_off = finish_reason in _CUT_OFF
+        return self.calls.take(self._reader.close(cut_off=cut_off), ended=True, cut_off=cut_off)
+
+    @property
+    def held(self) -> int:
+        """How many characters are kept back."""
+        return self._reader.held + self.calls.held
 
     def rest(self, message: Json) -> Json:
         """What of a message was not read."""
@@ -84,7 +88,7 @@ def rewrite_completion(body: bytes, plan: AnswerPlan, sent: Sent | None = None) 
     changed = usage is not None and usage is not completion.get("usage")
     if changed:
         completion["usage"] = usage
-    checker, faults = ArgumentChecker(plan.tools), Counter[str]()
+    checker, faults = ArgumentChecker(plan.tools), Faults()
     for choice, message in choices:
         changed |= _rewrite_message(choice, message, _Output(plan, checker, faults), shape_for(plan))
     return Rewritten(_encoded(completion) if changed else body, count, usage is not count, faults)
@@ -171,10 +175,15 @@ class StreamedAnswer:
         self._outputs: dict[int, _Output] = {}
         self._refusal: ApiError | None = None  # an invalid call, behind the chunk that is being written
         self._ended = False
-        self.faults = Counter[str]()
-        """By code, how many of the model's calls had a fault; the one in `error` is among them."""
+        self.faults = Faults()
+        """The one in `error` is among them."""
         self.error: ApiError | None = None
         """What the client was told in an error event, if anything."""
+
+    @property
+    def begun(self) -> bool:
+        """Whether the backend has sent anything of an answer."""
+        return bool(self._outputs)
 
     @property
     def usage(self) -> Json | None:
@@ -184,7 +193,7 @@ class StreamedAnswer:
     @property
     def held(self) -> int:
         """How much of an unfinished event is held, in bytes, and of unfinished calls, in characters."""
-        return self._decoder.held + sum(output.calls.held for output in self._outputs.values())
+        return self._decoder.held + sum(output.held for output in self._outputs.values())
 
     def feed(self, piece: bytes) -> bytes:
         if self._ended:

@@ -31,6 +31,19 @@ from extproc.openai.arguments import ArgumentChecker
 from extproc.openai.errors import MISSING_CALL, ApiError, invalid_call
 from extproc.toolcalls import ArgumentsDelta, CallEnd, CallStart, Event, Reasoning, Text
 
+
+class Faults(Counter[str]):
+    """By code, how many of the model's calls had a fault."""
+
+    first = ""
+    """A sentence about the first one."""
+
+    def found(self, code: str, message: str) -> None:
+        self[code] += 1
+        self.first = self.first or message
+
+
+_NO_CALL = "The request demands a call, and the model made none."
 _LINE_BREAK = re.compile(r"\r\n|\r|\n")
 
 
@@ -55,8 +68,8 @@ class CheckedCalls:
         "held",
     )
 
-    def __init__(self, plan: AnswerPlan, checker: ArgumentChecker, faults: Counter[str]) -> None:
-        """`faults` is added to: by code, how many calls had which fault."""
+    def __init__(self, plan: AnswerPlan, checker: ArgumentChecker, faults: Faults) -> None:
+        """`faults` is added to."""
         self.given = 0
         """How many complete calls the client got."""
         self.held = 0
@@ -105,9 +118,9 @@ class CheckedCalls:
                     self._called = True
                     allowed += self._end(event, cut_off=cut_off)
         if ended and self._demanded and not self._called and not cut_off:
-            self._faults[MISSING_CALL] += 1
+            self._faults.found(MISSING_CALL, _NO_CALL)
             if self._policy == "error":
-                self.error = invalid_call(MISSING_CALL, "The request demands a call, and the model made none.")
+                self.error = invalid_call(MISSING_CALL, _NO_CALL)
         return allowed
 
     @property
@@ -121,7 +134,7 @@ class CheckedCalls:
         self.held = 0
         fault = None if cut_off else self._checker.fault(self._name, arguments)
         if fault is not None:
-            self._faults[fault.code] += 1
+            self._faults.found(fault.code, fault.message)
         if self._ruled_out:
             return []
         if fault is not None and self._policy == "text":

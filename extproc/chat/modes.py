@@ -12,6 +12,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any, TypeAlias
 
+from extproc.chat.second_try import with_words
 from extproc.config import Backend, Model
 from extproc.openai.choice import NamedTool
 from extproc.openai.json_body import encode
@@ -57,7 +58,7 @@ def template(request: ChatRequest, model: Model, backend: Backend) -> Json:
         demand = demanded(request)
         if demand is not None and syntax is not None and not forced:
             # Nothing but words can demand the call then.
-            body["messages"] = [*messages, {"role": "user", "content": must_call(demand or None, syntax)}]
+            body["messages"] = with_words(messages, must_call(demand or None, syntax))
         body |= forced
     return body
 

@@ -8,6 +8,7 @@ from typing import Any, Literal, TypeAlias
 from extproc.chat.affinity import conversation_hash
 from extproc.chat.limits import limit_problems
 from extproc.chat.modes import BODY_OF_MODE
+from extproc.chat.second_try import SecondTry
 from extproc.chat.usage import Sent
 from extproc.config import Config, InvalidCalls, Model
 from extproc.openai.errors import ApiError, model_not_found
@@ -15,6 +16,9 @@ from extproc.openai.json_body import decode, encode
 from extproc.openai.parameters import split
 from extproc.openai.request import ChatRequest, Rules, model_problems, problems, read_request
 from extproc.toolcalls import TEMPLATE_TOKENS
+from extproc.tools import call_syntax
+from extproc.tools.prompt import demanded
+from extproc.tools.wording import must_call
 
 Json: TypeAlias = dict[str, Any]
 
@@ -62,6 +66,8 @@ class Prepared:
     """What the conversation's requests have in common, where its backend is to be chosen by it."""
     sent: Sent | None = None
     """What the answer's count depends on, where the client is to get one."""
+    again: SecondTry | None = None
+    """How the backend is asked once more for a demanded call, if it is."""
 
 
 def prepare(body: bytes, config: Config) -> Prepared:
@@ -87,9 +93,13 @@ def prepare(body: bytes, config: Config) -> Prepared:
         forwarded = {name: value for name, value in forwarded.items() if value is not None}
         if answer is not None and (request.include_usage or not request.stream):
             sent = Sent.read(forwarded)
+    again = None
+    if model.retry and answer is not None and answer.demanded and (request.fields.get("n") or 1) == 1:
+        syntax = None if model.tools == "native" else call_syntax(model.format)
+        again = SecondTry(forwarded, must_call(demanded(request) or None, syntax))
     new_body = None if forwarded == fields else encode(forwarded)
     affinity = conversation_hash(request.messages) if backend.affinity else None
-    return Prepared(model.name, backend.name, new_body, answer, dropped, request.repaired, affinity, sent)
+    return Prepared(model.name, backend.name, new_body, answer, dropped, request.repaired, affinity, sent, again)
 
 
 def find_problems(body: bytes, config: Config) -> list[ApiError]:
@@ -130,7 +140,8 @@ def _answer_plan(request: ChatRequest, model: Model) -> AnswerPlan | None:
     if not request.offers_tools:
         return None
     native = model.tools == "native"
-    as_it_comes = not (model.repair or request.legacy) and request.parallel_tool_calls
+    demands = demanded(request) is not None
+    as_it_comes = not (model.repair or request.legacy or (model.retry and demands)) and request.parallel_tool_calls
     if native and as_it_comes and model.invalid_calls == "pass":
         return None
     tokens = TEMPLATE_TOKENS if model.special_tokens is None else frozenset(model.special_tokens)
@@ -140,7 +151,7 @@ def _answer_plan(request: ChatRequest, model: Model) -> AnswerPlan | None:
         parallel_tool_calls=request.parallel_tool_calls,
         include_usage=request.include_usage,
         invalid_calls=model.invalid_calls,
-        demanded=request.tool_choice not in ("auto", "none"),
+        demanded=demands,
         legacy=request.legacy,
         native=native,
         repair=model.repair,

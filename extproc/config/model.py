@@ -63,6 +63,9 @@ class Model(Settings):
     invalid_calls: InvalidCalls = "pass"
     """A call of a tool that wasn't offered, or with arguments that are no JSON or break the tool's schema: leave it to
     the client, show it as text, or answer with an error. Anything but `pass` holds each call until it is complete."""
+    retry: bool = False
+    """A demanded call (`tool_choice` required or named) that doesn't come, or has a fault, is asked for once more; only
+    then `invalid_calls` decides. Holds the answer to such a request until it is complete."""
 
     @model_validator(mode="after")
     def _defaults_hold(self) -> Self:

@@ -30,17 +30,18 @@ class ArgumentReader:
     def __init__(self, history: History) -> None:
         self._history = history
         self._literals_left = _LITERALS_MOST
-        self._mended: dict[str, str | None] = {}
+        self._read: dict[str, str | None] = {}
 
     def readable(self, arguments: str) -> str | None:
         """The arguments as they go on; None when they have to be refused."""
+        if arguments not in self._read:
+            self._read[arguments] = self._readable(arguments)
+        return self._read[arguments]
+
+    def _readable(self, arguments: str) -> str | None:
         if not arguments.strip() or self._history == "pass" or is_json(arguments):
             return arguments
-        if self._history == "error":
-            return None
-        if arguments not in self._mended:
-            self._mended[arguments] = self._mend(arguments)
-        return self._mended[arguments]
+        return None if self._history == "error" else self._mend(arguments)
 
     def _mend(self, arguments: str) -> str | None:
         """The object that the arguments were to be; None when that would be a guess.

@@ -31,6 +31,10 @@ _PART_FIELDS: Mapping[str, tuple[str, tuple[type, ...], str] | None] = {
     "image_embeds": None,
     "audio_embeds": None,
 }
+MOST_ITEMS = 65536
+"""Messages, parts and calls together. Each takes some 7 us to check and to render, and one request must not hold up the
+others: Envoy gives up after 5 s."""
+
 PART_TYPES = tuple(_PART_FIELDS)
 """OpenAI's parts, and those that vLLM takes besides."""
 
@@ -55,9 +59,21 @@ def message_problems(fields: Json, reader: ArgumentReader) -> Iterator[ApiError]
         return
     if not messages:
         yield invalid_value("messages", "expected at least one message, got an empty array.")
+    if (items := len(messages) + sum(map(_parts_and_calls, messages))) > MOST_ITEMS:
+        yield invalid_value(
+            "messages", f"expected at most {MOST_ITEMS} messages, content parts and tool calls together, got {items}."
+        )
+        return
     calls = _Calls(reader)
     for index, message in enumerate(messages):
         yield from _one_message(message, f"messages[{index}]", calls)
+
+
+def _parts_and_calls(message: Any) -> int:
+    if not isinstance(message, dict):
+        return 0
+    lists = (message.get("content"), message.get("tool_calls"))
+    return sum(len(items) for items in lists if isinstance(items, list))
 
 
 def text_only_problems(messages: Sequence[Json]) -> Iterator[ApiError]:

@@ -17,8 +17,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from extproc.openai.checks import ArrayOf, Boolean, Check, Either, Integer, MapOf, Number, Object, OneOf, Text, Typed
-from extproc.openai.definitions import TOOL_PARAMETERS
+from extproc.openai.definitions import MOST_SCHEMA_BYTES, TOOL_PARAMETERS
 from extproc.openai.errors import ApiError, invalid_value
+from extproc.openai.json_body import encode
 from extproc.openai.schema_graph import dialect_of
 
 
@@ -198,7 +199,11 @@ def _relation_problems(fields: Mapping[str, Any]) -> Iterator[ApiError]:
     if isinstance(format_, dict) and format_.get("type") == "json_schema":
         inner = format_.get("json_schema")
         schema = inner.get("schema") if isinstance(inner, dict) else None
-        if isinstance(schema, dict) and not dialect_of(schema).meta_schema.is_valid(schema):
+        if isinstance(schema, dict) and len(encode(schema)) > MOST_SCHEMA_BYTES:
+            yield invalid_value(
+                "response_format.json_schema.schema", f"expected a schema of at most {MOST_SCHEMA_BYTES} bytes."
+            )
+        elif isinstance(schema, dict) and not dialect_of(schema).meta_schema.is_valid(schema):
             yield invalid_value("response_format.json_schema.schema", "it is not valid JSON Schema.")
     if fields.get("prompt_logprobs") is not None and fields.get("stream") is True:
         yield invalid_value("prompt_logprobs", "it is not available when 'stream' is true.")

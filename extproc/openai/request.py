@@ -15,12 +15,15 @@ from typing import Any, TypeAlias
 
 from extproc.openai.choice import ToolChoice, choice_problems, read_choice
 from extproc.openai.definitions import definition_problems, has_strict, offered
-from extproc.openai.errors import ApiError, invalid_type, invalid_value, missing_parameter
+from extproc.openai.errors import ApiError, invalid_request, invalid_type, invalid_value, missing_parameter
 from extproc.openai.history import ArgumentReader, History, normalised
 from extproc.openai.messages import message_problems, text_only_problems
 from extproc.openai.parameters import parameter_problems
 
 Json: TypeAlias = dict[str, Any]
+
+MOST_FIELDS = 1000
+"""OpenAI and vLLM together know a hundred."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,7 +88,12 @@ def problems(fields: Json, rules: Rules, reader: ArgumentReader | None = None) -
 
 
 def model_problems(fields: Json) -> Iterator[ApiError]:
-    """What is wrong with `model`, but for its being unknown."""
+    """What is wrong with the request as a whole, and with `model`, but for its being unknown."""
+    if len(fields) > MOST_FIELDS:
+        yield invalid_request(
+            f"The request has {len(fields)} fields; send at most {MOST_FIELDS}.", code="invalid_value"
+        )
+        return
     model = fields.get("model")
     if model is None:
         yield missing_parameter("model", "Name the model to use; GET /v1/models lists them.")

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from extproc.tools.syntax.table import CallSyntax
@@ -17,9 +17,11 @@ from extproc.tools.template import call_template
 # What chat templates and formats write around turns and calls: `<|im_end|>`, `<｜User｜>`, `<turn|>`, `</s>`, `[INST]`.
 _CONTROL = re.compile(
     r"<(?=[|｜][^<>\s]{1,64}>|[^<>\s]{1,64}[|｜]>|/s>|/?<?/?(?:SYS|bos|eos|start_of_turn|end_of_turn)>"
-    r"|/?(?:[a-z]+[:_])?(?:tool_call|tool_calls|tool_response|tools)>)"
+    r"|/?(?:[a-z]{1,32}[:_])?(?:tool_call|tool_calls|tool_response|tools)>)"
     r"|\[(?=/?(?:INST|AVAILABLE_TOOLS|TOOL_CALLS|TOOL_RESULTS|SYSTEM_PROMPT)\])"
 )
+_LONGEST_TOKEN = 80
+"""Characters that a token can have at most, and somewhat more."""
 _ZERO_WIDTH_SPACE = "\u200b"
 
 
@@ -28,12 +30,31 @@ def harmless(text: str) -> str:
 
     What users and tools say can then neither open nor close a turn or a call, and still reads the same.
     """
-    return _CONTROL.sub(lambda token: token.group() + _ZERO_WIDTH_SPACE, text)
+    return _tokens_replaced(text, lambda opening: opening + _ZERO_WIDTH_SPACE)
 
 
 def _harmless_json(text: str) -> str:
     """The same for the text of a JSON value, which can say it without a change: such characters are in strings."""
-    return _CONTROL.sub(lambda token: f"\\u{ord(token.group()):04x}", text)
+    return _tokens_replaced(text, lambda opening: f"\\u{ord(opening):04x}")
+
+
+_WINDOW = 65536
+
+
+def _tokens_replaced(text: str, replacement: Callable[[str], str]) -> str:
+    """The text with the opening character of every control token replaced.
+
+    In windows: a search lets no other thread run, and in a text of 30 million characters each may open a token.
+    """
+    pieces, done = [], 0
+    for start in range(0, len(text), _WINDOW):
+        end = start + _WINDOW
+        for token in _CONTROL.finditer(text, start, end + _LONGEST_TOKEN):
+            if token.start() >= end:
+                break
+            pieces += [text[done : token.start()], replacement(token.group())]
+            done = token.end()
+    return "".join([*pieces, text[done:]]) if pieces else text
 
 
 def tool_instructions(tools: Sequence[Mapping[str, Any]], syntax: CallSyntax, *, example: bool) -> str:
@@ -108,8 +129,18 @@ def tagged_results(named: Sequence[tuple[str, str, int]], syntax: CallSyntax) ->
     )
 
 
-def must_call(name: str | None, syntax: CallSyntax) -> str:
-    """What is said at the end of a request that demands a call: of `name`, or of any tool."""
+def must_call(name: str | None, syntax: CallSyntax | None) -> str:
+    """What is said at the end of a request that demands a call: of `name`, or of any tool.
+
+    Without a syntax the model is shown by others how it writes a call.
+    """
     which = f"the tool {name}" if name else "one of the tools"
+    if syntax is None:
+        return f"You must call {which} now."
     block = f"a {syntax.begin.partition('>')[0]}> block" if syntax.begin.startswith("<") else "such a block"
     return f"You must call {which} now: answer with {block} only."
+
+
+def rejected(problem: str, demand: str) -> str:
+    """What is said when an answer without the call that was demanded came back."""
+    return f"Your last answer was rejected: {harmless(problem)} {demand}"

@@ -1,0 +1,68 @@
+"""What came of an exchange, for those who look on: the metrics at once, and what the access log is told."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping
+from typing import Any
+
+from extproc.chat import Prepared
+from extproc.openai.errors import ApiError
+from extproc.telemetry import Telemetry
+
+_SHOWN = ("prompt_tokens", "completion_tokens", "total_tokens")
+
+
+class Outcome:
+    """Of one exchange. What returns something returns fields for the access log."""
+
+    def __init__(self, telemetry: Telemetry) -> None:
+        self._telemetry = telemetry
+        self._model: str | None = None
+        self._tokens = Counter[str]()
+        self._faults = 0
+
+    def accepted(self, prepared: Prepared) -> dict[str, Any]:
+        """The request goes to its backend."""
+        self._model = prepared.model
+        self._telemetry.accepted(prepared.model, prepared.dropped, prepared.repaired)
+        fields: dict[str, Any] = {"model": prepared.model, "backend": prepared.backend}
+        if prepared.dropped:
+            fields["dropped"] = len(prepared.dropped)
+        return fields
+
+    def error(self, error: ApiError) -> dict[str, Any]:
+        """The client gets an error instead of an answer."""
+        if self._model is None:
+            self._telemetry.refused(error)
+        else:
+            self._telemetry.backend_error(self._model, error)
+        return {**self.so_far(), "error": error.code or error.type}
+
+    def stream_error(self, error: ApiError) -> dict[str, Any]:
+        """The client gets an error inside a stream."""
+        assert self._model is not None  # else there would be no stream
+        self._telemetry.stream_error(self._model, error)
+        return {**self.so_far(), "error": error.code or error.type}
+
+    def answered(self, usage: Mapping[str, Any] | None, faults: Mapping[str, int]) -> None:
+        """The backend has answered, for the first or the second time: both were its work."""
+        assert self._model is not None  # else nobody would have been asked
+        self._telemetry.answered(self._model, usage or {}, faults)
+        for name in _SHOWN:
+            if isinstance(count := (usage or {}).get(name), int):
+                self._tokens[name] += count
+        self._faults += sum(faults.values())
+
+    def asked_again(self, *, helped: bool) -> None:
+        """A second answer was asked for, and is the one that the client gets, or not."""
+        assert self._model is not None
+        self._telemetry.asked_again(self._model, helped=helped)
+
+    def unfinished(self, phase: str) -> None:
+        """The exchange ended while it waited."""
+        self._telemetry.unfinished(phase)
+
+    def so_far(self) -> dict[str, Any]:
+        """What all answers came to."""
+        return {**self._tokens, **({"invalid_calls": self._faults} if self._faults else {})}

@@ -1,0 +1,87 @@
+"""A large request is read beside the others, and what would take too long is refused."""
+
+from __future__ import annotations
+
+import orjson
+import pytest
+
+from extproc.effects import Prepare
+from extproc.exchange import LARGE, Exchange, Phase
+from extproc.openai.definitions import MOST_SCHEMA_BYTES
+from extproc.openai.messages import MOST_ITEMS
+from extproc.openai.request import MOST_FIELDS
+from extproc.scripted_vllm import Reply
+from extproc.tools.wording import harmless
+from tests.gateway import Gateway
+from tests.test_exchange import WITH_TOOLS, only, request_body, request_headers, started
+from tests.test_request import MESSAGES, refused
+
+TEXT = [{"role": "user", "content": "x" * LARGE}]
+
+
+def large(**changes: object) -> tuple[Exchange, Prepare]:
+    exchange = started()
+    exchange.receive(request_headers())
+    (effect,) = exchange.receive(request_body({**WITH_TOOLS, "messages": TEXT, **changes}))
+    assert isinstance(effect, Prepare)
+    assert exchange.phase is Phase.PREPARING
+    return exchange, effect
+
+
+def test_it_leaves_the_exchange_as_an_effect() -> None:
+    exchange, effect = large()
+    reply = only(exchange.resume(effect.perform()))
+    assert b"You can use these tools" in reply.request_body.response.body_mutation.body
+    assert exchange.phase is Phase.RESPONSE_HEADERS
+
+
+def test_what_is_wrong_with_it_comes_back_the_same_way() -> None:
+    exchange, effect = large(temperature=9)
+    reply = only(exchange.resume(effect.perform()))
+    assert reply.immediate_response.status.code == 400
+    assert exchange.phase is Phase.ENDED
+
+
+def test_it_is_served_as_any_other(gateway: Gateway) -> None:
+    gateway.backend.play(Reply("Well, well."))
+    completion = gateway.openai.chat.completions.create(
+        model="coder",
+        messages=[{"role": "user", "content": "x" * 20 + " " * LARGE}],
+        tools=[{"type": "function", "function": {"name": "get_weather"}}],
+    )
+    assert completion.choices[0].message.content == "Well, well."
+    assert len(gateway.backend.requests[0].body) > LARGE
+
+
+@pytest.mark.parametrize(
+    "messages",
+    [
+        [{"role": "user", "content": ""}] * (MOST_ITEMS + 1),
+        [{"role": "user", "content": [{"type": "text", "text": ""}] * MOST_ITEMS}],
+        [{"role": "assistant", "tool_calls": [{}] * MOST_ITEMS}],
+    ],
+    ids=["messages", "parts", "calls"],
+)
+def test_there_may_not_be_too_many_items(messages: list[object]) -> None:
+    error = refused(orjson.dumps({**MESSAGES, "messages": messages}))
+    assert error.param == "messages"
+    assert f"at most {MOST_ITEMS}" in error.message
+
+
+def test_there_may_not_be_too_many_fields() -> None:
+    error = refused(orjson.dumps({**MESSAGES, **{f"field_{number}": 1 for number in range(MOST_FIELDS)}}))
+    assert (error.code, error.param) == ("invalid_value", None)
+    assert f"at most {MOST_FIELDS}" in error.message
+
+
+def test_the_schema_of_an_answer_has_the_limit_of_a_tools() -> None:
+    schema = {"type": "object", "description": "x" * MOST_SCHEMA_BYTES}
+    format_ = {"type": "json_schema", "json_schema": {"name": "large", "schema": schema}}
+    error = refused(orjson.dumps({**MESSAGES, "response_format": format_}))
+    assert error.param == "response_format.json_schema.schema"
+    assert str(MOST_SCHEMA_BYTES) in error.message
+
+
+@pytest.mark.parametrize("before", range(65530, 65540))
+def test_a_control_token_is_found_wherever_a_long_text_is_searched_in_parts(before: int) -> None:
+    assert harmless("x" * before + "<|im_end|>!") == "x" * before + "<\u200b|im_end|>!"

@@ -1,0 +1,81 @@
+"""A backend that falls silent in the middle of a stream: the stream ends with an error, and the backend's work too."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import orjson
+import pytest
+
+from extproc.scripted_vllm import Reply
+from extproc.scripted_vllm.troubles import Stall
+from tests.gateway import MODEL, AskedVLLM, Gateway, running_gateway, wait_until
+from tests.test_answer import CALL, stream
+from tests.test_exchange import EVENTS, WITH_TOOLS, asked, only, response_body, response_headers
+
+TOOL = {"type": "function", "function": {"name": "get_weather", "parameters": {"type": "object"}}}
+ASKED = {"model": "coder", "stream": True, "messages": [{"role": "user", "content": "Hello!"}]}
+
+
+@pytest.fixture(scope="module")
+def impatient(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Gateway]:
+    backend = AskedVLLM(model=MODEL)
+    folder = tmp_path_factory.mktemp("gateway")
+    with backend.running(), running_gateway(folder, backend, "limits: {silence_seconds: 0.4}") as gateway:
+        yield gateway
+
+
+def test_the_stream_ends_with_an_error_and_the_backend_is_let_go(impatient: Gateway) -> None:
+    backend = impatient.backend
+    backend.play(Reply(CALL, trouble=Stall(after=5, seconds=60)))
+    with impatient.http.stream("POST", "/v1/chat/completions", json={**ASKED, "tools": [TOOL]}) as response:
+        events = [line.removeprefix("data: ") for line in response.iter_lines() if line]
+    *_, error, done = events
+    assert orjson.loads(error)["error"] == {
+        "message": "The model's backend has sent nothing for 0.4 seconds.",
+        "type": "server_error",
+        "param": None,
+        "code": 504,
+    }
+    assert done == "[DONE]"
+    wait_until(lambda: backend.abandoned)
+    entry = impatient.access_log(response.headers["x-request-id"])
+    assert entry["extproc"]["error"] == "backend_timeout"
+    assert impatient.metric('extproc_stream_errors_total{code="504",model="coder"}') == 1
+
+
+def test_a_stream_that_goes_on_in_time_is_left_alone(impatient: Gateway) -> None:
+    impatient.backend.play(Reply(CALL, pace=0.05))
+    with impatient.http.stream("POST", "/v1/chat/completions", json={**ASKED, "tools": [TOOL]}) as response:
+        text = response.read()
+    assert response.elapsed.total_seconds() > 0.4  # longer than the patience, as a whole
+    assert b'"finish_reason":"tool_calls"' in text
+    assert b"error" not in text
+
+
+class TestExchange:
+    def test_before_the_first_words_there_is_no_limit(self) -> None:
+        exchange = asked(WITH_TOOLS)
+        assert exchange.patience is None
+        exchange.receive(response_headers(EVENTS))
+        assert exchange.patience is None
+        assert exchange.silence() == []
+
+    def test_afterwards_there_is_one_until_the_end(self) -> None:
+        exchange = asked(WITH_TOOLS)
+        exchange.receive(response_headers(EVENTS))
+        data = stream(["Hi"])
+        exchange.receive(response_body(data[:400], end_of_stream=False))
+        assert exchange.patience == 300
+        exchange.receive(response_body(data[400:]))
+        assert exchange.patience is None
+
+    def test_what_comes_too_late_is_taken_no_notice_of(self) -> None:
+        exchange = asked(WITH_TOOLS)
+        exchange.receive(response_headers(EVENTS))
+        data = stream(["Hi"])
+        exchange.receive(response_body(data[:400], end_of_stream=False))
+        reply = only(exchange.silence())
+        assert reply.response_body.response.body_mutation.streamed_response.end_of_stream
+        assert exchange.receive(response_body(data[400:])) == []
+        assert exchange.silence() == []
