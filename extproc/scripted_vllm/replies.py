@@ -47,6 +47,8 @@ class Reply:
     """When given, `max_tokens` no longer shortens the text: these counts say that it fits."""
     logprobs: Sequence[Mapping[str, Any]] | None = None
     """One entry per token, end of text included, for requests that ask; made up otherwise."""
+    calls: Sequence[tuple[str, str]] = ()
+    """What a tool parser of the server found behind the text: names, and arguments as JSON. Whole, or not at all."""
     wire_cut: int | Sequence[int] | None = None
     """Cut the body's bytes anew for HTTP chunks and TCP writes: every n bytes, or at these sizes and then the rest."""
 
@@ -76,6 +78,8 @@ class Generation:
     stop_reason: str | None
     completion_tokens: int
     logprobs: tuple[Mapping[str, Any], ...] | None
+    calls: tuple[tuple[str, str], ...] = ()
+    """Names, and arguments as JSON."""
 
     @property
     def text(self) -> str:
@@ -101,6 +105,10 @@ def generate(reply: Reply, *, max_tokens: int, stop: Sequence[str] = ()) -> Gene
     else:
         pieces = parts
     total = len(parts) + (finish == "stop") if reply.usage is None else reply.usage.completion
+    # The end that `length` or a stop string makes comes before any call.
+    calls = tuple(reply.calls) if (finish, stop_reason) == ("stop", None) else ()
+    if reply.usage is None:
+        total += sum(1 + tokens.count(arguments) for _, arguments in calls)  # a name comes in one piece
     ends = list(itertools.accumulate(len(part) for part in parts))
     counts = [min(bisect.bisect_left(ends, end) + 1, total) for end in itertools.accumulate(map(len, pieces))]
     return Generation(
@@ -110,6 +118,7 @@ def generate(reply: Reply, *, max_tokens: int, stop: Sequence[str] = ()) -> Gene
         stop_reason=stop_reason,
         completion_tokens=total,
         logprobs=None if reply.logprobs is None else tuple(reply.logprobs),
+        calls=calls,
     )
 
 

@@ -194,7 +194,7 @@ def _failure(trouble: Fail) -> Answer:
     if trouble.body is ErrorBody.PLAIN:
         text = status.phrase.lower().encode()
         return whole(text, status=status, content_type="text/plain", headers=headers)
-    error = shapes.error(_server_error(status.description or status.phrase, status))
+    error = shapes.error(_server_error(trouble.message or status.description or status.phrase, status))
     return whole(shapes.dump(error), status=status, headers=headers)
 
 

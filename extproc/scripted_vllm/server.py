@@ -19,7 +19,7 @@ from types import TracebackType
 from typing import Self
 
 from extproc.scripted_vllm import metrics, shapes, small_model, template
-from extproc.scripted_vllm.checks import RequestError, Served, read_chat, read_completion
+from extproc.scripted_vllm.checks import ChatRequest, RequestError, Served, read_chat, read_completion
 from extproc.scripted_vllm.connection import Connection, Received
 from extproc.scripted_vllm.replies import Generation, Pieces, Reply, generate
 from extproc.scripted_vllm.script import Answer, refusal, streamed, unary, whole
@@ -46,13 +46,16 @@ class ScriptedVLLM:
         pieces: Pieces = "tokens",
         pace: float = 0.0,
         tool_parser: bool = False,
+        speak: Callable[[ChatRequest], Reply] | None = None,
     ) -> None:
         """`pieces` and `pace` are for the built-in model's answers; port 0 takes any free one.
 
-        With `tool_parser` it takes tools with any choice, as a server with a parser does; its calls have to be played
-        by `Verbatim`, because nothing here parses.
+        With `tool_parser` it takes tools with any choice, as a server with a parser does; nothing here parses, so a
+        reply's calls are given apart from its text. `speak` is a model to take the built-in one's place in chats: it
+        answers when no reply is queued, in the server's thread.
         """
         self._served = Served(model, max_model_len, tool_parser)
+        self._speak = self._built_in if speak is None else speak
         self._host = host
         self._wanted_port = port
         self._pieces: Pieces = pieces
@@ -196,7 +199,7 @@ class ScriptedVLLM:
 
     def _chat(self, received: Received) -> Answer:
         request = read_chat(received.body, self._served)
-        replies = self._replies(request.n, template.turns(request.messages, request.tools))
+        replies = self._replies(request.n, lambda: self._speak(request))
         choices = [generate(reply, max_tokens=request.max_tokens, stop=request.stop) for reply in replies]
         reply = replies[0]
         prompt = request.prompt_tokens if reply.usage is None else reply.usage.prompt
@@ -208,7 +211,7 @@ class ScriptedVLLM:
 
     def _completion(self, received: Received) -> Answer:
         request = read_completion(received.body, self._served)
-        [reply] = self._replies(1, [Turn("user", request.prompt)])
+        [reply] = self._replies(1, lambda: self._said([Turn("user", request.prompt)]))
         choice = generate(reply, max_tokens=request.max_tokens, stop=request.stop)
         prompt = request.prompt_tokens if reply.usage is None else reply.usage.prompt
         self._count(prompt, [choice])
@@ -217,12 +220,18 @@ class ScriptedVLLM:
             return streamed(shapes.text_stream(stamp, request, choice, prompt), reply)
         return unary(shapes.dump(shapes.text_completion(stamp, choice, prompt)), reply)
 
-    def _replies(self, number: int, turns: list[Turn]) -> list[Reply]:
+    def _replies(self, number: int, spoken: Callable[[], Reply]) -> list[Reply]:
         with self._changed:
             taken = [self._queue.popleft() for _ in range(min(number, len(self._queue)))]
         if not taken:
-            taken = [Reply(small_model.answer(turns), pieces=self._pieces, pace=self._pace)]
+            taken = [spoken()]
         return taken + taken[-1:] * (number - len(taken))
+
+    def _built_in(self, request: ChatRequest) -> Reply:
+        return self._said(template.turns(request.messages, request.tools))
+
+    def _said(self, turns: list[Turn]) -> Reply:
+        return Reply(small_model.answer(turns), pieces=self._pieces, pace=self._pace)
 
     def _stamp(self, received: Received) -> shapes.Stamp:
         request_id = received.header("x-request-id")

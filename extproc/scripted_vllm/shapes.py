@@ -6,6 +6,7 @@ spaces and keeps non-ASCII characters as they are. Where each shape was recorded
     completion            chat, chat_n2, chat_stop, chat_max_completion_tokens, chat_logprobs, tools_choice_none,
                           rf_json_object (non-ASCII)
     stream                chat_stream, chat_stream_length, chat_stream_stop, tools_choice_none_stream
+      calls               tools_required, tools_required_stream (`tests/recordings/native`, with a tool parser)
       usage               chat_stream_usage, chat_stream_contusage
       several choices     chat_n2_stream
       logprobs, token ids chat_logprobs_stream, chat_tokenids_stream
@@ -124,10 +125,11 @@ def completion(stamp: Stamp, request: ChatRequest, choices: Sequence[Generation]
                     "annotations": None,
                     "audio": None,
                     "function_call": None,
+                    **_found(choice),
                     "reasoning": None,
                 },
                 "logprobs": _logprobs(request, choice, 0, None),
-                "finish_reason": choice.finish_reason,
+                "finish_reason": _shown_reason(choice),
                 "stop_reason": choice.stop_reason,
                 "token_ids": None,
                 "routed_experts": None,
@@ -189,7 +191,7 @@ def stream(stamp: Stamp, request: ChatRequest, choices: Sequence[Generation], pr
                 choice, counted = steps[step - lag]
                 last = choice["finish_reason"] is not None
                 data = chunk(choice, counted, **(ending if last else {}))
-                yield StreamEvent(data, is_piece=bool(choice["delta"]["content"]))
+                yield StreamEvent(data, is_piece=_is_piece(choice["delta"]))
     if request.include_usage:
         yield StreamEvent(_usage_event(opening, prompt, choices))
 
@@ -197,23 +199,61 @@ def stream(stamp: Stamp, request: ChatRequest, choices: Sequence[Generation], pr
 def _deltas(request: ChatRequest, index: int, choice: Generation) -> list[tuple[Json, int]]:
     """A choice's deltas with the tokens counted so far. On `length` the last piece rides with the reason."""
     steps: list[tuple[Json, int]] = []
-    texts = list(zip(choice.pieces, choice.counts, strict=True))
-    if choice.finish_reason == "stop" or not texts:
-        texts.append(("", choice.completion_tokens))
+    parts: list[tuple[Json, str, int]] = [
+        ({"content": text}, text, counted) for text, counted in zip(choice.pieces, choice.counts, strict=True)
+    ]
+    if choice.calls:
+        parts += [*_call_deltas(choice), ({}, "", choice.completion_tokens)]
+    elif choice.finish_reason == "stop" or not parts:
+        parts.append(({"content": ""}, "", choice.completion_tokens))
     before = 0
-    for position, (text, counted) in enumerate(texts):
+    for position, (content, text, counted) in enumerate(parts):
         delta: Json = {
             "index": index,
-            "delta": {"content": text},
+            "delta": content,
             "logprobs": _logprobs(request, choice, before, counted),
             "finish_reason": None,
         }
-        if position == len(texts) - 1:
-            delta |= {"finish_reason": choice.finish_reason, "stop_reason": choice.stop_reason}
+        if position == len(parts) - 1:
+            delta |= {"finish_reason": _shown_reason(choice), "stop_reason": choice.stop_reason}
         delta["token_ids"] = _token_ids(request, [text])
         steps.append((delta, counted))
         before = counted
     return steps
+
+
+def _call_deltas(choice: Generation) -> Iterator[tuple[Json, str, int]]:
+    """Deltas of calls, each with the text and the tokens so far: a call's id and name, then its arguments in pieces."""
+    counted = choice.counts[-1] if choice.counts else 0
+    for index, (name, arguments) in enumerate(choice.calls):
+        opening = {"id": _call_id(), "type": "function", "index": index, "function": {"name": name}}
+        pieces = [(opening, name)]
+        pieces += [({"index": index, "function": {"arguments": part}}, part) for part in tokens.split(arguments)]
+        for call, text in pieces:
+            counted += 1
+            yield {"content": None, "tool_calls": [call]}, text, counted
+
+
+def _found(choice: Generation) -> Json:
+    """The calls of an answer in one piece; without any there is no such field."""
+    calls = [
+        {"id": _call_id(), "type": "function", "function": {"name": name, "arguments": arguments}}
+        for name, arguments in choice.calls
+    ]
+    return {"tool_calls": calls} if calls else {}
+
+
+def _call_id() -> str:
+    return f"chatcmpl-tool-{secrets.token_hex(8)}"
+
+
+def _shown_reason(choice: Generation) -> str:
+    """The engine's reason, which knows nothing of calls, as a client sees it."""
+    return "tool_calls" if choice.calls else choice.finish_reason
+
+
+def _is_piece(delta: Json) -> bool:
+    return bool(delta.get("content") or delta.get("tool_calls"))
 
 
 def text_completion(stamp: Stamp, choice: Generation, prompt: int) -> Json:

@@ -36,6 +36,8 @@ class Fail:
     body: ErrorBody = ErrorBody.VLLM
     retry_after: int | None = None
     """Seconds for a Retry-After header."""
+    message: str = ""
+    """What vLLM's own error says; by default what the status means."""
 
 
 @dataclass(frozen=True, slots=True)
