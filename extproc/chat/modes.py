@@ -66,8 +66,7 @@ def template(request: ChatRequest, model: Model, backend: Backend) -> Json:
 def prompt(request: ChatRequest, model: Model, backend: Backend) -> Json:
     syntax = call_syntax(model.format)
     assert syntax is not None  # the configuration makes sure of it
-    results = model.tool_result or "plain"
-    body: Json = {"messages": render_conversation(request, PromptStyle(syntax, results, bool(model.example)))}
+    body: Json = {"messages": render_conversation(request, PromptStyle(syntax, model.tool_result, model.example))}
     if request.offers_tools:
         body |= _SHOW_MARKERS
         body |= _forced(request, model, backend)

@@ -51,11 +51,11 @@ class Model(Settings):
     """Arguments in earlier turns that are no JSON: refuse the request, mend them, or leave them as they are."""
     parallel_strict_calls: bool = False
     """Allows `parallel_tool_calls: true` together with strict tools, as this model's backend can do both."""
-    tool_result: ToolResult | None = None
-    """Prompt mode: results as messages of role tool, in the format's own tags, or in plain words; what measured best
-    for the format unless given."""
-    example: bool | None = None
-    """Prompt mode: show an example of a call; what measured best for the format unless given."""
+    tool_result: ToolResult = "plain"
+    """Prompt mode: results as messages of role tool, in the format's own tags, or in plain words, which small models
+    understand best (docs/prompt-mode.md)."""
+    example: bool = False
+    """Prompt mode: show an example of a call besides the tools, of which each is shown as one."""
 
     # Answers
     repair: bool = False
