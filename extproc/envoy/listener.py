@@ -41,7 +41,7 @@ ACCESS_LOG = {
     "time": "%START_TIME%",
     "request_id": "%REQ(X-REQUEST-ID)%",
     "method": "%REQ(:METHOD)%",
-    "path": "%REQ(:PATH)%",
+    "path": "%PATH(NQ:PATH)%",
     "traceparent": "%REQ(TRACEPARENT)%",
     "status": "%RESPONSE_CODE%",
     "details": "%RESPONSE_CODE_DETAILS%",
