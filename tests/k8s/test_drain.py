@@ -1,0 +1,55 @@
+"""The Envoy container's hook lets a pod leave without breaking an answer; its probe tells when it serves."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from tests.gateway import wait_until
+from tests.k8s.envoy_container import running, written
+from tests.k8s.rendered import BASE, rendered
+
+OBJECTS = rendered(BASE)
+
+
+def test_the_hook_lets_a_request_finish_and_takes_no_more(tmp_path: Path) -> None:
+    with running(OBJECTS, tmp_path) as envoy, envoy.request_under_way() as (client, upstream):
+        with subprocess.Popen(envoy.drain_command("0", "20")) as hook:
+            wait_until(lambda: not envoy.accepts())
+            assert not envoy.ready()
+            with pytest.raises(subprocess.TimeoutExpired):
+                hook.wait(0.5)
+            upstream.sendall(b"HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\n{}")
+            answer = client.getresponse()
+            assert answer.read() == b"{}"
+            assert answer.headers["connection"] == "close"
+        assert hook.returncode == 0
+
+
+def test_the_hook_still_takes_connections_while_the_cluster_learns_that_the_pod_leaves(tmp_path: Path) -> None:
+    with (
+        running(OBJECTS, tmp_path) as envoy,
+        subprocess.Popen(envoy.drain_command("30", "0"), start_new_session=True) as hook,
+    ):
+        try:
+            wait_until(lambda: not envoy.ready())
+            with envoy.request_under_way():
+                assert hook.poll() is None
+        finally:
+            os.killpg(hook.pid, signal.SIGKILL)  # its sleep too
+
+
+def test_the_hook_ends_when_its_time_is_up(tmp_path: Path) -> None:
+    with running(OBJECTS, tmp_path) as envoy, envoy.request_under_way() as (client, upstream):
+        assert subprocess.run(envoy.drain_command("0", "0"), timeout=20, check=False).returncode == 0
+        upstream.sendall(b"HTTP/1.1 204 No Content\r\n\r\n")
+        assert client.getresponse().status == 204, "the request was still under way"
+
+
+def test_envoy_is_not_ready_when_it_is_not_there(tmp_path: Path) -> None:
+    with written(OBJECTS, tmp_path) as envoy:
+        assert not envoy.ready()

@@ -1,0 +1,222 @@
+"""The processor beside an Envoy that Envoy Gateway or Istio configures: the main job, on the real Envoy.
+
+The controllers' part is `tests.k8s.foreign`; the routes, policies and filters are those of the overlays.
+"""
+
+from __future__ import annotations
+
+import json
+import subprocess
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import grpc
+import httpx
+import pytest
+import yaml
+
+from extproc.admission import KEY_HEADERS
+from extproc.envoy.routes import WITHHELD
+from extproc.names import AFFINITY_HEADER, BACKEND_HEADER
+from extproc.scripted_vllm import Reply, ScriptedVLLM
+from tests.gateway import ENVOY, EXTPROC, AskedVLLM, free_port, wait_until
+from tests.k8s.foreign import Addresses, envoy_gateways, istios
+from tests.k8s.rendered import K8S, Object, one, rendered, settings
+
+UPSTREAM = "Qwen/Qwen2.5-Coder-7B-Instruct"
+CALL = '<tool_call>\n{"name": "get_weather", "arguments": {"city": "Oslo"}}\n</tool_call>'
+TOOL = {"type": "function", "function": {"name": "get_weather", "parameters": {"type": "object"}}}
+OTHER = "other"
+"""A second backend, which the overlay's own routes don't have: added as their READMEs say."""
+
+Translation = Callable[[tuple[Object, ...], Addresses], Object]
+
+
+@dataclass(frozen=True, slots=True)
+class Foreign:
+    http: httpx.Client
+    vllm: AskedVLLM
+    other: AskedVLLM
+    processor: subprocess.Popen[bytes]
+
+    def chat(self, model: str = "qwen-coder", **fields: Any) -> httpx.Response:
+        headers = fields.pop("headers", {})
+        body = {"model": model, "messages": [{"role": "user", "content": "Oslo?"}], "tools": [TOOL], **fields}
+        return self.http.post("/v1/chat/completions", json=body, headers=headers)
+
+
+def with_a_second_backend(objects: tuple[Object, ...]) -> tuple[Object, ...]:
+    """The route of the first backend once more, with the other name in all its places."""
+    made: list[Object] = []
+    for each in objects:
+        text = yaml.safe_load(yaml.safe_dump(each))
+        spec = text.get("spec", {})
+        if each["metadata"]["name"] == "extproc-chat" and "rules" in spec:
+            spec["rules"].insert(0, _renamed(spec["rules"][0]))
+        if each["kind"] == "VirtualService":
+            spec["http"].insert(0, _renamed(spec["http"][0]))
+        made.append(text)
+    return tuple(made)
+
+
+def _renamed(rule: Object) -> Object:
+    text = json.dumps(rule)
+    for said in ('"vllm"', '"llm-chat-vllm"', '"vllm.gateway.svc.cluster.local"'):
+        text = text.replace(said, said.replace("vllm", OTHER))
+    return dict(json.loads(text))
+
+
+@contextmanager
+def running(folder: Path, overlay: str) -> Iterator[Foreign]:
+    objects = rendered(K8S / "overlays" / overlay)
+    config = yaml.safe_load(settings(objects))
+    with ExitStack() as stack:
+        vllm, other = (stack.enter_context(AskedVLLM(UPSTREAM).running()) for _ in range(2))
+        config["backends"] = [
+            {"name": "vllm", "address": f"127.0.0.1:{vllm.port}"},
+            {"name": OTHER, "address": f"127.0.0.1:{other.port}"},
+        ]
+        config["models"].append({**config["models"][0], "name": "another", "backend": OTHER})
+        (folder / "extproc.yaml").write_text(yaml.safe_dump(config), encoding="utf-8")
+        at = Addresses(free_port(), str(folder / "admin.sock"), free_port(), {"vllm": vllm.port, OTHER: other.port})
+        bootstrap = OVERLAYS[overlay](with_a_second_backend(objects), at)
+        (folder / "envoy.yaml").write_text(yaml.safe_dump(bootstrap), encoding="utf-8")
+        serve = [*EXTPROC, "serve", "--config", str(folder / "extproc.yaml"), "--listen", f"127.0.0.1:{at.processor}"]
+        processor = stack.enter_context(child(serve))
+        with grpc.insecure_channel(f"127.0.0.1:{at.processor}") as channel:
+            grpc.channel_ready_future(channel).result(timeout=30)
+        command = [str(ENVOY), "-c", str(folder / "envoy.yaml"), "--use-dynamic-base-id", "--concurrency", "1"]
+        envoy = stack.enter_context(child([*command, "-l", "error"]))
+        http = stack.enter_context(
+            httpx.Client(base_url=f"http://127.0.0.1:{at.listen}", headers={"host": "llm.example.com"}, timeout=30)
+        )
+        wait_until(lambda: envoy.poll() is not None or answers(http))
+        assert envoy.poll() is None, "Envoy doesn't take what is made of the overlay"
+        yield Foreign(http, vllm, other, processor)
+
+
+@contextmanager
+def child(command: list[str]) -> Iterator[subprocess.Popen[bytes]]:
+    with subprocess.Popen(command, stdout=subprocess.DEVNULL) as process:
+        try:
+            yield process
+        finally:
+            process.terminate()
+
+
+def answers(http: httpx.Client) -> bool:
+    try:
+        return http.get("/v1/models").status_code == 200
+    except httpx.TransportError:
+        return False
+
+
+OVERLAYS: dict[str, Translation] = {"envoy-gateway": envoy_gateways, "istio": istios}
+
+
+@pytest.fixture(scope="module", params=OVERLAYS)
+def started(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Foreign]:
+    with running(tmp_path_factory.mktemp(request.param), request.param) as foreign:
+        yield foreign
+
+
+@pytest.fixture
+def foreign(started: Foreign) -> Foreign:
+    for backend in (started.vllm, started.other):
+        backend.forget()
+    return started
+
+
+def asked(backend: ScriptedVLLM) -> list[str]:
+    return [request.route for request in backend.requests]
+
+
+def test_a_call(foreign: Foreign) -> None:
+    foreign.vllm.play(Reply(CALL))
+    answer = foreign.chat()
+    assert answer.status_code == 200, answer.text
+    choice = answer.json()["choices"][0]
+    assert choice["finish_reason"] == "tool_calls"
+    assert choice["message"]["tool_calls"][0]["function"] == {"name": "get_weather", "arguments": '{"city": "Oslo"}'}
+
+
+def test_a_streamed_call(foreign: Foreign) -> None:
+    foreign.vllm.play(Reply(f"I look.\n{CALL}"))
+    answer = foreign.chat(stream=True)
+    assert answer.headers["content-type"].startswith("text/event-stream")
+    events = [line.removeprefix("data: ") for line in answer.text.splitlines() if line]
+    assert events[-1] == "[DONE]"
+    deltas = [json.loads(event)["choices"][0] for event in events[:-1]]
+    assert deltas[-1]["finish_reason"] == "tool_calls"
+    called = [call for each in deltas for call in each["delta"].get("tool_calls", [])]
+    assert "".join(call["function"].get("arguments", "") for call in called) == '{"city": "Oslo"}'
+
+
+def test_the_processors_choice_is_where_a_request_goes(foreign: Foreign) -> None:
+    assert foreign.chat("another").status_code == 200
+    assert (asked(foreign.vllm), asked(foreign.other)) == ([], ["/v1/chat/completions"])
+
+
+def test_what_a_client_says_of_the_backend_counts_for_nothing(foreign: Foreign) -> None:
+    assert foreign.chat(headers={"x-extproc-backend": OTHER}).status_code == 200
+    assert (asked(foreign.vllm), asked(foreign.other)) == (["/v1/chat/completions"], [])
+
+
+def test_a_backend_sees_neither_the_clients_key_nor_our_headers(foreign: Foreign) -> None:
+    foreign.chat(headers={"authorization": "Bearer secret", "x-extproc-affinity": "mine"})
+    (request,) = foreign.vllm.requests
+    seen = {name.lower() for name, _ in request.headers}
+    assert not {"authorization", "accept-encoding"} & seen
+    assert not [name for name in seen if name.startswith("x-extproc")]
+
+
+def test_what_is_withheld_from_backends_is_the_same_as_elsewhere() -> None:
+    withheld = {*KEY_HEADERS, *WITHHELD, BACKEND_HEADER, AFFINITY_HEADER, "accept-encoding"}
+    gateway = rendered(K8S / "overlays/envoy-gateway")
+    clients = one(gateway, "ClientTrafficPolicy", "extproc")["spec"]
+    assert clients["headers"]["earlyRequestHeaders"]["remove"] == [BACKEND_HEADER, AFFINITY_HEADER]
+    for rule in one(gateway, "HTTPRoute", "extproc-chat")["spec"]["rules"]:
+        assert set(rule["filters"][0]["requestHeaderModifier"]["remove"]) == withheld
+    route = one(rendered(K8S / "overlays/istio"), "VirtualService", "llm")["spec"]["http"][0]
+    assert set(route["headers"]["request"]["remove"]) == withheld
+
+
+def test_a_wrong_request_is_told_why_and_reaches_no_backend(foreign: Foreign) -> None:
+    answer = foreign.chat("nobody")
+    assert (answer.status_code, answer.json()["error"]["code"]) == (404, "model_not_found")
+    assert asked(foreign.vllm) == asked(foreign.other) == []
+
+
+def test_an_error_of_the_backend_is_told_as_openai_would(foreign: Foreign) -> None:
+    answer = foreign.chat(max_tokens=10**9)
+    assert answer.status_code == 400
+    assert answer.json()["error"]["code"] is None  # vLLM's own is the status, as a number
+
+
+def test_the_models_are_listed_by_the_processor(foreign: Foreign) -> None:
+    listed = foreign.http.get("/v1/models").json()["data"]
+    assert [model["id"] for model in listed] == ["qwen-coder", "another"]
+    assert foreign.http.get("/v1/models/another").json()["id"] == "another"
+
+
+def test_a_request_larger_than_envoys_own_buffer_is_taken(foreign: Foreign) -> None:
+    answer = foreign.chat(user="u" * 2_000_000)
+    assert answer.status_code == 200, answer.text
+
+
+def test_other_paths_are_not_passed_on(foreign: Foreign) -> None:
+    assert foreign.http.post("/v1/completions", json={"model": UPSTREAM, "prompt": "Hi"}).status_code == 404
+    assert asked(foreign.vllm) == []
+
+
+@pytest.mark.parametrize("overlay", OVERLAYS)
+def test_without_the_processor_nothing_reaches_a_backend(tmp_path: Path, overlay: str) -> None:
+    with running(tmp_path, overlay) as gateway:
+        gateway.processor.kill()
+        gateway.processor.wait()
+        assert gateway.chat().status_code >= 500
+        assert gateway.http.get("/v1/models").status_code >= 500
+        assert asked(gateway.vllm) == []

@@ -1,0 +1,130 @@
+"""Prometheus finds the metrics, and alerts speak of metrics that are there."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import httpx
+import promql_parser
+import pytest
+
+from extproc.config import parse
+from extproc.openai.errors import ApiError
+from extproc.telemetry import Telemetry
+from tests.k8s.envoy_container import METRICS, running
+from tests.k8s.rendered import BASE, K8S, Object, Pod, one, rendered, settings
+
+OBJECTS = rendered(K8S / "overlays/monitoring")
+POD = Pod(one(OBJECTS, "Deployment", "extproc"))
+RULES: dict[str, Object] = {
+    rule["alert"]: rule
+    for group in one(OBJECTS, "PrometheusRule", "extproc")["spec"]["groups"]
+    for rule in group["rules"]
+}
+each_alert = pytest.mark.parametrize("alert", RULES.values(), ids=RULES)
+
+Metrics = dict[str, set[str]]
+"""Labels by the name of a sample."""
+FOUND = {"namespace", "pod", "container"}
+"""Labels that Prometheus gives to whatever it reads from a pod."""
+
+
+def labels_of(page: str) -> Metrics:
+    found: Metrics = {}
+    for name, labels in re.findall(r"^(\w+)(?:\{(.*)\})? ", page, re.MULTILINE):
+        found.setdefault(name, set()).update(re.findall(r'(\w+)="', labels))
+    return found
+
+
+def processors() -> Metrics:
+    """What a processor shows that has seen everything once."""
+    telemetry = Telemetry(parse(settings(OBJECTS)), "digest")
+    error = ApiError(502, "It broke.", code="bad_gateway")
+    telemetry.refused(error)
+    telemetry.backend_error("qwen-coder", error)
+    telemetry.stream_error("qwen-coder", error)
+    telemetry.unfinished("response_stream")
+    telemetry.accepted("qwen-coder", ["logit_bias"], 1)
+    return labels_of(telemetry.page().decode())
+
+
+@pytest.fixture(scope="module")
+def metrics(tmp_path_factory: pytest.TempPathFactory) -> Metrics:
+    """All that Prometheus gets, by the name of the sample."""
+    with running(OBJECTS, tmp_path_factory.mktemp("envoy")) as envoy:
+        with envoy.request_under_way() as (client, upstream):
+            upstream.sendall(b"HTTP/1.1 500 Oh\r\ncontent-length: 0\r\n\r\n")
+            assert client.getresponse().status == 500
+        page = httpx.get(f"http://127.0.0.1:{envoy.metrics}/metrics").raise_for_status().text
+    return labels_of(page) | processors()
+
+
+def test_the_port_for_envoys_statistics_shows_nothing_else(tmp_path: Path) -> None:
+    with running(OBJECTS, tmp_path) as envoy:
+        url = f"http://127.0.0.1:{envoy.metrics}"
+        assert httpx.get(f"{url}/metrics").status_code == 200
+        for path in ("/", "/config_dump", "/stats", "/metrics/../config_dump", "/quitquitquit"):
+            assert httpx.get(f"{url}{path}").status_code == 404
+        assert httpx.post(f"{url}/metrics").status_code == 404
+
+
+def test_prometheus_is_sent_to_ports_that_are_there() -> None:
+    ports = {port["name"]: port["containerPort"] for each in POD.containers.values() for port in each["ports"]}
+    monitor = one(OBJECTS, "PodMonitor", "extproc")["spec"]
+    assert POD.selected_by(monitor["selector"])
+    watched = {endpoint["port"] for endpoint in monitor["podMetricsEndpoints"]}
+    assert {ports[name] for name in watched} == {9002, METRICS}
+
+
+def test_the_overlay_adds_to_the_base_and_changes_nothing_in_it() -> None:
+    before = Pod(one(rendered(BASE), "Deployment", "extproc")).containers["envoy"]
+    after = POD.containers["envoy"]
+    assert after["args"][: len(before["args"])] == before["args"]
+    assert after["args"][len(before["args"])] == "--config-yaml"
+    assert {**after, "args": None, "ports": None} == {**before, "args": None, "ports": None}
+
+
+# ---- alerts
+
+
+def selectors(node: Any) -> Iterator[Any]:
+    """The metrics that an expression asks for."""
+    if isinstance(node, promql_parser.VectorSelector):
+        yield node
+    for part in ("expr", "lhs", "rhs", "vector_selector", "vs", "args"):
+        inner = getattr(node, part, None)
+        if inner is not None:
+            for each in inner if isinstance(inner, list) else [inner]:
+                yield from selectors(each)
+
+
+@each_alert
+def test_an_alert_speaks_of_metrics_and_labels_that_exist(alert: Object, metrics: Metrics) -> None:
+    asked = list(selectors(promql_parser.parse(alert["expr"])))
+    assert asked
+    for selector in asked:
+        assert selector.name in metrics
+        matched = {matcher.name for matcher in selector.matchers.matchers}
+        assert matched <= metrics[selector.name] | FOUND
+    grouped = {name for group in re.findall(r"\bby \(([^)]*)\)", alert["expr"]) for name in group.split(", ")}
+    assert grouped <= set.union(*(metrics[selector.name] for selector in asked)) | FOUND
+
+
+@each_alert
+def test_an_alert_says_how_bad_it_is_and_what_to_do(alert: Object) -> None:
+    assert alert["labels"]["severity"] in ("warning", "critical")
+    said = alert["annotations"]
+    assert said.keys() == {"summary", "description"}
+    named = {name for text in said.values() for name in re.findall(r"\$labels\.(\w+)", text)}
+    grouped = {name for group in re.findall(r"\bby \(([^)]*)\)", alert["expr"]) for name in group.split(", ")}
+    assert named <= grouped, "a label that the expression leaves out would be empty"
+
+
+@each_alert
+def test_an_alert_about_the_processor_is_explained(alert: Object) -> None:
+    explained = (K8S.parent.parent / "docs/observability.md").read_text(encoding="utf-8")
+    for name in re.findall(r"extproc_\w+", alert["expr"]):
+        assert f"`{name}" in explained

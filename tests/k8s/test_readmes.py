@@ -1,0 +1,142 @@
+"""What the READMEs print works, as far as it does without a cluster."""
+
+from __future__ import annotations
+
+import re
+import shlex
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+from textwrap import dedent
+
+import pytest
+import yaml
+
+from extproc.cli import _parser
+from extproc.config import parse
+from tests.k8s.rendered import BASE, K8S, OVERLAYS, ROOT, Pod, named, of_kind, one, pods, render, rendered, settings
+
+READMES = [K8S / "README.md", *(overlay / "README.md" for overlay in OVERLAYS)]
+
+each_readme = pytest.mark.parametrize("readme", READMES, ids=lambda path: named(path.parent))
+
+
+def blocks(readme: Path, language: str) -> list[str]:
+    """The fenced blocks in that language, without their indentation."""
+    text = readme.read_text(encoding="utf-8")
+    found = re.findall(rf"^ *(?:\d+\. )?```{language}\n(.*?)^ *```$", text, re.MULTILINE | re.DOTALL)
+    return [dedent(block) for block in found]
+
+
+def commands(readme: Path) -> Iterator[list[str]]:
+    """The single commands of its shell blocks, without pipes and redirections."""
+    for block in blocks(readme, "bash"):
+        lines = re.sub(r"<<'EOF'\n.*?^ *EOF$", "", block, flags=re.MULTILINE | re.DOTALL)
+        words = shlex.shlex(lines.replace("\n", " ; "), posix=True, punctuation_chars="|<>;")
+        words.whitespace_split = True
+        command: list[str] = []
+        for word in [*words, ";"]:
+            if set(word) <= set("|<>;"):
+                if command:
+                    yield command
+                command = []
+            else:
+                command.append(word)
+
+
+@each_readme
+def test_shell_commands_are_spelled_right(readme: Path) -> None:
+    for block in blocks(readme, "bash"):
+        subprocess.run(["bash", "-n"], input=block, text=True, check=True)
+
+
+@each_readme
+def test_our_own_commands_are_understood(readme: Path) -> None:
+    for command in commands(readme):
+        if command[0] == "extproc":
+            _parser().parse_args(command[1:])
+
+
+@each_readme
+def test_what_is_applied_is_there(readme: Path) -> None:
+    for command in commands(readme):
+        if command[:2] == ["kubectl", "apply"] and "-k" in command:
+            folder = command[command.index("-k") + 1]
+            assert folder == "my-gateway" or rendered(ROOT / folder)
+            assert ("-n" in command) is (folder != "deploy/k8s/overlays/istio")
+
+
+@each_readme
+def test_what_is_asked_for_by_name_is_there(readme: Path) -> None:
+    """Objects that commands name as kind/name, such as deployment/extproc."""
+    folder = BASE if readme.parent == K8S else readme.parent
+    kinds = {"deployment": "Deployment", "service": "Service", "certificate": "Certificate"}
+    for command in commands(readme):
+        for word in command if "istio-system" not in command else []:
+            kind, _, name = word.partition("/")
+            if command[0] == "kubectl" and kind in kinds:
+                assert one(rendered(folder), kinds[kind], name)
+
+
+@each_readme
+def test_links_lead_somewhere(readme: Path) -> None:
+    for target in re.findall(r"\]\((?!https:)([^)#]+)", readme.read_text(encoding="utf-8")):
+        assert (readme.parent / target).exists(), target
+
+
+@pytest.fixture
+def mine(tmp_path: Path) -> Path:
+    """The kustomization that the READMEs describe, beside the checkout's deploy/."""
+    (tmp_path / "deploy").symlink_to(ROOT / "deploy")
+    for readme in (K8S / "README.md", K8S / "overlays/vllm/README.md"):
+        (text,) = (block for block in blocks(readme, "yaml") if block.startswith("# my-gateway/"))
+        path = tmp_path / text.partition("\n")[0].removeprefix("# ")
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text, encoding="utf-8")
+    second = next(block for block in blocks(K8S / "overlays/vllm/README.md", "yaml") if block.startswith("models:"))
+    config = yaml.safe_load((K8S / "overlays/vllm/extproc.yaml").read_text(encoding="utf-8"))
+    for name, entries in yaml.safe_load(second).items():
+        config[name] += entries
+    (tmp_path / "my-gateway/extproc.yaml").write_text(yaml.safe_dump(config), encoding="utf-8")
+    return tmp_path / "my-gateway"
+
+
+def test_a_kustomization_of_ones_own_has_the_parts_that_it_names(mine: Path) -> None:
+    objects = render(mine)
+    assert {"PodMonitor", "PrometheusRule", "PersistentVolumeClaim"} <= {each["kind"] for each in objects}
+    processor = Pod(one(objects, "Deployment", "extproc")).containers["processor"]
+    assert processor["image"] == "registry.example/extproc:0.1.0"
+    assert settings(objects) == (mine / "extproc.yaml").read_text(encoding="utf-8")
+
+
+def test_a_second_model_is_a_server_of_its_own_that_the_gateway_may_go_to(mine: Path) -> None:
+    kustomization = yaml.safe_load((mine / "kustomization.yaml").read_text(encoding="utf-8"))
+    kustomization["resources"].append("small")
+    (mine / "kustomization.yaml").write_text(yaml.safe_dump(kustomization), encoding="utf-8")
+    objects = render(mine)
+    config = parse(settings(objects))
+    servers = [pod for pod in pods(objects) if pod.name.startswith("vllm")]
+    assert len(servers) == 2
+    for backend in config.backends:
+        (address,) = backend.endpoints
+        service = one(objects, "Service", address.host)
+        (server,) = (pod for pod in servers if pod.selected_by({"matchLabels": service["spec"]["selector"]}))
+        (model,) = (model.upstream_model for model in config.models if model.backend == backend.name)
+        assert server.containers["vllm"]["args"][0] == model
+        (policy,) = (
+            each for each in of_kind(objects, "NetworkPolicy") if server.selected_by(each["spec"]["podSelector"])
+        )
+        assert policy["spec"]["ingress"][0]["from"] == [
+            {"podSelector": {"matchLabels": {"app.kubernetes.io/name": "extproc"}}}
+        ]
+    claims = [volume["persistentVolumeClaim"] for server in servers for volume in server.spec["volumes"][:1]]
+    assert claims[0] != claims[1]
+
+
+def test_every_alert_is_listed() -> None:
+    readme = (K8S / "overlays/monitoring/README.md").read_text(encoding="utf-8")
+    objects = rendered(K8S / "overlays/monitoring")
+    for group in one(objects, "PrometheusRule", "extproc")["spec"]["groups"]:
+        for rule in group["rules"]:
+            (row,) = (line for line in readme.splitlines() if f"`{rule['alert']}`" in line)
+            assert f"| {rule['labels']['severity']} |" in row
