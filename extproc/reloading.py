@@ -300,7 +300,7 @@ def _leaving(config: Config, left: list[Config]) -> list[Backend]:
     return [backend for name, backend in known.items() if name not in config.backends_by_name]
 
 
-_NOT_FOR_ENVOY = {"models", "api_keys"}
+_NOT_FOR_ENVOY = {"models", "api_keys", "recording"}
 """Settings that Envoy's configuration doesn't depend on, but for whether there are keys at all,"""
 _NOT_FOR_CLUSTERS = {"structured_outputs", "parameters"}
 """and those of a backend. Whatever isn't named here counts as Envoy's."""

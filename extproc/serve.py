@@ -13,9 +13,11 @@ from pathlib import Path
 from typing import Any
 
 from extproc.backend_reports import BackendReports
+from extproc.config.recording import Recording
 from extproc.envoy_admin import EnvoyAdmin
 from extproc.metrics_page import metrics_served
 from extproc.publishing import EnvoyFiles
+from extproc.recording.recorder import Recorder
 from extproc.reloading import INTERVAL, Reloading, Source, Watched, keys_file, read_keys
 from extproc.server import Processor
 from extproc.stopping import StopSignals, completes
@@ -52,6 +54,8 @@ class Options:
     envoy: ForEnvoy | None = None
     interval: float = INTERVAL
     """Seconds between two looks at the files."""
+    recording: Recording | None = None
+    """Where exchanges are recorded, whatever the configuration says of it."""
 
 
 async def serve(options: Options) -> int:
@@ -65,7 +69,8 @@ async def serve(options: Options) -> int:
     keys = keys_file(config)
     telemetry = Telemetry(config, source.digest)
     reports = BackendReports(lambda: processor.terms.config)
-    processor = Processor(Terms(config, read_keys(keys), reports.by_backend, int(time.time())), telemetry)
+    terms = Terms(config, read_keys(keys), reports.by_backend, int(time.time()))
+    processor = Processor(terms, telemetry, Recorder(options.recording))
     envoy = None
     if options.envoy is not None:
         envoy = EnvoyFiles(options.envoy.directory, EnvoyAdmin(options.envoy.admin) if options.envoy.admin else None)

@@ -24,6 +24,7 @@ from extproc.config import Config
 from extproc.effects import AskBackend, Effect, Prepare, Result
 from extproc.exchange import Exchange, Phase
 from extproc.protocol import ProtocolError
+from extproc.recording.recorder import Recorder
 from extproc.silence import SilenceWatch
 from extproc.telemetry import Telemetry
 from extproc.terms import Terms
@@ -47,10 +48,11 @@ class Processor:
     Use `running` to have it served; `drain` to have it finish.
     """
 
-    def __init__(self, terms: Terms, telemetry: Telemetry) -> None:
+    def __init__(self, terms: Terms, telemetry: Telemetry, recorder: Recorder | None = None) -> None:
         self.terms = terms
         """What exchanges that begin now go by; those that have begun keep what they have."""
         self._telemetry = telemetry
+        self._recorder = recorder or Recorder()
         telemetry.watch(lambda: self.exchanges)
         self._health = health.aio.HealthServicer()
         self._running = set[Exchange]()
@@ -138,7 +140,7 @@ class Processor:
             await self._health.set(service, status)
 
     async def _process(self, _: object, context: Context) -> None:
-        exchange = Exchange(self.terms, self._telemetry)
+        exchange = self._recorder.begin(self.terms, self._telemetry)
         self._running.add(exchange)
         self._idle.clear()
         watch = SilenceWatch(exchange, context.write)

@@ -198,7 +198,9 @@ def test_an_unknown_format_brings_near_names() -> None:
 # help
 
 
-@pytest.mark.parametrize("command", ["up", "serve", "check", "envoy", "formats", "hash-key"])
+@pytest.mark.parametrize(
+    "command", ["up", "record", "serve", "check", "envoy", "formats", "probe", "hash-key", "replay"]
+)
 def test_every_command_explains_itself_with_examples(command: str) -> None:
     done = run(command, "--help")
     assert f"examples:\n  extproc {command}" in done.stdout
@@ -246,9 +248,10 @@ def served(good: Path, *options: str) -> Iterator[Served]:
     socket = good.with_name("p.sock")
     command = [*EXTPROC, "serve", "--config", str(good), "--listen", f"unix:{socket}", *options]
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
-        assert process.stdout
         try:
-            assert process.stdout.readline() == f"extproc: the processor is ready on unix:{socket}\n"
+            assert process.stderr
+            line = process.stderr.readline()
+            assert json.loads(line)["message"] == f"the processor is ready on unix:{socket}", line
             with grpc.insecure_channel(f"unix:{socket}") as channel:
                 yield Served(process, channel)
         finally:
@@ -367,18 +370,16 @@ def test_settings_of_an_envoy_need_a_directory_for_it(good: Path) -> None:
     assert run("serve", "--config", good, "--envoy-listen", "127.0.0.1:9901").status == 2
 
 
-def test_without_envoys_files_a_change_that_envoy_has_to_know_of_is_warned_of(good: Path) -> None:
+def test_without_envoys_files_a_change_that_envoy_has_to_know_of_is_refused(good: Path) -> None:
     with served(good, "--reread", "0.02") as processor:
         good.write_text(f"limits: {{max_body_bytes: 2048}}\n{GOOD}")
         assert processor.process.stderr
         line = json.loads(processor.process.stderr.readline())
-        assert line["level"] == "warning"
-        assert line["message"].startswith("Envoy doesn't take these changes from here: limits; ")
-        assert "is in force" in processor.process.stderr.readline()
+        assert line["level"] == "error"
+        assert "Envoy has to know of these changes too, and can't learn of them from here: limits; " in line["message"]
+        good.write_text(f"limits: {{max_body_bytes: 4096}}\n{GOOD.replace('name: coder', 'name: other')}")
+        assert "learn of them from here: limits; " in processor.process.stderr.readline()
         good.write_text(GOOD.replace("name: coder", "name: other"))
-        assert "limits" in processor.process.stderr.readline()
-        assert "is in force" in processor.process.stderr.readline()
-        good.write_text(GOOD)
         assert "is in force" in processor.process.stderr.readline(), "models are no business of Envoy's"
 
 

@@ -14,6 +14,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from pathlib import Path
 from typing import IO
@@ -73,11 +74,11 @@ class Up:
 
 
 @contextmanager
-def up(*options: str) -> Iterator[Up]:
+def up(*options: str, command: tuple[str, ...] = ("up",)) -> Iterator[Up]:
     port = free_port()
     with tempfile.TemporaryDirectory(prefix="up-") as directory:
         process = subprocess.Popen(
-            [*EXTPROC, "up", *options, "--listen", f"127.0.0.1:{port}"],
+            [*EXTPROC, *command, *options, "--listen", f"127.0.0.1:{port}"],
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
             text=True,
@@ -94,12 +95,21 @@ def up(*options: str) -> Iterator[Up]:
 def lines_until(stream: IO[str] | None, containing: str) -> list[str]:
     """The lines of `stream` up to the first that contains this."""
     assert stream
-    lines = []
-    for line in stream:
-        lines.append(line.rstrip("\n"))
-        if containing in line:
-            return lines
-    raise AssertionError(f"no line with {containing!r}, but: " + "\n".join(lines))
+    lines: list[str] = []
+
+    def read() -> bool:
+        for line in stream:
+            lines.append(line.rstrip("\n"))
+            if containing in line:
+                return True
+        return False
+
+    reading = ThreadPoolExecutor(1).submit(read)  # which no silence of the stream can hold up
+    try:
+        assert reading.result(PATIENCE)
+    except (AssertionError, TimeoutError):
+        raise AssertionError(f"no line with {containing!r}, but: " + "\n".join(lines)) from None
+    return lines
 
 
 def refused(*options: str, **environment: str) -> str:
@@ -211,9 +221,9 @@ def test_a_backend_that_is_down_is_a_warning_and_its_requests_get_a_503() -> Non
 
 
 def test_the_access_log_goes_to_stdout(scripted: Up) -> None:
-    assert httpx.get(f"{scripted.url}/v1/models?logged").status_code == 200
-    entry = json.loads(lines_until(scripted.process.stdout, "?logged")[-1])
-    assert (entry["path"], entry["status"]) == ("/v1/models?logged", 200)
+    assert httpx.get(f"{scripted.url}/v1/models?hidden", headers={"x-request-id": "logged"}).status_code == 200
+    entry = json.loads(lines_until(scripted.process.stdout, "logged")[-1])
+    assert (entry["path"], entry["status"]) == ("/v1/models", 200)
 
 
 def test_a_model_that_its_backend_does_not_serve_is_a_warning() -> None:
@@ -251,6 +261,20 @@ def test_it_follows_its_configuration_file_without_ending_what_runs(tmp_path: Pa
             config.write_text("models: []\n")
             assert f"{config}:1: models: at least one is needed" in running.next_complaint("is refused")
             assert running.stop()[0] == 0
+
+
+def test_record_runs_the_same_and_leaves_files_that_can_be_replayed(tmp_path: Path) -> None:
+    directory = tmp_path / "new" / "recordings"
+    with up("--scripted", "--files", "2", command=("record", str(directory))) as running:
+        assert f"Chat completions are recorded in {directory}, with all that is said in them.\n" in running.guide
+        for _ in range(3):
+            assert ask(running.url)["status"] == 200
+        assert running.stop()[0] == 0
+    files = [str(path) for path in directory.iterdir()]
+    assert len(files) == 2
+    done = subprocess.run([*EXTPROC, "replay", *files], capture_output=True, text=True, timeout=PATIENCE)
+    assert done.stdout.count(": the same as recorded") == 2
+    assert (done.stderr, done.returncode) == ("", 0)
 
 
 # It ends

@@ -16,6 +16,7 @@ from extproc.config.address import Address, check_listen
 from extproc.config.backend import Backend
 from extproc.config.base import AbsolutePath, FieldError, Settings
 from extproc.config.model import Model
+from extproc.config.recording import Recording
 
 
 class ListenerTls(Settings):
@@ -79,6 +80,8 @@ class Config(Settings):
     other_paths: tuple[Annotated[str, AfterValidator(_check_exact_path)], ...] = OTHER_PATHS
     """What the first backend is asked for as it stands. A path that is neither here nor the gateway's own is a 404."""
     limits: Limits = Limits()
+    recording: Recording | None = None
+    """Put exchanges into files, for bug reports."""
 
     @model_validator(mode="after")
     def _references_hold(self) -> Self:
@@ -97,6 +100,8 @@ class Config(Settings):
                     ("models", index, "backend"),
                     f"no backend is named {model.backend!r}; there are: {there_are}",
                 )
+        if self.recording is not None and self.recording.model not in (None, *self.models_by_name):
+            raise FieldError(("recording", "model"), f"no model is named {self.recording.model!r}")
         return self
 
     @property

@@ -17,7 +17,7 @@ import re
 import sys
 import time
 from collections import deque
-from collections.abc import Coroutine
+from collections.abc import Coroutine, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -27,6 +27,7 @@ import yaml
 from grpc_health.v1 import health_pb2
 
 from extproc.config import Address, Config
+from extproc.config.recording import Recording
 from extproc.envoy_admin import EnvoyAdmin
 from extproc.supervisor.binary import validate
 from extproc.supervisor.child import DEVNULL, PIPE, Child
@@ -60,6 +61,7 @@ class Gateway:
             raise GatewayError(f"the path of {directory} is too long for sockets; set TMPDIR to a shorter one")
         self._admin = EnvoyAdmin(str(self._admin_socket))
         self._metrics: str | None = None
+        self._recording: Recording | None = None
         self._envoy: Child | None = None
         self._processor: Child | None = None
         self._scripted: Child | None = None
@@ -84,6 +86,7 @@ class Gateway:
         """
         self._metrics = options.metrics
         self._listen = options.listen
+        self._recording = options.recording
         if isinstance(options.source, FromFile):
             self._configuration = options.source.path.absolute()
         else:
@@ -159,6 +162,7 @@ class Gateway:
             *("--envoy-admin", str(self._admin_socket)),
             *(("--envoy-listen", self._listen) if self._listen is not None else ()),
             *(("--metrics", self._metrics) if self._metrics is not None else ()),
+            *(_record_options(self._recording) if self._recording is not None else ()),
             *("--grace", str(_END_TIMEOUT)),  # It is asked to end when Envoy has ended.
             stdout=DEVNULL,
         )
@@ -175,6 +179,10 @@ class Gateway:
 
     async def _processor_ready(self, processor: Child) -> bool:
         return await _ready(processor, _until_serving(self._processor_socket), "the processor")
+
+
+def _record_options(recording: Recording) -> Sequence[str]:
+    return "--record", str(recording.directory), "--record-files", str(recording.files)
 
 
 async def _ready(child: Child, readiness: Coroutine[Any, Any, None], name: str) -> bool:

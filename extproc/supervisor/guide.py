@@ -5,6 +5,7 @@ from __future__ import annotations
 import ipaddress
 import json
 import shlex
+from pathlib import Path
 
 from extproc.config import Address, Config
 
@@ -19,8 +20,8 @@ _REQUEST = """{
 }"""
 
 
-def guide(config: Config, metrics: str | None = None) -> str:
-    """The text, with commands that work as they stand; `metrics` is where the metrics are, if anywhere."""
+def guide(config: Config, metrics: str | None = None, recordings: Path | None = None) -> str:
+    """The text, with commands that work as they stand; metrics and recordings are there, if anywhere."""
     scheme = "https" if config.tls is not None else "http"
     base_url = f"{scheme}://{reachable(config.listen_address)}/v1"
     model = config.models[0].name
@@ -28,7 +29,7 @@ def guide(config: Config, metrics: str | None = None) -> str:
 Ready at {base_url}
 
 {_models(config)}
-{_metrics(metrics)}
+{_metrics(metrics)}{_recordings(recordings)}
 Try it, with a tool:
 
 {_curl(base_url, model, with_key=config.api_keys is not None)}
@@ -53,6 +54,12 @@ def reachable(address: Address) -> Address:
 
 def _metrics(address: str | None) -> str:
     return f"\nMetrics at http://{reachable(Address.parse(address))}/metrics\n" if address is not None else ""
+
+
+def _recordings(directory: Path | None) -> str:
+    if directory is None:
+        return ""
+    return f"\nChat completions are recorded in {directory}, with all that is said in them.\n"
 
 
 def _key(config: Config) -> str:

@@ -11,6 +11,7 @@ from typing import TypeAlias
 import yaml
 
 from extproc.config import Address, Config, load, parse
+from extproc.config.recording import Recording
 from extproc.supervisor.backends import only_model
 from extproc.supervisor.errors import GatewayError
 
@@ -56,6 +57,8 @@ class Options:
     """How many seconds requests get to finish when the gateway is asked to stop."""
     quiet: bool
     """Whether Envoy's access log is kept from stdout."""
+    recording: Recording | None = None
+    """Where exchanges are to be recorded, whatever the configuration says of it."""
 
 
 async def configuration(source: FromFile | FromBackend, listen: str | None) -> Config:

@@ -43,4 +43,5 @@ async def _start(gateway: Gateway, options: Options, envoy: str) -> None:
     await gateway.start(config, envoy, options)
     for complaint in await complaints(config):
         say(f"warning: {complaint}")
-    print(guide(config, options.metrics), flush=True)
+    recordings = options.recording.directory if options.recording is not None else None
+    print(guide(config, options.metrics, recordings), flush=True)

@@ -8,6 +8,8 @@ from urllib.parse import urlsplit
 from extproc.config import Address
 from extproc.probe import Origin
 
+_LARGEST_NUMBER = 10_000
+
 
 def address(text: str) -> str:
     try:
@@ -53,6 +55,12 @@ def interval(text: str) -> float:
     if length == 0:
         raise argparse.ArgumentTypeError("expected more than no time at all")
     return length
+
+
+def number(text: str) -> int:
+    if not text.isascii() or not text.isdecimal() or not 1 <= int(text) <= _LARGEST_NUMBER:
+        raise argparse.ArgumentTypeError(f"expected a number from 1 to {_LARGEST_NUMBER}, got {text!r}")
+    return int(text)
 
 
 def origin(text: str) -> Origin:

@@ -1,0 +1,210 @@
+"""The commands about configurations: what one should say, whether it holds, and what Envoy makes of it."""
+
+from __future__ import annotations
+
+import argparse
+import getpass
+import sys
+import tempfile
+from collections.abc import Sequence
+from pathlib import Path
+
+from extproc.commands.options import PROCESSOR, Commands, add, add_envoy_binary, path_or_address
+from extproc.commands.values import interval, origin, socket_or_address
+from extproc.config import Config, load
+from extproc.supervisor import GatewayError
+from extproc.toolcalls import FORMATS, Format, get_format
+
+
+def add_commands(commands: Commands) -> None:
+    _add_check(commands)
+    _add_envoy(commands)
+    _add_formats(commands)
+    _add_probe(commands)
+    _add_hash_key(commands)
+
+
+def _envoy(options: argparse.Namespace) -> int:
+    if (options.config is None) == (options.dynamic is None):
+        options.misused("give one of --config and --dynamic")
+    if options.dynamic is None:
+        sys.stdout.write(_bootstrap(load(options.config), options.processor, options.admin))
+        return 0
+    from extproc.envoy import dynamic_bootstrap, to_yaml
+
+    processor, admin = path_or_address(options.processor), path_or_address(options.admin)
+    assert processor is not None  # it has a default
+    sys.stdout.write(to_yaml(dynamic_bootstrap(str(options.dynamic.absolute()), processor=processor, admin=admin)))
+    return 0
+
+
+def _probe(options: argparse.Namespace) -> int:
+    from extproc.probe import probe
+
+    report = probe(
+        options.url, options.model, api_key_file=options.api_key_file, ca=options.ca, timeout=options.timeout
+    )
+    sys.stderr.write(report.summary())
+    sys.stdout.write(report.yaml())
+    return 0
+
+
+def _hash_key(options: argparse.Namespace) -> int:
+    from extproc.api_keys import hash_line
+
+    key = getpass.getpass("API key: ") if sys.stdin.isatty() else sys.stdin.readline()
+    try:
+        print(hash_line(options.name, key.strip()))
+    except ValueError as error:
+        print(f"extproc: {error}", file=sys.stderr)
+        return 1
+    return 0
+
+
+def _check(options: argparse.Namespace) -> int:
+    from extproc.supervisor.binary import find_envoy, validate
+
+    path = options.config or options.file
+    if path is None or (options.config and options.file):
+        options.misused("name one FILE")
+    config = load(path)
+    bootstrap = _bootstrap(config, PROCESSOR, None)
+    try:
+        envoy = find_envoy(options.envoy)
+    except GatewayError:
+        if options.envoy is not None:
+            raise
+        by_envoy = "Envoy isn't installed here and wasn't asked"
+    else:
+        with tempfile.TemporaryDirectory(prefix="extproc-") as directory:
+            written = Path(directory, "envoy.yaml")
+            written.write_text(bootstrap, encoding="utf-8")
+            validate(envoy, written)
+        by_envoy = "accepted by Envoy"
+    models, backends = _count(config.models, "model"), _count(config.backends, "backend")
+    print(f"{path}: OK: {models}, {backends}, listening on {config.listen}; {by_envoy}")
+    return 0
+
+
+def _formats(options: argparse.Namespace) -> int:
+    if options.name is not None:
+        format_ = get_format(options.name)
+        print(f"{_described(format_)}\n\nA call of get_weather for Paris:\n\n{format_.example}")
+        return 0
+    for format_ in FORMATS:
+        print(_described(format_), "\n  example  ", format_.example.replace("\n", r"\n"), "\n", sep="")
+    return 0
+
+
+def _bootstrap(config: Config, processor: str, admin: str | None) -> str:
+    from extproc.envoy import bootstrap, to_yaml
+
+    return to_yaml(bootstrap(config, processor=processor.removeprefix("unix:"), admin=path_or_address(admin)))
+
+
+def _described(format_: Format) -> str:
+    aliases = f"\n  aliases  {', '.join(format_.aliases)}" if format_.aliases else ""
+    return f"{format_.name}: {format_.title}\n  models   {', '.join(format_.models)}{aliases}"
+
+
+def _count(things: Sequence[object], noun: str) -> str:
+    return f"{len(things)} {noun}" if len(things) == 1 else f"{len(things)} {noun}s"
+
+
+def _add_check(commands: Commands) -> None:
+    check = add(
+        commands,
+        "check",
+        _check,
+        "validate a configuration, and what Envoy makes of it",
+        """
+        extproc check extproc.yaml
+        """,
+    )
+    # The positional argument is what one types; --config is what all the other commands take.
+    check.add_argument("file", type=Path, nargs="?", metavar="FILE", help="the configuration file")
+    check.add_argument("--config", type=Path, metavar="FILE", help="the same")
+    add_envoy_binary(check)
+
+
+def _add_envoy(commands: Commands) -> None:
+    envoy = add(
+        commands,
+        "envoy",
+        _envoy,
+        "print the Envoy bootstrap that a configuration implies",
+        """
+        extproc envoy --config extproc.yaml > envoy.yaml
+        extproc envoy --config extproc.yaml --processor unix:/run/extproc.sock --admin 127.0.0.1:9901
+        extproc envoy --dynamic /run/envoy --processor unix:/run/extproc.sock > envoy.yaml
+        """,
+    )
+    envoy.add_argument("--config", type=Path, metavar="FILE", help="the configuration file: the whole of it goes in")
+    envoy.add_argument(
+        "--dynamic",
+        type=Path,
+        metavar="DIRECTORY",
+        help="instead, a bootstrap for every configuration, which takes what may change from the files that "
+        "`extproc serve --envoy DIRECTORY` writes; start Envoy with --drain-time-s 86400 --drain-strategy immediate",
+    )
+    envoy.add_argument(
+        "--processor",
+        type=socket_or_address,
+        default=PROCESSOR,
+        metavar="ADDRESS",
+        help="where the processor listens: host:port or unix:/path (default: %(default)s)",
+    )
+    envoy.add_argument(
+        "--admin",
+        type=socket_or_address,
+        metavar="ADDRESS",
+        help="serve Envoy's admin interface (default: none)",
+    )
+
+
+def _add_formats(commands: Commands) -> None:
+    formats = add(
+        commands,
+        "formats",
+        _formats,
+        "list how models write tool calls",
+        """
+        extproc formats
+        extproc formats hermes
+        """,
+    )
+    formats.add_argument("name", nargs="?", metavar="NAME", help="show this one as its models write it")
+
+
+def _add_probe(commands: Commands) -> None:
+    probe = add(
+        commands,
+        "probe",
+        _probe,
+        "ask a running vLLM what it can do, and print the configuration for it",
+        """
+        extproc probe http://gpu-host:8000
+        extproc probe https://models.example.org --model qwen-coder --api-key-file key > extproc.yaml
+        """,
+    )
+    probe.add_argument("url", type=origin, metavar="URL", help="where it serves, such as http://gpu-host:8000")
+    probe.add_argument("--model", metavar="NAME", help="ask about this model only")
+    probe.add_argument("--api-key-file", type=Path, metavar="FILE", help="the key that the server asks for")
+    probe.add_argument("--ca", type=Path, metavar="FILE", help="certificates that the server's own has to lead to")
+    probe.add_argument(
+        "--timeout", type=interval, default=120.0, metavar="SECONDS", help="for one answer (default: %(default)g)"
+    )
+
+
+def _add_hash_key(commands: Commands) -> None:
+    hash_key = add(
+        commands,
+        "hash-key",
+        _hash_key,
+        "make a line of the file of API keys: reads a key from standard input and prints its hash",
+        """
+        extproc hash-key alice                                             asks for the key
+        openssl rand -hex 32 | tee alice.key | extproc hash-key alice >> api-keys
+        """,
+    )
+    hash_key.add_argument("name", metavar="NAME", help="whose key it is, as the access log will call them")

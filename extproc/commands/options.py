@@ -1,0 +1,59 @@
+"""How a command is added to the command line, and the options that several of them take."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Callable
+from textwrap import dedent, indent
+from typing import TypeAlias
+
+from extproc.commands.values import address, seconds
+
+Commands: TypeAlias = "argparse._SubParsersAction[argparse.ArgumentParser]"
+
+PROCESSOR = "127.0.0.1:9000"
+"""Where `serve` listens and where `envoy` looks for it, unless told otherwise."""
+_GRACE = 30.0
+
+
+def add(
+    commands: Commands, name: str, run: Callable[[argparse.Namespace], int], purpose: str, examples: str
+) -> argparse.ArgumentParser:
+    """A command, which `run` performs; the options get a function `misused` that ends with a usage error."""
+    command = commands.add_parser(
+        name,
+        help=purpose,
+        description=purpose[0].upper() + purpose[1:] + ".",
+        epilog="examples:\n" + indent(dedent(examples).strip("\n"), "  "),
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    command.set_defaults(run=run, misused=command.error)
+    return command
+
+
+def add_metrics(command: argparse.ArgumentParser) -> None:
+    command.add_argument(
+        "--metrics",
+        type=address,
+        metavar="HOST:PORT",
+        help="serve the processor's metrics for Prometheus here, at /metrics (default: nowhere)",
+    )
+
+
+def add_grace(command: argparse.ArgumentParser, what: str) -> None:
+    command.add_argument(
+        "--grace",
+        type=seconds,
+        default=_GRACE,
+        metavar="SECONDS",
+        help=f"how long running {what} may take to end after Ctrl-C or SIGTERM (default: %(default)g)",
+    )
+
+
+def add_envoy_binary(command: argparse.ArgumentParser) -> None:
+    command.add_argument("--envoy", metavar="PATH", help="Envoy's binary (default: the installed one)")
+
+
+def path_or_address(address: str | None) -> str | None:
+    """What gRPC calls unix:/path is /path for Envoy."""
+    return address.removeprefix("unix:") if address is not None else None

@@ -1,0 +1,113 @@
+"""`extproc replay`: what the code does now with an exchange that was recorded."""
+
+from __future__ import annotations
+
+import argparse
+import re
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from extproc.commands.options import Commands, add
+from extproc.config import Config, load
+from extproc.recording.document import Document, RecordingError
+
+if TYPE_CHECKING:
+    from extproc.recording.replay import Cut, Outcome
+
+_TESTS = Path("tests", "recordings", "reports")
+
+
+def add_commands(commands: Commands) -> None:
+    replay = add(
+        commands,
+        "replay",
+        _replay,
+        "put recorded exchanges through the code as it is now, and say whether the same comes of them",
+        """
+        extproc replay recordings/*.json
+        extproc replay exchange.json --cut 1          the backend's stream byte by byte
+        extproc replay exchange.json --show           the requests and the answers, to read
+        extproc replay exchange.json --save-test cline-lost-call
+        """,
+    )
+    replay.add_argument("files", type=Path, nargs="+", metavar="FILE", help="what `extproc record` made")
+    replay.add_argument(
+        "--cut",
+        type=_cut,
+        default="recorded",
+        metavar="whole|recorded|N",
+        help="how a stream of the backend's arrives: in one piece, as it did, or in pieces of N bytes "
+        "(default: %(default)s)",
+    )
+    replay.add_argument("--config", type=Path, metavar="FILE", help="by this configuration instead of the recorded one")
+    replay.add_argument("--show", action="store_true", help="print the requests and what the client gets now")
+    replay.add_argument(
+        "--save-test",
+        metavar="NAME",
+        help=f"in a checkout: make a test of it, in {_TESTS}, that expects what comes of it now",
+    )
+
+
+def _cut(text: str) -> Cut:
+    if text == "whole":
+        return "whole"
+    if text == "recorded":
+        return "recorded"
+    if text.isascii() and text.isdecimal() and int(text) > 0:
+        return int(text)
+    raise argparse.ArgumentTypeError(f"expected whole, recorded or a number of bytes, got {text!r}")
+
+
+def _replay(options: argparse.Namespace) -> int:
+    if options.save_test is not None and len(options.files) > 1:
+        options.misused("a test is made of one FILE")
+    config = load(options.config) if options.config is not None else None
+    same = True
+    for path in options.files:
+        try:
+            same &= _replay_one(path, config, options)
+        except RecordingError as error:
+            raise RecordingError(f"{path}: {error}") from error
+    return 0 if same else 1
+
+
+def _replay_one(path: Path, config: Config | None, options: argparse.Namespace) -> bool:
+    """Tell what comes of it; whether it is the same."""
+    from extproc.recording.difference import first_difference
+    from extproc.recording.reading import shown
+    from extproc.recording.replay import Outcome, replay
+
+    document = Document.read(path.read_bytes())
+    now = replay(document, options.cut, config)
+    if options.show:
+        print(shown(document, now))
+    for note in document.notes:
+        print(f"{path}: {note}")
+    if now.trace:
+        print(now.trace, end="", file=sys.stderr)
+    if options.save_test is not None:
+        print(f"{_save(options.save_test, document, now)}: made; it expects what comes of the exchange now")
+        return True
+    difference = first_difference(Outcome.recorded(document), now)
+    verdict = "the same as" if difference is None else "not the same as"
+    print(f"{path}: {verdict} recorded with extproc {document.extproc} (cut: {options.cut})")
+    if difference is not None:
+        print(difference)
+    return difference is None
+
+
+def _save(name: str, document: Document, now: Outcome) -> Path:
+    """Write the test's file. Raises RecordingError when it would test nothing, or has no place."""
+    from extproc.recording.replay import expecting
+
+    if not re.fullmatch(r"[a-z0-9-]{1,80}", name):
+        raise RecordingError(f"a test's name is made of a-z, 0-9 and '-', not {name!r}")
+    if not _TESTS.parent.is_dir():
+        raise RecordingError(f"there is no {_TESTS.parent} here: a test is made in a checkout of the project")
+    path = _TESTS / f"{name}.json"
+    content = expecting(document, now).written()
+    _TESTS.mkdir(exist_ok=True)
+    with path.open("xb") as file:  # never over another test
+        file.write(content)
+    return path

@@ -1,0 +1,216 @@
+"""The commands that run the gateway or a part of it."""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import sys
+from pathlib import Path
+
+from extproc.commands.options import (
+    PROCESSOR,
+    Commands,
+    add,
+    add_envoy_binary,
+    add_grace,
+    add_metrics,
+    path_or_address,
+)
+from extproc.commands.values import address, backend, interval, number, socket_or_address
+from extproc.config import Config
+from extproc.config.recording import Recording
+from extproc.logs import log_to
+
+_LISTEN = Config.model_fields["listen"].default
+_FILES = Recording.model_fields["files"].default
+
+
+def add_commands(commands: Commands) -> None:
+    _add_up(commands)
+    _add_record(commands)
+    _add_serve(commands)
+
+
+def _up(options: argparse.Namespace) -> int:
+    return _run_all(options, None)
+
+
+def _record(options: argparse.Namespace) -> int:
+    return _run_all(options, Recording(directory=options.directory.absolute(), files=options.files))
+
+
+def _run_all(options: argparse.Namespace, recording: Recording | None) -> int:
+    from extproc.supervisor.options import FromBackend, FromFile, Options, Scripted, Source
+    from extproc.supervisor.run import up
+
+    source: Source
+    if options.config is not None:
+        if options.model is not None or options.format is not None:
+            options.misused("--model and --format belong to --backend; with --config the file says it")
+        source = FromFile(options.config)
+    elif options.backend is not None:
+        source = FromBackend(options.backend, options.model, options.format or "hermes")
+    else:
+        if options.format is not None:
+            options.misused("--format belongs to --backend; the scripted vLLM writes hermes")
+        source = Scripted(options.model) if options.model is not None else Scripted()
+    return asyncio.run(
+        up(Options(source, options.listen, options.metrics, options.envoy, options.grace, options.quiet, recording))
+    )
+
+
+def _serve(options: argparse.Namespace) -> int:
+    from extproc.serve import ForEnvoy, Options, serve
+
+    if options.envoy is None and (options.envoy_admin or options.envoy_listen):
+        options.misused("--envoy-admin and --envoy-listen belong to --envoy")
+    envoy = None
+    if options.envoy is not None:
+        envoy = ForEnvoy(options.envoy.absolute(), path_or_address(options.envoy_admin), options.envoy_listen)
+    recording = None
+    if options.record is not None:
+        recording = Recording(directory=options.record.absolute(), files=options.record_files)
+    log_to(sys.stderr)
+    return asyncio.run(
+        serve(
+            Options(
+                options.config,
+                options.listen,
+                options.grace,
+                health=options.health,
+                metrics=options.metrics,
+                envoy=envoy,
+                interval=options.reread,
+                recording=recording,
+            )
+        )
+    )
+
+
+def _add_up(commands: Commands) -> None:
+    up = add(
+        commands,
+        "up",
+        _up,
+        "run Envoy and the processor together",
+        """
+        extproc up --scripted                         try it without a GPU
+        extproc up --backend http://127.0.0.1:8000    the model of a vLLM server
+        extproc up --config extproc.yaml              several models and backends
+        """,
+    )
+    _add_what_runs(up)
+
+
+def _add_record(commands: Commands) -> None:
+    record = add(
+        commands,
+        "record",
+        _record,
+        "run Envoy and the processor as `up` does, and record each chat completion in a file, for `extproc replay`",
+        """
+        extproc record recordings --backend http://127.0.0.1:8000
+        extproc record recordings --config extproc.yaml --files 100
+        """,
+    )
+    record.add_argument(
+        "directory",
+        type=Path,
+        metavar="DIRECTORY",
+        help="where the files go; prompts and answers are in them, keys and addresses are not",
+    )
+    _add_files(record, "--files")
+    _add_what_runs(record)
+
+
+def _add_files(command: argparse.ArgumentParser, name: str) -> None:
+    command.add_argument(
+        name,
+        type=number,
+        default=_FILES,
+        metavar="N",
+        help="record nothing more when so many files are in the directory (default: %(default)d)",
+    )
+
+
+def _add_what_runs(up: argparse.ArgumentParser) -> None:
+    source = up.add_mutually_exclusive_group(required=True)
+    source.add_argument("--config", type=Path, metavar="FILE", help="serve the models of this file")
+    source.add_argument("--backend", type=backend, metavar="URL", help="serve a model of this vLLM server")
+    source.add_argument("--scripted", action="store_true", help="serve a scripted vLLM, started as well")
+    up.add_argument("--model", metavar="NAME", help="the model's name; with --backend needed only if it serves several")
+    up.add_argument("--format", metavar="NAME", help="how the model writes calls (only hermes so far)")
+    up.add_argument("--listen", type=address, metavar="HOST:PORT", help=f"where clients connect (default: {_LISTEN})")
+    add_metrics(up)
+    add_grace(up, "requests")
+    add_envoy_binary(up)
+    up.add_argument("--quiet", action="store_true", help="no access log on stdout")
+
+
+def _add_serve(commands: Commands) -> None:
+    serve = add(
+        commands,
+        "serve",
+        _serve,
+        "run the processor alone, for an Envoy that runs elsewhere",
+        """
+        extproc serve --config extproc.yaml
+        extproc serve --config extproc.yaml --listen unix:/run/extproc.sock
+        extproc serve --config extproc.yaml --listen unix:/run/extproc.sock --envoy /run/envoy
+        """,
+    )
+    serve.add_argument(
+        "--config",
+        type=Path,
+        required=True,
+        metavar="FILE",
+        help="the configuration file; when it changes, new exchanges go by it",
+    )
+    serve.add_argument(
+        "--listen",
+        type=socket_or_address,
+        default=PROCESSOR,
+        metavar="ADDRESS",
+        help="host:port or unix:/path (default: %(default)s)",
+    )
+    serve.add_argument(
+        "--health",
+        type=address,
+        metavar="HOST:PORT",
+        help="serve the gRPC health service here too, for probes over the network when --listen is a socket",
+    )
+    serve.add_argument(
+        "--envoy",
+        type=Path,
+        metavar="DIRECTORY",
+        help="keep Envoy's part of the configuration here, in files that are written again when it changes, for an "
+        "Envoy that was started with what `extproc envoy --dynamic DIRECTORY` prints",
+    )
+    serve.add_argument(
+        "--envoy-admin",
+        type=socket_or_address,
+        metavar="ADDRESS",
+        help="ask Envoy here what it has taken of the files, instead of giving it some time for it",
+    )
+    serve.add_argument(
+        "--envoy-listen",
+        type=address,
+        metavar="HOST:PORT",
+        help="where Envoy listens for clients, instead of where the file says",
+    )
+    serve.add_argument(
+        "--reread",
+        type=interval,
+        default=1.0,
+        metavar="SECONDS",
+        help="how often to look whether files have changed (default: %(default)g)",
+    )
+    serve.add_argument(
+        "--record",
+        type=Path,
+        metavar="DIRECTORY",
+        help="record each chat completion in a file there, whatever the configuration says of `recording`",
+    )
+    _add_files(serve, "--record-files")
+    add_metrics(serve)
+    add_grace(serve, "exchanges")

@@ -1,0 +1,106 @@
+"""What of an exchange is no business of those who get its recording, and is left out of it.
+
+All is left out that isn't known to be harmless: of header fields only the values of those listed here are kept, of
+settings only what decides how an exchange is processed, of what Envoy tells besides nothing. What was said isn't
+touched: a recording without it could show nothing. So the file itself says that it is there.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from google.protobuf.message import Message
+from google.protobuf.struct_pb2 import Struct
+
+from extproc.config import Config
+from extproc.names import METADATA_NAMESPACE
+from extproc.wire import HeaderValue, ProcessingRequest, ProcessingResponse
+
+REMOVED = b"(removed)"
+
+KEPT_HEADERS = frozenset(
+    """
+    :method :path :scheme :status
+    accept accept-encoding allow content-encoding content-length content-type date retry-after server
+    transfer-encoding user-agent x-request-id
+    x-envoy-upstream-service-time
+    x-extproc-affinity x-extproc-backend x-extproc-dropped x-extproc-usage
+    x-stainless-arch x-stainless-async x-stainless-helper-method x-stainless-lang x-stainless-os
+    x-stainless-package-version x-stainless-read-timeout x-stainless-retry-count x-stainless-runtime
+    x-stainless-runtime-version x-stainless-timeout
+    """.split()
+)
+"""The header fields whose values are kept; of the others it is kept that they were there."""
+
+KEPT_BACKEND = frozenset({"name", "affinity", "structured_outputs", "parameters"})
+"""What a recording knows of a backend."""
+REMOVED_BACKEND = frozenset({"address", "tls", "api_key", "health_check", "max_requests"})
+"""... and what not: where it is and how it is reached."""
+
+NOWHERE = "backend.invalid:80"
+"""In the place of an address: a name that is reserved for none."""
+
+
+def hide(message: ProcessingRequest | ProcessingResponse) -> None:
+    """Take out of it what is private."""
+    if isinstance(message, ProcessingRequest):
+        message.ClearField("attributes")
+        message.ClearField("metadata_context")
+        for name in ("request_headers", "response_headers"):
+            if message.HasField(name):  # else this would set it
+                getattr(message, name).ClearField("attributes")
+    elif message.HasField("dynamic_metadata"):
+        _hide_client(message.dynamic_metadata)
+        if not message.dynamic_metadata.fields:
+            message.ClearField("dynamic_metadata")
+    for field in _header_fields(message):
+        _hide_value(field)
+
+
+def settings_of(config: Config, model: str | None) -> dict[str, Any]:
+    """A configuration in which a request for `model` fares as it does with `config`.
+
+    It has this model and its backend alone; all of them for a model that isn't there, for the error tells which are.
+    """
+    models = [each for each in config.models if each.name == model] or list(config.models)
+    names = {each.backend for each in models}
+    backends = [each for each in config.backends if each.name in names]
+    return {
+        "models": [each.model_dump(mode="json", exclude_defaults=True) for each in models],
+        "backends": [
+            each.model_dump(mode="json", exclude_defaults=True, include=set(KEPT_BACKEND)) | {"address": NOWHERE}
+            for each in backends
+        ],
+        "limits": config.limits.model_dump(mode="json", exclude_defaults=True),
+    }
+
+
+def _header_fields(message: Message) -> Iterator[HeaderValue]:
+    if isinstance(message, HeaderValue):
+        yield message
+    elif not isinstance(message, Struct):
+        for field, value in message.ListFields():
+            if field.type == field.TYPE_MESSAGE:
+                for inner in value if field.is_repeated else (value,):
+                    yield from _header_fields(inner)
+
+
+def _hide_value(field: HeaderValue) -> None:
+    value = field.raw_value or field.value.encode()
+    if field.key == ":path":
+        path, asks, _ = value.partition(b"?")
+        value = path + asks + (REMOVED if asks else b"")
+    elif field.key not in KEPT_HEADERS:
+        value = REMOVED
+    field.ClearField("value")
+    field.raw_value = value
+
+
+def _hide_client(metadata: Struct) -> None:
+    """The name that a key stands under is that of a person or of a program."""
+    said = metadata.fields[METADATA_NAMESPACE].struct_value.fields
+    if "client" in said:
+        del said["client"]
+    if not said:
+        del metadata.fields[METADATA_NAMESPACE]

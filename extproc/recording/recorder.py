@@ -1,0 +1,140 @@
+"""Exchanges that take down what goes in and out of them, and have it written to a file when they have ended.
+
+It must never disturb an exchange: inputs and replies are only kept, as the bytes that they are on the wire, and up to a
+limit. All work is done when it has ended, in a thread, and what goes wrong there is a line in the log. Recorded are
+chat completions whose request came, and nothing else. What is private is left out before anything reaches a file.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+from collections.abc import Callable
+from datetime import UTC, datetime
+from functools import partial
+
+from extproc.config.recording import Recording
+from extproc.effects import AskBackend, BackendSaid, Effect, Result
+from extproc.exchange import Exchange, Replies
+from extproc.names import METADATA_NAMESPACE
+from extproc.recording.document import NO_ANSWER, Kind
+from extproc.recording.shelf import Ended, Kept, Shelf
+from extproc.telemetry import Telemetry
+from extproc.terms import Terms
+from extproc.wire import ProcessingRequest, ProcessingResponse
+
+log = logging.getLogger(__name__)
+
+MOST_BYTES = 8 * 1024 * 1024
+"""What is kept of one exchange. Requests are in it twice: the client's, and the backend's."""
+AT_ONCE = 8
+"""So many exchanges are recorded at a time, those included that are still being written; others aren't."""
+_ENTRY_BYTES = 200
+"""What an entry takes besides its bytes."""
+
+
+class Recorder:
+    """Where all exchanges of a processor `begin`."""
+
+    def __init__(self, always: Recording | None = None) -> None:
+        """`always` stands above what configurations say."""
+        self._always = always
+        self._shelf: Shelf | None = None
+        self._room = threading.Semaphore(AT_ONCE)
+
+    def begin(self, terms: Terms, telemetry: Telemetry) -> Exchange:
+        """An exchange by these terms, which is recorded if that is wanted and there is room for it."""
+        settings = self._always or terms.config.recording
+        if settings is None:
+            self._shelf = None  # so that switching it on again begins anew
+            return Exchange(terms, telemetry)
+        if self._shelf is None or self._shelf.settings != settings:
+            self._shelf = Shelf(settings)
+            log.warning("recording exchanges, with all that is said in them, into %s", settings.directory)
+        if self._shelf.full or not self._room.acquire(blocking=False):
+            return Exchange(terms, telemetry)
+        return _RecordedExchange(terms, telemetry, self._shelf, self._room.release)
+
+
+class _RecordedExchange(Exchange):
+    """Does what any exchange does, and keeps what it came to."""
+
+    def __init__(self, terms: Terms, telemetry: Telemetry, shelf: Shelf, leave: Callable[[], None]) -> None:
+        """`leave` is called when nothing of it is kept any more, in whatever thread."""
+        super().__init__(terms, telemetry)
+        self._shelf = shelf
+        self._leave = leave
+        self._start = time.monotonic()
+        self._began_at = datetime.now(UTC)
+        self._kept: list[Kept] = []
+        self._size = 0
+        self._full = False
+        self._of_interest = False
+        self._at_work = False
+
+    def receive(self, message: ProcessingRequest) -> Replies:
+        self._of_interest |= message.HasField("request_body")
+        self._keep(Kind.ENVOY, message.SerializeToString())
+        return self._noted(partial(super().receive, message))
+
+    def resume(self, result: Result) -> Replies:
+        if isinstance(result, BackendSaid):
+            self._keep(Kind.SAID, result.body, status=result.status)
+        elif result is None:
+            self._keep(Kind.SAID, b"", status=NO_ANSWER)
+        return self._noted(partial(super().resume, result))
+
+    def silence(self) -> Replies:
+        self._keep(Kind.SILENCE, b"")
+        return self._noted(super().silence)
+
+    def close(self) -> None:
+        super().close()
+        if not self._of_interest:
+            self._leave()
+            return
+        ended = Ended(self.terms.config, self._began_at, complete=not self._full, kept=tuple(self._kept))
+        self._kept.clear()
+        try:
+            written = self._shelf.put(ended)
+        except RuntimeError:  # the system gives no thread: of no concern to the exchange, which has gone well
+            log.error("an exchange isn't recorded: there is no thread for it", extra={"exchange": self.id})
+            self._leave()
+        else:
+            written.add_done_callback(lambda _: self._leave())
+
+    def _noted(self, work: Callable[[], Replies]) -> Replies:
+        """Keep what comes of an input; once, where one method of the exchange uses another."""
+        if self._at_work:
+            return work()
+        self._at_work = True
+        try:
+            replies = work()
+        except Exception as error:
+            self._keep(Kind.BROKE_OFF, b"", exception=type(error).__name__)
+            raise
+        finally:
+            self._at_work = False
+        for reply in replies:
+            self._keep_reply(reply)
+        return replies
+
+    def _keep_reply(self, reply: ProcessingResponse | Effect) -> None:
+        if isinstance(reply, ProcessingResponse):
+            self._keep(Kind.PROCESSOR, reply.SerializeToString())
+            if reply.HasField("request_body") and self._shelf.settings.model not in (None, _model(reply)):
+                self._of_interest = False
+        elif isinstance(reply, AskBackend):
+            self._keep(Kind.ASKED, reply.body, backend=reply.backend.name)
+
+    def _keep(self, kind: Kind, data: bytes, **beside: str | int) -> None:
+        self._size += len(data) + _ENTRY_BYTES
+        self._full |= self._size > MOST_BYTES
+        if not self._full:  # else nothing small either, which would stand behind a gap
+            self._kept.append(Kept((time.monotonic() - self._start) * 1000, kind, data, beside))
+
+
+def _model(reply: ProcessingResponse) -> str:
+    said = reply.dynamic_metadata.fields[METADATA_NAMESPACE].struct_value.fields
+    return said["model"].string_value

@@ -1,0 +1,180 @@
+"""Plays a recording to an `Exchange`, as Envoy would, and records what comes of it.
+
+No socket, no clock: the exchange gets the messages that it got then, the body of a stream in other pieces if wanted,
+and the answers that backends gave to its own requests. Where it takes another way than it did then, it gets only what
+Envoy would send on that way.
+"""
+
+from __future__ import annotations
+
+import traceback
+from collections import deque
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from importlib.metadata import version
+from typing import Literal, Self, TypeAlias
+
+from pydantic import ValidationError
+
+from extproc.config import Config
+from extproc.effects import AskBackend, BackendSaid, Effect, Prepare
+from extproc.exchange import Exchange, Phase, Replies
+from extproc.recording.document import NO_ANSWER, Document, Entry, Json, Kind, RecordingError
+from extproc.recording.envoy_json import as_json, bytes_as_json, bytes_from_json, from_json
+from extproc.recording.private import hide
+from extproc.telemetry import Telemetry
+from extproc.terms import Terms
+from extproc.wire import HttpBody, ProcessingRequest, ProcessingResponse
+
+Cut: TypeAlias = Literal["whole", "recorded"] | int
+"""How the body of a stream arrives: in one piece, in those that were recorded, or in pieces of so many bytes."""
+
+
+_INPUTS = (Kind.ENVOY, Kind.SAID, Kind.SILENCE)
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """An exchange's course, as a recording has it."""
+
+    entries: tuple[Entry, ...]
+    complete: bool = True
+    """It came to its end."""
+    trace: str = ""
+    """Where it broke off, if it did."""
+
+    @classmethod
+    def recorded(cls, document: Document) -> Self:
+        """Its course then."""
+        return cls(document.entries, document.finished)
+
+    @property
+    def steps(self) -> Iterator[Entry]:
+        """What it did itself."""
+        return (entry for entry in self.entries if entry.kind not in _INPUTS)
+
+
+def replay(document: Document, cut: Cut = "recorded", config: Config | None = None) -> Outcome:
+    """Its course now, by the recorded settings or by other ones. Raises RecordingError."""
+    playing = _Playing(document, config or settings_of(document))
+    try:
+        playing.play(cut)
+    except _NoAnswerError:
+        return Outcome(tuple(playing.entries), complete=False)
+    except Exception as bug:  # a bug is what one replays for: that it comes is what there is to be told
+        playing.note(Kind.BROKE_OFF, {"exception": type(bug).__name__})
+        return Outcome(tuple(playing.entries), trace="".join(traceback.format_exception(bug)))
+    return Outcome(tuple(playing.entries))
+
+
+def settings_of(document: Document) -> Config:
+    """The recorded settings. Raises RecordingError when this version knows no such."""
+    try:
+        return Config.model_validate(document.settings)
+    except ValidationError as error:
+        raise RecordingError(f"its settings can't be used here: {error}") from error
+
+
+def expecting(document: Document, now: Outcome) -> Document:
+    """The recording as it would have been made now. Raises RecordingError when that is nothing to be expected."""
+    if now.trace or not now.complete:
+        raise RecordingError("the exchange doesn't come to its end as it is now: there is nothing a test could expect")
+    return replace(document, extproc=version("extproc"), entries=now.entries)
+
+
+class _NoAnswerError(Exception):
+    """A backend is asked what it wasn't asked then."""
+
+
+class _Playing:
+    def __init__(self, document: Document, config: Config) -> None:
+        self.entries: list[Entry] = []
+        self._at = 0.0
+        self._inputs = deque(
+            (entry.at, _message(entry.what) if entry.kind is Kind.ENVOY else None)
+            for entry in document.entries
+            if entry.kind in (Kind.ENVOY, Kind.SILENCE)
+        )
+        """Messages of Envoy's; None where none came for too long."""
+        self._said = deque((entry.what, _answer(entry.what)) for entry in document.entries if entry.kind is Kind.SAID)
+        self._exchange = Exchange(Terms(config), Telemetry(config))
+        self._over = False
+
+    def play(self, cut: Cut) -> None:
+        while self._inputs and not self._over:
+            self._at, message = self._inputs.popleft()
+            if message is None:
+                self.note(Kind.SILENCE, {})
+                self._carry(self._exchange.silence())
+            elif message.HasField("response_body"):
+                for body in self._response([message.response_body, *self._next_bodies()], cut):
+                    self._give(ProcessingRequest(response_body=body))
+            elif not message.HasField("request_body") or self._exchange.phase is Phase.REQUEST_BODY:
+                self._give(message)
+        self._exchange.close()
+
+    def _next_bodies(self) -> Iterator[HttpBody]:
+        """The pieces that follow on one that was just taken."""
+        while self._inputs:
+            at, message = self._inputs[0]
+            if message is None or not message.HasField("response_body"):
+                return
+            self._at = at
+            self._inputs.popleft()
+            yield message.response_body
+
+    def note(self, kind: Kind, what: Json) -> None:
+        self.entries.append(Entry(self._at, kind, what))
+
+    def _response(self, bodies: list[HttpBody], cut: Cut) -> Iterator[HttpBody]:
+        """The body of the response as Envoy sends it now, which depends on what the exchange wants of it."""
+        match self._exchange.phase, cut:
+            case Phase.RESPONSE_STREAM, "recorded":
+                yield from bodies
+            case Phase.RESPONSE_STREAM | Phase.RESPONSE_BODY, _:
+                whole = b"".join(body.body for body in bodies)
+                size = cut if isinstance(cut, int) and self._exchange.phase is Phase.RESPONSE_STREAM else len(whole)
+                starts = range(0, len(whole), size or 1) or (0,)
+                for start in starts:
+                    last = start == starts[-1] and bodies[-1].end_of_stream
+                    yield HttpBody(body=whole[start : start + size], end_of_stream=last)
+
+    def _give(self, message: ProcessingRequest) -> None:
+        self.note(Kind.ENVOY, as_json(message))
+        self._carry(self._exchange.receive(message))
+
+    def _carry(self, replies: Replies) -> None:
+        for reply in replies:
+            if isinstance(reply, ProcessingResponse):
+                self._over |= reply.HasField("immediate_response")
+                hide(reply)
+                self.note(Kind.PROCESSOR, as_json(reply))
+            else:
+                self._perform(reply)
+
+    def _perform(self, effect: Effect) -> None:
+        match effect:
+            case Prepare():
+                self._carry(self._exchange.resume(effect.perform()))
+            case AskBackend():
+                self.note(Kind.ASKED, {"backend": effect.backend.name, "body": bytes_as_json(effect.body)})
+                if not self._said:
+                    raise _NoAnswerError
+                said, answer = self._said.popleft()
+                self.note(Kind.SAID, said)
+                self._carry(self._exchange.resume(answer))
+
+
+def _message(what: Json) -> ProcessingRequest:
+    try:
+        return from_json(what, ProcessingRequest)
+    except ValueError as error:
+        raise RecordingError(f"a message of Envoy's in it can't be read: {error}") from error
+
+
+def _answer(said: Json) -> BackendSaid | None:
+    try:
+        status, body = int(said["status"]), bytes_from_json(said["body"])
+    except (KeyError, TypeError, ValueError) as error:
+        raise RecordingError(f"a backend's answer in it can't be read: {error!r}") from error
+    return None if status == NO_ANSWER else BackendSaid(status, body)

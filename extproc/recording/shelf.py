@@ -1,0 +1,157 @@
+"""Where recordings are put: makes documents of what was kept of exchanges, and files of these.
+
+It works in a thread of its own, one exchange after the other, and never raises: what goes wrong is told in the log, the
+same trouble once.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import re
+from collections.abc import Mapping, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import dataclass
+from datetime import datetime
+from importlib.metadata import version
+from pathlib import Path
+
+from extproc.config import Config
+from extproc.config.recording import Recording
+from extproc.openai.errors import ApiError
+from extproc.openai.json_body import decode
+from extproc.protocol import fields_of
+from extproc.recording.document import Document, Entry, Kind
+from extproc.recording.envoy_json import as_json, bytes_as_json
+from extproc.recording.private import hide, settings_of
+from extproc.wire import ProcessingRequest, ProcessingResponse
+
+log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class Kept:
+    """An entry as it was kept while the exchange ran."""
+
+    at: float
+    """Milliseconds after the beginning."""
+    kind: Kind
+    data: bytes
+    """A serialised message; the body of what was asked or said."""
+    beside: Mapping[str, str | int]
+
+
+@dataclass(frozen=True, slots=True)
+class Ended:
+    """An exchange that has ended."""
+
+    config: Config
+    began: datetime
+    complete: bool
+    kept: Sequence[Kept]
+
+    def document(self) -> tuple[Document, str | None, str]:
+        """Its recording without anything private; its model, if it names one of the configuration; its id."""
+        entries, model, identity = [], None, ""
+        for kept in self.kept:
+            match kept.kind:
+                case Kind.ENVOY:
+                    message = ProcessingRequest.FromString(kept.data)
+                    if message.HasField("request_headers"):
+                        fields = fields_of(message.request_headers.headers, "x-request-id")
+                        identity = fields.get("x-request-id", "")
+                    elif message.HasField("request_body"):
+                        model = _model(message.request_body.body)
+                    hide(message)
+                    what = as_json(message)
+                case Kind.PROCESSOR:
+                    reply = ProcessingResponse.FromString(kept.data)
+                    hide(reply)
+                    what = as_json(reply)
+                case Kind.ASKED | Kind.SAID:
+                    what = {**kept.beside, "body": bytes_as_json(kept.data)}
+                case Kind.BROKE_OFF | Kind.SILENCE:
+                    what = dict(kept.beside)
+            entries.append(Entry(round(kept.at, 3), kept.kind, what))
+        document = Document(
+            extproc=version("extproc"),
+            began=f"{self.began:%Y-%m-%dT%H:%M:%S}Z",
+            complete=self.complete,
+            settings=settings_of(self.config, model),
+            entries=tuple(entries),
+        )
+        return document, model, identity
+
+
+class Shelf:
+    """The directory of one `Recording`."""
+
+    def __init__(self, settings: Recording) -> None:
+        self.settings = settings
+        self.full = False
+        """Nothing more is wanted."""
+        self._thread = ThreadPoolExecutor(1, "recording")
+        self._told = ""
+
+    def put(self, ended: Ended) -> Future[None]:
+        """Have it written; done when it is, or couldn't be."""
+        done = self._thread.submit(self._write, ended)
+        done.add_done_callback(_tell_bug)
+        return done
+
+    def _write(self, ended: Ended) -> None:
+        if self.full:
+            return
+        document, model, identity = ended.document()
+        if self.settings.model is not None and model != self.settings.model:
+            return
+        name = f"{ended.began:%Y%m%dT%H%M%S}.{ended.began.microsecond // 1000:03}Z-{_plain(identity)}"
+        directory = self.settings.directory
+        try:
+            directory.mkdir(mode=0o700, parents=True, exist_ok=True)
+            there = _count(directory)
+            if there < self.settings.files:
+                if (directory / f"{name}.json").exists():  # a client has used an id twice
+                    name += f"-{there}"
+                _write(directory / f"{name}.json", document.written())
+                there += 1
+        except OSError as error:
+            if self._told != (said := error.strerror or str(error)):
+                self._told = said
+                log.error("exchanges can't be recorded into %s: %s", directory, said)
+            return
+        self._told = ""
+        if there >= self.settings.files:
+            self.full = True
+            log.warning("%s holds %d recordings, so that no more are made", directory, there)
+
+
+def _write(path: Path, content: bytes) -> None:
+    """Nobody finds half a file under its name, and nobody else may read it."""
+    part = path.with_suffix(".part")
+    with open(part, "xb", opener=lambda name, flags: os.open(name, flags, 0o600)) as file:
+        file.write(content)
+    part.rename(path)
+
+
+def _count(directory: Path) -> int:
+    return sum(1 for _ in directory.glob("*.json"))
+
+
+def _plain(identity: str) -> str:
+    """An id can come from a client; what is left of it can't be a path."""
+    return re.sub(r"[^A-Za-z0-9-]", "", identity)[:36] or "unnamed"
+
+
+def _model(body: bytes) -> str | None:
+    """The model that a request names."""
+    try:
+        name = decode(body).get("model")
+    except ApiError:
+        return None
+    return name if isinstance(name, str) else None
+
+
+def _tell_bug(done: Future[None]) -> None:
+    if (bug := done.exception()) is not None:
+        log.error("bug: an exchange isn't recorded", exc_info=bug)
