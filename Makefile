@@ -3,7 +3,7 @@ PYTHON ?= python3
 VENV   ?= .venv
 BIN    := $(VENV)/bin
 
-.PHONY: run test test-vllm lint protos clean
+.PHONY: run test test-clients test-vllm lint protos clean
 
 # Done again when the dependencies or their pinned versions change.
 $(VENV)/.ready: pyproject.toml constraints.txt
@@ -28,6 +28,11 @@ test: $(VENV)/.ready
 test-vllm: $(VENV)/.ready
 	@$(BIN)/python -m tests.real_vllm.setup
 	@$(BIN)/pytest -m vllm tests/real_vllm
+
+# Real clients, from npm and PyPI; the first time it downloads some 500 MB, which become 1.5 GB outside the checkout.
+test-clients: $(VENV)/.ready
+	@$(BIN)/python -m tests.clients.setup
+	@$(BIN)/python -m tests.clients.offline $(BIN)/pytest -m clients tests/clients
 
 lint: $(VENV)/.ready
 	@$(BIN)/ruff check

@@ -17,7 +17,7 @@ _MARKER = ".complete"
 
 
 class SetupError(Exception):
-    """vLLM can't be set up here; the text says why and what would help."""
+    """Something can't be set up here; the text says why and what would help."""
 
 
 def root() -> Path:
@@ -59,7 +59,7 @@ def locked(directory: Path) -> Iterator[None]:
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
-            print("Another run is setting up vLLM; waiting for it ...", flush=True)
+            print("Another run is setting things up there; waiting for it ...", flush=True)
             fcntl.flock(lock, fcntl.LOCK_EX)
         yield
 

@@ -93,7 +93,7 @@ def running_vllm(environment: Environment, model: Model, log: Path, *flags: str)
 def _wait_until_healthy(server: VLLM, process: subprocess.Popen[bytes]) -> None:
     deadline = time.monotonic() + _START_SECONDS
     while not server.is_healthy():
-        if _has_ended(process):
+        if has_ended(process):
             raise RuntimeError(f"vLLM ended while starting:\n{_tail(server.log)}")
         if time.monotonic() > deadline:
             raise RuntimeError(f"vLLM isn't ready after {_START_SECONDS} s:\n{_tail(server.log)}")
@@ -104,13 +104,13 @@ def _end(process: subprocess.Popen[bytes]) -> None:
     """Let it end by itself, then make sure that nothing of its process group is left."""
     os.kill(process.pid, signal.SIGTERM)
     deadline = time.monotonic() + _STOP_SECONDS
-    while not _has_ended(process) and time.monotonic() < deadline:
+    while not has_ended(process) and time.monotonic() < deadline:
         time.sleep(1 / _ATTEMPTS_A_SECOND)
     os.killpg(process.pid, signal.SIGKILL)
     process.wait()
 
 
-def _has_ended(process: subprocess.Popen[bytes]) -> bool:
+def has_ended(process: subprocess.Popen[bytes]) -> bool:
     """Unlike `poll` this leaves the process to be reaped: until then nobody else can get the number of its group."""
     return os.waitid(os.P_PID, process.pid, os.WEXITED | os.WNOHANG | os.WNOWAIT) is not None
 

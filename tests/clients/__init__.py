@@ -1,0 +1,1 @@
+"""Real clients, as their users run them, at tasks of several turns: `make test-clients`."""

@@ -1,0 +1,40 @@
+"""One gateway for all clients, another that speaks TLS, and a fresh home for each test."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.clients.sandbox import Sandbox
+from tests.clients.stage import Stage, running_stage
+
+
+@pytest.fixture(scope="session")
+def stage(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stage]:
+    with running_stage(tmp_path_factory.mktemp("stage")) as stage:
+        yield stage
+
+
+@pytest.fixture(scope="session")
+def tls_stage(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stage]:
+    with running_stage(tmp_path_factory.mktemp("tls-stage"), tls=True) as stage:
+        yield stage
+
+
+@pytest.fixture
+def sandbox(tmp_path: Path) -> Iterator[Sandbox]:
+    sandbox = Sandbox(tmp_path)
+    yield sandbox
+    sandbox.close()
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    """Say which clients were not run: a skipped test is easily overlooked."""
+    here = str(Path(__file__).parent)
+    skipped = [report.longrepr for report in terminalreporter.getreports("skipped")]
+    # Where a test was skipped, and why.
+    reasons = {why for where, _, why in skipped if where.startswith(here)}
+    for reason in sorted(reasons):
+        terminalreporter.write_line(f"not run: {reason.removeprefix('Skipped: ')}")

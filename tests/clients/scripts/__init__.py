@@ -1,0 +1,1 @@
+"""Programs that do the errand with a library; `tests.clients.library` runs them."""

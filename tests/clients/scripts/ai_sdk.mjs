@@ -1,0 +1,34 @@
+// The errand with the AI SDK: `node ai_sdk.mjs URL MODEL TASK generateText|streamText`.
+
+import { library, tools } from "./workspace.mjs";
+
+const { createOpenAICompatible } = library("@ai-sdk/openai-compatible");
+const { generateText, jsonSchema, stepCountIs, streamText, tool } = library("ai");
+globalThis.AI_SDK_LOG_WARNINGS = false; // they would go where the result goes
+const [baseURL, model, prompt, way] = process.argv.slice(2);
+const provider = createOpenAICompatible({ name: "gateway", baseURL, apiKey: "unused", includeUsage: true });
+
+const offered = Object.entries(tools).map(([name, { description, parameters, run }]) => [
+  name,
+  tool({ description, inputSchema: jsonSchema(parameters), execute: run }),
+]);
+const request = {
+  model: provider(model),
+  prompt,
+  tools: Object.fromEntries(offered),
+  stopWhen: stepCountIs(10),
+  maxRetries: 0,
+};
+
+async function streamed() {
+  const result = streamText(request);
+  let failure;
+  await result.consumeStream({ onError: (error) => (failure = error) });
+  if (failure) throw failure;
+  return { text: await result.text, steps: await result.steps, totalUsage: await result.totalUsage };
+}
+
+const { text, steps, totalUsage } = await (way === "streamText" ? streamed() : generateText(request));
+const calls = steps.flatMap((step) => step.toolCalls.map((call) => [call.toolName, call.input]));
+const reasons = steps.map((step) => step.finishReason);
+console.log(JSON.stringify({ answer: text, calls, reasons, tokens: totalUsage.totalTokens }));

@@ -1,0 +1,46 @@
+"""The errand with LangChain's ChatOpenAI: `python langchain_chat.py URL MODEL TASK invoke|stream`."""
+
+from __future__ import annotations
+
+import json
+import sys
+from typing import Any
+
+# LangChain has an environment of its own; that of the project knows nothing of it.
+from langchain_core.messages import HumanMessage, ToolMessage  # type: ignore[import-not-found]
+from langchain_openai import ChatOpenAI  # type: ignore[import-not-found]
+
+from tests.clients.scripts.workspace import TOOLS
+
+RUN = {tool.__name__: tool for tool in TOOLS}
+
+
+def stream(model: Any, messages: list[Any]) -> Any:
+    """The sum of the pieces, which are messages themselves."""
+    whole = None
+    for piece in model.stream(messages):
+        whole = piece if whole is None else whole + piece
+    return whole
+
+
+def main(url: str, name: str, task: str, way: str) -> None:
+    chat = ChatOpenAI(model=name, base_url=url, api_key="unused", max_retries=0, stream_usage=True)
+    model = chat.bind_tools(list(TOOLS))
+    messages: list[Any] = [HumanMessage(task)]
+    calls, reasons, tokens = list[Any](), list[str](), 0
+    while True:
+        message = model.invoke(messages) if way == "invoke" else stream(model, messages)
+        assert not message.invalid_tool_calls
+        messages.append(message)
+        reasons.append(message.response_metadata["finish_reason"])
+        tokens += message.usage_metadata["total_tokens"]
+        if not message.tool_calls:
+            break
+        for call in message.tool_calls:
+            calls.append([call["name"], call["args"]])
+            messages.append(ToolMessage(RUN[call["name"]](**call["args"]), tool_call_id=call["id"]))
+    print(json.dumps({"answer": message.content, "calls": calls, "reasons": reasons, "tokens": tokens}))
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])

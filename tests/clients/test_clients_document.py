@@ -1,0 +1,124 @@
+"""Every block of docs/clients.md does what it says: it is run as it is printed, at the tests' gateway.
+
+What is left out is the installing, of which `tests.clients.setup` does the same; in the place of the document's address
+and model there are those of the tests.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from tests.clients.actor import Step, step
+from tests.clients.installed import CLIENTS, Installed, client
+from tests.clients.library import OWN_PYTHON
+from tests.clients.sandbox import Sandbox
+from tests.clients.stage import Stage
+from tests.format_writers import Call
+
+pytestmark = pytest.mark.clients
+
+DOCUMENT = (Path(__file__).parents[2] / "docs" / "clients.md").read_text(encoding="utf-8")
+TASK = "Write hello.txt, count its words, and check what is in it."
+QUESTION = "What is the weather in Paris?"
+TEXT = "Hello, world!\n"
+DONE = "hello.txt is written and has two words."
+QUIET = {
+    "CLINE_NO_AUTO_UPDATE": "1",
+    "KILO_DISABLE_AUTOUPDATE": "1",
+    "KILO_DISABLE_MODELS_FETCH": "1",
+    "OPENCODE_DISABLE_AUTOUPDATE": "1",
+    "OPENCODE_DISABLE_MODELS_FETCH": "1",
+    "QWEN_TELEMETRY_ENABLED": "0",
+    "TERM": "dumb",
+}
+"""Nobody looks for news while a test runs."""
+
+
+@dataclass(frozen=True)
+class Section:
+    """What stands under a heading, and what the model does when it is run."""
+
+    heading: str
+    client: str | None
+    """None: it is in the project's own environment."""
+    steps: Callable[[Path], tuple[Step, ...]]
+    model: str = "prompt-hermes"
+
+    @property
+    def block(self) -> tuple[str, str]:
+        """The first block: its language, and its text without the lines that install."""
+        section = DOCUMENT.partition(f"\n## {self.heading}\n")[2].partition("\n## ")[0]
+        found = re.search(r"```(bash|python|js)\n(.*?)```", section, re.DOTALL)
+        assert found, self.heading
+        lines = found[2].splitlines(keepends=True)
+        return found[1], "".join(line for line in lines if not line.startswith(("npm install", "pip install")))
+
+
+def writes(tool: str, path: str, text: str, last: Step) -> Callable[[Path], tuple[Step, ...]]:
+    """The file is written by a tool of this name and with these parameters, and that's it."""
+    return lambda workspace: (step(Call(tool, {path: str(workspace / "hello.txt"), text: TEXT}), sees=TASK), last)
+
+
+def asks_for_weather(_: Path) -> tuple[Step, ...]:
+    return step(Call("get_weather", {"city": "Paris"}), sees=QUESTION), step(says="It is sunny.", sees="sunny")
+
+
+SAYS_DONE = step(says=DONE)
+SUBMITS = step(Call("submit_and_exit", {"summary": DONE, "verified": True}))
+COMPLETES = step(Call("attempt_completion", {"result": DONE}))
+AGENTS = [
+    Section("Cline", "cline", writes("editor", "path", "new_text", SUBMITS)),
+    Section("Cline 2", "cline2", writes("write_to_file", "path", "content", COMPLETES), "deepseek-v3.2"),
+    Section("opencode", "opencode", writes("write", "filePath", "content", SAYS_DONE)),
+    Section("Kilo", "kilo", writes("write", "filePath", "content", SAYS_DONE)),
+    Section("Qwen Code", "qwen-code", writes("write_file", "file_path", "content", SAYS_DONE)),
+]
+LIBRARIES = [
+    Section("openai for Python", None, asks_for_weather),
+    Section("openai for Node", "openai-node", asks_for_weather),
+    Section("AI SDK", "ai-sdk", asks_for_weather),
+    Section("LangChain", "langchain", asks_for_weather),
+]
+
+
+def run_as_printed(stage: Stage, sandbox: Sandbox, section: Section) -> str:
+    """Run the block in the workspace; what it prints."""
+    installed = OWN_PYTHON if section.client is None else client(section.client)
+    language, text = section.block
+    text = text.replace("http://127.0.0.1:10000/v1", stage.url).replace("qwen2.5-coder", section.model)
+    stage.perform(section.model, QUESTION if QUESTION in text else TASK, *section.steps(sandbox.workspace))
+    modules = installed.folder / "node_modules"
+    if language == "bash":
+        installed = Installed("/bin/bash", installed.folder, f"{modules / '.bin'}:{installed.path}")
+    program = sandbox.workspace / {"bash": "block.sh", "python": "block.py", "js": "block.mjs"}[language]
+    program.write_text(text)
+    if language == "js":  # where the language looks for what is installed
+        (sandbox.workspace / "node_modules").symlink_to(modules)
+    finished = sandbox.run(installed, str(program), env=QUIET)
+    assert finished.status == 0, finished
+    return finished.stdout
+
+
+@pytest.mark.parametrize("section", AGENTS, ids=lambda section: section.heading)
+def test_an_agent_does_its_task(stage: Stage, sandbox: Sandbox, section: Section) -> None:
+    printed = run_as_printed(stage, sandbox, section)
+    assert (sandbox.workspace / "hello.txt").read_text() == TEXT
+    assert (stage.actor.problems, stage.actor.played) == ([], [0, 1])
+    assert DONE in printed
+
+
+@pytest.mark.parametrize("section", LIBRARIES, ids=lambda section: section.heading)
+def test_a_program_gets_its_call(stage: Stage, sandbox: Sandbox, section: Section) -> None:
+    assert "get_weather Paris" in run_as_printed(stage, sandbox, section)
+    assert stage.actor.problems == []
+
+
+def test_the_versions_are_those_that_are_tried() -> None:
+    named = set(re.findall(r"(?<=install )\S+[@=]=?[\d.]+|@ai-sdk/\S+@[\d.]+", DOCUMENT))
+    assert named <= {package for tried in CLIENTS.values() for package in tried.packages}
+    assert len(named) >= len(CLIENTS)

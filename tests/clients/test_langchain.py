@@ -1,0 +1,20 @@
+"""LangChain's ChatOpenAI, at a task of several turns."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.clients.installed import client
+from tests.clients.library import run_errand
+from tests.clients.sandbox import Sandbox
+from tests.clients.stage import Stage
+
+pytestmark = pytest.mark.clients
+
+
+@pytest.mark.parametrize("way", ["invoke", "stream"])
+@pytest.mark.parametrize("model", ["prompt-hermes", "template-kimi_k2"])
+def test_it_does_the_errand(stage: Stage, sandbox: Sandbox, model: str, way: str) -> None:
+    told = run_errand(stage, sandbox, client("langchain"), "langchain_chat.py", way, model)
+    assert told.reasons == ["tool_calls"] * 3 + ["stop"]
+    assert told.tokens > 0

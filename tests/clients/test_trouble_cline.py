@@ -1,0 +1,150 @@
+"""What Cline 3 makes of trouble at one turn, as docs/behaviour.md says: it finishes all the same, or says why not.
+
+What decides is whether anything of the turn was shown before the trouble came.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from extproc.scripted_vllm import Cut, ErrorBody, ErrorEvent, Fail, Garbage, Nonsense, Refuse, Stall, Trouble, Verbatim
+from tests.clients.actor import MODEL, Actor, Step, step
+from tests.clients.cline import ClineRun, run_cline
+from tests.clients.sandbox import Sandbox
+from tests.format_writers import Call
+from tests.gateway import Gateway, configured_gateway
+
+pytestmark = pytest.mark.clients
+
+TASK = "Create hello.txt with a greeting."
+GREETING = "Hello, world! This is a file of one line, and long enough for trouble in its middle.\n"
+INSIDE_TEXT, INSIDE_CALL = 2, 40
+"""Tokens."""
+HEAD = 'data: {"id": "1", "object": "chat.completion.chunk", "created": 1, "model": "m", "choices": [{"index": 0, '
+
+
+def chunk(content: str, finish_reason: str) -> str:
+    """An answer of one chunk."""
+    words = json.dumps(content)
+    return f'{HEAD}"delta": {{"role": "assistant", "content": {words}}}, "finish_reason": "{finish_reason}"}}]}}\n\n'
+
+
+TOO_LONG = Fail(400, message="This model's maximum context length is 4096 tokens. Please reduce the length.")
+EMPTY = Verbatim(chunk("", "stop"))
+CUT_OFF = Verbatim(chunk('<tool_call>\n{"name": "editor", "arguments": {"path": "hello', "length"))
+
+
+@pytest.fixture(scope="module")
+def actor() -> Iterator[Actor]:
+    with Actor().running() as actor:
+        yield actor
+
+
+@pytest.fixture(scope="module")
+def gateway(actor: Actor, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Gateway]:
+    """A gateway that loses patience soon."""
+    configuration = f"""
+models:
+  - {{name: coder, backend: vllm, upstream_model: {MODEL}, tools: prompt}}
+  - {{name: holding, backend: vllm, upstream_model: {MODEL}, tools: prompt, invalid_calls: error}}
+backends:
+  - {{name: vllm, address: "127.0.0.1:{actor.port}", health_check: false}}
+limits: {{silence_seconds: 1}}
+"""
+    with configured_gateway(tmp_path_factory.mktemp("trouble"), configuration, envoy={"1800s": "3s"}) as gateway:
+        yield gateway
+
+
+def writing(workspace: Path, *troubles: Trouble, says: str = "", sees: str = TASK) -> Step:
+    call = Call("editor", {"path": str(workspace / "hello.txt"), "new_text": GREETING})
+    return step(call, says=says, sees=sees, troubles=troubles)
+
+
+def submitting() -> Step:
+    return step(Call("submit_and_exit", {"summary": "Created hello.txt with a greeting.", "verified": True}))
+
+
+def assert_done(run: ClineRun, actor: Actor, workspace: Path, played: list[int]) -> None:
+    assert actor.problems == []
+    assert actor.played == played
+    assert run.completed, run.finished
+    assert (workspace / "hello.txt").read_text() == GREETING
+    assert not [text for text in run.said if "tool_call" in text or "new_text" in text]
+
+
+@pytest.mark.parametrize(
+    "trouble",
+    [
+        Fail(429, retry_after=1),
+        Fail(503, ErrorBody.HTML),
+        Fail(500, ErrorBody.PLAIN),
+        Refuse(),
+        Stall(after=None, seconds=60),
+        Stall(after=INSIDE_CALL, seconds=60),
+        Cut(after=0),
+        ErrorEvent(after=0),
+        ErrorEvent(after=INSIDE_CALL),
+        Garbage(Nonsense.BROKEN_JSON, after=INSIDE_CALL),
+        Garbage(Nonsense.WRONG_TYPE),
+        EMPTY,
+    ],
+    ids=lambda trouble: type(trouble).__name__,
+)
+def test_it_tries_again_and_finishes(gateway: Gateway, actor: Actor, sandbox: Sandbox, trouble: Trouble) -> None:
+    actor.perform(TASK, writing(sandbox.workspace, trouble), submitting())
+    run = run_cline(sandbox, f"{gateway.url}/v1", "coder", TASK)
+    assert_done(run, actor, sandbox.workspace, [0, 0, 1])
+
+
+@pytest.mark.parametrize("trouble", [Cut(after=INSIDE_CALL), ErrorEvent(after=INSIDE_CALL)], ids=["Cut", "ErrorEvent"])
+def test_a_call_that_is_held_can_break_off(gateway: Gateway, actor: Actor, sandbox: Sandbox, trouble: Trouble) -> None:
+    actor.perform(TASK, writing(sandbox.workspace, trouble), submitting())
+    run = run_cline(sandbox, f"{gateway.url}/v1", "holding", TASK)
+    assert_done(run, actor, sandbox.workspace, [0, 0, 1])
+
+
+def test_a_call_that_reached_the_limit_is_reported_to_the_model(
+    gateway: Gateway, actor: Actor, sandbox: Sandbox
+) -> None:
+    again = writing(sandbox.workspace, sees="could not be parsed as JSON")
+    actor.perform(TASK, writing(sandbox.workspace, CUT_OFF), again, submitting())
+    run = run_cline(sandbox, f"{gateway.url}/v1", "coder", TASK)
+    assert_done(run, actor, sandbox.workspace, [0, 1, 2])
+
+
+def test_a_conversation_that_is_too_long_is_shortened(gateway: Gateway, actor: Actor, sandbox: Sandbox) -> None:
+    look = step(Call("run_commands", {"commands": ["wc -c hello.txt"]}), troubles=[TOO_LONG])
+    actor.perform(TASK, writing(sandbox.workspace), look, submitting())
+    run = run_cline(sandbox, f"{gateway.url}/v1", "coder", TASK)
+    assert_done(run, actor, sandbox.workspace, [0, 1, 0, 1, 2])  # what it has left out, the model does again
+
+
+@pytest.mark.parametrize(
+    ("trouble", "reason"),
+    [
+        (Fail(400, message="The model is on strike."), r"The model is on strike\."),
+        (TOO_LONG, r"The request exceeds the model's context window and there is no conversation history [^{}<>]*"),
+        (ErrorEvent(after=INSIDE_TEXT, message="The engine is on fire."), r"The engine is on fire\."),
+        (
+            Garbage(Nonsense.BROKEN_JSON, after=INSIDE_TEXT),
+            r"The model's backend sent an answer that can't be read: it is not JSON \([^{}<>]*\)\.",
+        ),
+        (Stall(after=INSIDE_TEXT, seconds=60), r"The model's backend has sent nothing for 1 seconds\."),
+        (EMPTY, "Model returned empty response"),
+    ],
+    ids=["Fail", "too long", "ErrorEvent", "Garbage", "Stall", "Empty"],
+)
+def test_else_it_says_why_in_clean_words(
+    gateway: Gateway, actor: Actor, sandbox: Sandbox, trouble: Trouble, reason: str
+) -> None:
+    actor.perform(TASK, writing(sandbox.workspace, *[trouble] * 3, says="First I write the file."), submitting())
+    run = run_cline(sandbox, f"{gateway.url}/v1", "coder", TASK)
+    assert not run.completed
+    assert re.fullmatch(reason, run.said[-1])
+    assert not (sandbox.workspace / "hello.txt").exists()
+    assert len(actor.requests) <= 3
