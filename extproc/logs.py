@@ -1,4 +1,4 @@
-"""Logging as JSON lines on stderr: time, level, logger, message, and the exchange's id where there is one.
+"""Logging as JSON lines on stderr: time, level, logger, message, and the request's id where there is one.
 
 A line never carries what a request or an answer says. Messages are written with that in mind; the text of an
 exception is not, and often quotes what it failed on: so of an exception only its type and its place are shown.
@@ -17,7 +17,7 @@ from typing import TextIO
 class JsonLines(logging.Formatter):
     """One JSON object per record, on one line.
 
-    `extra={"exchange": id}` adds the exchange's id, by which the access log knows it too.
+    `extra={"exchange": id}` adds the exchange's id, under the name by which Envoy's access log has it.
     """
 
     def format(self, record: logging.LogRecord) -> str:
@@ -29,7 +29,7 @@ class JsonLines(logging.Formatter):
             "message": record.getMessage(),
         }
         if exchange := getattr(record, "exchange", None):
-            line["exchange"] = exchange
+            line["request_id"] = exchange
         if record.exc_info and record.exc_info[0] is not None:
             kind, _, trace = record.exc_info
             line["exception"] = kind.__qualname__

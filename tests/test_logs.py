@@ -38,7 +38,7 @@ def test_a_record_is_one_json_object(logger: logging.Logger, stream: io.StringIO
     logger.warning("%d of\nthem", 3, extra={"exchange": "0815"})
     logged = line(stream)
     assert logged.pop("time").endswith("Z")
-    assert logged == {"level": "warning", "logger": "extproc.test", "message": "3 of\nthem", "exchange": "0815"}
+    assert logged == {"level": "warning", "logger": "extproc.test", "message": "3 of\nthem", "request_id": "0815"}
 
 
 def test_an_exception_shows_its_type_and_place_but_not_its_text(logger: logging.Logger, stream: io.StringIO) -> None:

@@ -1,0 +1,164 @@
+"""A pod of the manifests, run as the kubelet would run it; and the Service in front of several.
+
+    start       the volumes, the sidecar, its startup probe, Envoy, its startup probe, readiness of both
+    meanwhile   readiness is asked for; what ends is started again (restartPolicy Always)
+    terminate   the pod leaves the Service, while nodes that don't know yet still send to it; Envoy's preStop hook,
+                SIGTERM to Envoy, then SIGTERM to the sidecar, all within the pod's grace period
+
+Two times are shorter than in a cluster: HURRY of the probes, and of the hook's notice NOTICE. Everything that waits for
+something to happen, waits as long as in a cluster. Three things of the kubelet's are missing: it takes up to a second
+to see that a process has ended, it waits longer each time before it starts one again, and it asks for liveness.
+"""
+
+from __future__ import annotations
+
+import tempfile
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import httpx
+
+from extproc.config import parse
+from extproc.scripted_vllm import ScriptedVLLM
+from tests.gateway import wait_until
+from tests.pods.container import Container
+from tests.pods.manifests import Manifests, manifests
+from tests.pods.sandbox import Sandbox
+
+LAG = 0.5
+"""Seconds until every node knows that a pod has left the Service."""
+NOTICE = 1
+"""Seconds that Envoy's hook waits for that."""
+
+
+@dataclass(frozen=True, slots=True)
+class Ending:
+    """How a pod came to its end."""
+
+    seconds: float
+    envoy: int
+    """Its exit status; negative for a signal, as with subprocess."""
+    processor: int
+
+
+class Pod:
+    """The two containers, and what the cluster thinks of them."""
+
+    def __init__(self, manifests: Manifests, folder: Path, names: Mapping[str, str]) -> None:
+        self._sandbox = Sandbox(manifests, folder, names)
+        self._sandbox.lay_out()
+        self._grace: int = manifests.pod["terminationGracePeriodSeconds"]
+        (sidecar,), (envoy,) = manifests.pod["initContainers"], manifests.pod["containers"]
+        assert sidecar["restartPolicy"] == "Always", "else it would have to end before Envoy starts"
+        self.processor = Container(sidecar, self._sandbox, folder / "processor.log")
+        self.envoy = Container(envoy, self._sandbox, folder / "envoy.log")
+        (listener,) = (port["containerPort"] for port in envoy["ports"])
+        self.url = f"http://127.0.0.1:{self._sandbox.port(listener)}"
+        self.metrics_url = f"http://127.0.0.1:{self._sandbox.port(_port_named('metrics', sidecar['ports']))}/metrics"
+        (listen,) = (word for word in sidecar["args"] if word.startswith("unix:"))
+        self.socket = self._sandbox.text(listen, sidecar).removeprefix("unix:")
+        self._admin = self._sandbox.text(sidecar["args"][sidecar["args"].index("--envoy-admin") + 1], sidecar)
+        self._hook: list[str] = envoy["lifecycle"]["preStop"]["exec"]["command"]
+        self._left: float | None = None
+
+    def start(self) -> None:
+        """Done when the pod is ready."""
+        for container in (self.processor, self.envoy):
+            container.start()
+        wait_until(lambda: self.ready, 30)
+
+    @property
+    def ready(self) -> bool:
+        """Whether it belongs to the Service."""
+        return self._left is None and self.processor.ready and self.envoy.ready
+
+    @property
+    def sent_to(self) -> bool:
+        """Whether some node still sends new connections to it."""
+        return self.ready or (self._left is not None and time.monotonic() < self._left + LAG)
+
+    def configure(self, settings: str) -> None:
+        """Bring it another extproc.yaml, as the kubelet does when the ConfigMap has changed."""
+        self._sandbox.put("extproc", {"extproc.yaml": settings})
+
+    def access_log(self) -> list[dict[str, Any]]:
+        """Envoy's lines; it would keep them to itself for up to ten seconds."""
+        httpx.post(f"http://{self._admin}/reopen_logs").raise_for_status()
+        return self.envoy.json_log()
+
+    def terminate(self) -> Ending:
+        """Delete the pod, and wait until it is gone."""
+        begin = self._left = time.monotonic()
+        verb, _, limit = self._hook[-3:]
+        assert verb == "drain"
+        for container in (self.envoy, self.processor):
+            container.stop_probing()
+        self.envoy.hook((verb, str(NOTICE), limit))
+        envoy = self.envoy.stop(self._remaining(begin))
+        processor = self.processor.stop(self._remaining(begin))
+        return Ending(time.monotonic() - begin, envoy, processor)
+
+    def _remaining(self, begin: float) -> float:
+        return begin + self._grace - time.monotonic()
+
+
+class Service:
+    """Chooses a pod for each new connection, as kube-proxy does: those that are ready, in turn."""
+
+    def __init__(self, pods: list[Pod]) -> None:
+        self.pods = pods
+        self._turn = 0
+
+    def url(self) -> str:
+        self._turn += 1
+        serving = [pod for pod in self.pods if pod.sent_to]
+        assert serving, "the Service has no endpoints"
+        return serving[self._turn % len(serving)].url
+
+
+class Cluster:
+    """Starts pods."""
+
+    def __init__(self, names: Mapping[str, str], folder: Path) -> None:
+        self._manifests = manifests()
+        self._names = names
+        self._folder = folder
+        self._pods: list[Pod] = []
+
+    def start_pod(self) -> Pod:
+        folder = self._folder / str(len(self._pods))
+        folder.mkdir()
+        pod = Pod(self._manifests, folder, self._names)
+        self._pods.append(pod)
+        pod.start()
+        return pod
+
+    def kill(self) -> None:
+        """End those that are left."""
+        for pod in self._pods:
+            pod.envoy.kill()
+            pod.processor.kill()
+
+
+@contextmanager
+def cluster(backend: ScriptedVLLM) -> Iterator[Cluster]:
+    """A place for pods whose backends are all this one."""
+    base = parse(manifests().config_maps["extproc"]["extproc.yaml"])
+    names = {address: f"127.0.0.1:{backend.port}" for each in base.backends for address in each.address}
+    # Not where pytest keeps things: the path of a socket has room for some 100 characters.
+    with tempfile.TemporaryDirectory(prefix="pods") as folder:
+        made = Cluster(names, Path(folder))
+        try:
+            yield made
+        finally:
+            made.kill()
+
+
+def _port_named(name: str, ports: Sequence[Mapping[str, object]]) -> int:
+    (port,) = (port["containerPort"] for port in ports if port["name"] == name)
+    assert isinstance(port, int)
+    return port
