@@ -14,8 +14,8 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import TypeAlias
 
-from extproc.catalogue import MODELS_PATH, catalogue_answer
-from extproc.names import CHAT_PATH
+from extproc.catalogue import catalogue_answer
+from extproc.names import CHAT_PATH, MODELS_PATH
 from extproc.openai.errors import ApiError
 from extproc.terms import Terms
 

@@ -11,8 +11,9 @@ import logging
 from collections.abc import Callable, Mapping
 
 from extproc.backend_client import ask
-from extproc.catalogue import MODELS_PATH, Report, Reports, read_reports
+from extproc.catalogue import Report, Reports, read_reports
 from extproc.config import Address, Backend, Config
+from extproc.names import MODELS_PATH
 
 log = logging.getLogger(__name__)
 

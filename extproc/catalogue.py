@@ -15,9 +15,8 @@ from urllib.parse import unquote
 import orjson
 
 from extproc.config import Config, Model
+from extproc.names import MODELS_PATH
 from extproc.openai.errors import model_not_found
-
-MODELS_PATH = "/v1/models"
 
 
 @dataclass(frozen=True, slots=True)

@@ -26,7 +26,7 @@ class Prepare:
         try:
             return prepare(self.body, self.config)
         except ApiError as error:
-            return error
+            return error.caught()
 
 
 @dataclass(frozen=True, slots=True)

@@ -101,7 +101,8 @@ class EnvoyAdmin:
         return Taken(versions, refusals, secrets, int(stats.get("cluster_manager.warming_clusters", 0)))
 
     async def _ask(self, method: str, path: str) -> Answer:
-        return await fetch(self._open(), method, path, host="admin", timeout=_TIMEOUT)
+        async with asyncio.timeout(_TIMEOUT):
+            return await fetch(await self._open(), method, path, host="admin")
 
     async def _open(self) -> Streams:
         if self._address.startswith("/"):

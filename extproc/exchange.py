@@ -28,6 +28,7 @@ from __future__ import annotations
 import enum
 import uuid
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from typing import TypeAlias
 
 from extproc.admission import WANTED, Admitted, Answered, Refused, admit
@@ -68,6 +69,8 @@ LARGE = 256 * 1024
 """Bytes of a request body. Smaller ones take some 10 ms at most, which is less than a thread would."""
 SILENCE = "backend_timeout"
 """The code of the error that a stream ends with when its backend falls silent; Envoy's own time-out has the same."""
+PREPARING = 60.0
+"""Seconds that a large request gets to be read."""
 SECOND_TRY = 120.0
 """Seconds that a backend gets for its second answer."""
 
@@ -144,6 +147,7 @@ class Exchange:
         if self.phase not in (Phase.PASSED_BY, Phase.ENDED):
             self._outcome.unfinished(self.phase.name.lower())
             self.phase = Phase.ENDED
+        self._first = None  # which holds the exchange
 
     @property
     def patience(self) -> float | None:
@@ -161,7 +165,7 @@ class Exchange:
         answer = self._answer
         assert answer is not None  # else there would be no patience
         error = ApiError(
-            504, f"The model's backend has sent nothing for {patience:g} seconds.", "server_error", code=SILENCE
+            504, f"Nothing came from the model's backend for {patience:g} seconds.", "server_error", code=SILENCE
         )
         piece = bytes(self._held or b"") + answer.fail(error)
         self._outcome.answered(answer.usage, answer.faults)
@@ -211,11 +215,13 @@ class Exchange:
             return [self._refuse(_too_large(limit))]
         self.phase = Phase.PREPARING
         work = Prepare(body.body, self._config)
-        return [work] if len(body.body) > LARGE else self.resume(work.perform())
+        # It may have to wait for its turn as well.
+        return [more_time(PREPARING), work] if len(body.body) > LARGE else self.resume(work.perform())
 
     def _forward(self, prepared: Prepared) -> ProcessingResponse:
         """Send the request to its backend."""
-        self._prepared = prepared
+        # Without its body, which nobody needs any more: it may be a megabyte, for as long as the answer takes.
+        self._prepared = replace(prepared, body=None)
         self.phase = Phase.RESPONSE_HEADERS
         common = CommonResponse(clear_route_cache=True)
         new_fields = {BACKEND_HEADER: prepared.backend}
@@ -312,9 +318,9 @@ class Exchange:
             rewritten = rewrite_completion(data, self._prepared.answer, self._prepared.sent)
         except ApiError as error:
             if error.code not in ANSWER_FAULTS:
-                return error, ""
+                return error.caught(), ""
             self._outcome.answered(None, {error.code: 1})  # a call that the client is not to get
-            return error, error.message
+            return error.caught(), error.message
         self._outcome.answered(rewritten.usage, rewritten.faults)
         return rewritten, rewritten.faults.first
 
@@ -382,21 +388,25 @@ class Exchange:
         """What the client gets in the end: of two answers the better one."""
         reply = self._read_second(said.body) if said is not None and said.status == 200 else None
         self._outcome.asked_again(helped=reply is not None)
-        assert self._first is not None  # set on entering the phase
-        return (reply or self._first)()
+        first, self._first = self._first, None
+        assert first is not None  # set on entering the phase
+        return (reply or first)()
 
     def _read_second(self, data: bytes) -> Callable[[], ProcessingResponse] | None:
         """How it is given to the client, unless it is no better."""
         if self._answer is None:
             completion, problem = self._read_completion(data)
-            fails = problem or isinstance(completion, ApiError)
-            return None if fails else lambda: self._give_completion(completion)
+            if isinstance(completion, ApiError) or problem or not completion.called:
+                return None
+            return lambda: self._give_completion(completion)
         assert self._prepared is not None  # both were there for the first answer
         assert self._prepared.answer is not None
         answer = StreamedAnswer(self._prepared.answer, self._prepared.sent)
         piece = answer.feed(data) + answer.close()
         self._outcome.answered(answer.usage, answer.faults)
-        return None if answer.error or answer.faults else lambda: self._give_stream(answer, piece)
+        if answer.error or answer.faults or not answer.called:
+            return None
+        return lambda: self._give_stream(answer, piece)
 
 
 def _problem(answer: StreamedAnswer) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 CHAT_PATH = "/v1/chat/completions"
+MODELS_PATH = "/v1/models"
 """The one path that is processed; every other goes past the processor."""
 
 BACKEND_HEADER = "x-extproc-backend"

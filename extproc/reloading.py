@@ -302,6 +302,8 @@ def _leaving(config: Config, left: list[Config]) -> list[Backend]:
 
 _NOT_FOR_ENVOY = {"models", "api_keys", "recording"}
 """Settings that Envoy's configuration doesn't depend on, but for whether there are keys at all,"""
+_NOT_FOR_LISTENER = {"silence_seconds"}
+"""one of the limits,"""
 _NOT_FOR_CLUSTERS = {"structured_outputs", "parameters"}
 """and those of a backend. Whatever isn't named here counts as Envoy's."""
 
@@ -315,5 +317,6 @@ def _changes_for_envoy(old: Config, new: Config) -> list[str]:
 def _for_envoy(config: Config) -> dict[str, Any]:
     told = config.model_dump(exclude=_NOT_FOR_ENVOY | {"backends"})
     told["backends"] = [backend.model_dump(exclude=_NOT_FOR_CLUSTERS) for backend in config.backends]
+    told["limits"] = config.limits.model_dump(exclude=_NOT_FOR_LISTENER)
     told["api_keys"] = config.api_keys is not None
     return told

@@ -10,9 +10,10 @@ from __future__ import annotations
 import asyncio
 import logging
 import traceback
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
+from functools import partial
 from typing import TypeAlias
 
 import grpc
@@ -22,7 +23,7 @@ from grpc_reflection.v1alpha import reflection
 from extproc.backend_client import ask_again
 from extproc.config import Config
 from extproc.effects import AskBackend, Effect, Prepare, Result
-from extproc.exchange import Exchange, Phase
+from extproc.exchange import Exchange, Phase, Replies
 from extproc.protocol import ProtocolError
 from extproc.recording.recorder import Recorder
 from extproc.silence import SilenceWatch
@@ -40,6 +41,9 @@ CONFIG_HEALTH = "extproc.config"
 _LARGEST_MESSAGE = (1 << 30) + 1024 * 1024
 """The largest body that a configuration can allow, with headers and framing. What is allowed now may change while the
 server runs, which this can't: the exchange itself looks at it."""
+
+_HUGE = 4 * 1024 * 1024
+"""Bytes of a request that may take a second to read, where most take a tenth."""
 
 
 class Processor:
@@ -60,6 +64,7 @@ class Processor:
         self._idle.set()
         # One at a time: what takes long may keep others of its kind waiting, but nobody else.
         self._preparing = ThreadPoolExecutor(1, "prepare")
+        self._preparing_huge = ThreadPoolExecutor(1, "prepare-huge")
 
     @property
     def exchanges(self) -> int:
@@ -103,10 +108,10 @@ class Processor:
             health_pb2_grpc.add_HealthServicer_to_server(self._health, probed)
             _bind(probed, health_address)
             servers.append(probed)
-        for each in servers:
-            await each.start()
         await self._set_health("", SERVICE, serving=healthy)
         await self._set_health(CONFIG_HEALTH, serving=True)
+        for each in servers:
+            await each.start()
         try:
             yield port
         finally:
@@ -143,11 +148,24 @@ class Processor:
         exchange = self._recorder.begin(self.terms, self._telemetry)
         self._running.add(exchange)
         self._idle.clear()
-        watch = SilenceWatch(exchange, context.write)
+        writing = asyncio.Lock()
+
+        async def say(replies: Callable[[], Replies]) -> None:
+            async with writing:  # gRPC takes one message at a time, and all that one input leads to belongs together
+                async for reply in self._performed(exchange, replies):
+                    await context.write(reply)
+
+        async def tell_silence() -> None:
+            with suppress(grpc.aio.AbortError):
+                try:
+                    await say(watch.replies)
+                except _AbortError as abort:
+                    await context.abort(abort.status, abort.message)
+
+        watch = SilenceWatch(exchange, tell_silence)
         try:
             while isinstance(message := await context.read(), ProcessingRequest):  # else it is the end
-                async for reply in self._replies(exchange, message):
-                    await context.write(reply)
+                await say(partial(exchange.receive, message))
                 watch.heard()
                 if exchange.phase is Phase.PASSED_BY:
                     break  # Envoy lets the rest pass then; a call kept open would take the response with it if it broke
@@ -160,10 +178,10 @@ class Processor:
             if not self._running:
                 self._idle.set()
 
-    async def _replies(self, exchange: Exchange, message: ProcessingRequest) -> AsyncIterator[ProcessingResponse]:
-        """What the exchange says to a message, its effects performed."""
+    async def _performed(self, exchange: Exchange, begin: Callable[[], Replies]) -> AsyncIterator[ProcessingResponse]:
+        """What the exchange says, its effects performed."""
         try:
-            replies = exchange.receive(message)
+            replies = begin()
             while replies:
                 reply = replies.pop(0)
                 if isinstance(reply, ProcessingResponse):
@@ -184,7 +202,8 @@ class Processor:
     async def _perform(self, effect: Effect) -> Result:
         match effect:
             case Prepare():
-                return await asyncio.get_running_loop().run_in_executor(self._preparing, effect.perform)
+                lane = self._preparing_huge if len(effect.body) > _HUGE else self._preparing
+                return await asyncio.get_running_loop().run_in_executor(lane, effect.perform)
             case AskBackend():
                 return await ask_again(effect)
 

@@ -9,19 +9,18 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable
 
-from extproc.exchange import Exchange
-from extproc.wire import ProcessingResponse
+from extproc.exchange import Exchange, Replies
 
 
 class SilenceWatch:
-    """Over one exchange; `write` takes what is to be said when it has been silent for too long."""
+    """Over one exchange. When it has been silent for too long, `tell` is called, and has to say `replies`."""
 
-    def __init__(self, exchange: Exchange, write: Callable[[ProcessingResponse], Awaitable[None]]) -> None:
+    def __init__(self, exchange: Exchange, tell: Callable[[], Awaitable[None]]) -> None:
         self._exchange = exchange
-        self._write = write
+        self._tell = tell
         self._loop = asyncio.get_running_loop()
         self._timer: asyncio.TimerHandle | None = None
-        self._telling: asyncio.Task[None] | None = None
+        self._telling: asyncio.Future[None] | None = None
         self._heard = self._loop.time()
 
     def heard(self) -> None:
@@ -30,24 +29,28 @@ class SilenceWatch:
         if self._timer is None and (patience := self._exchange.patience) is not None:
             self._timer = self._loop.call_later(patience, self._look)
 
+    def replies(self) -> Replies:
+        """What is to be said; nothing if a message has come after all."""
+        return self._exchange.silence() if (left := self._left()) is not None and left <= 0 else []
+
     def end(self) -> None:
         """The exchange is over."""
         if self._timer is not None:
             self._timer.cancel()
+        if self._telling is not None:
+            self._telling.cancel()
+
+    def _left(self) -> float | None:
+        """Seconds of silence that are left; None when it is nobody's fault now."""
+        patience = self._exchange.patience
+        return None if patience is None else self._heard + patience - self._loop.time()
 
     def _look(self) -> None:
-        patience = self._exchange.patience
-        if patience is None:
+        left = self._left()
+        if left is None:
             self._timer = None
-            return
-        left = self._heard + patience - self._loop.time()
-        if left > 0:
+        elif left > 0:
             self._timer = self._loop.call_later(left, self._look)
-            return
-        self._timer = None
-        self._telling = self._loop.create_task(self._tell())
-
-    async def _tell(self) -> None:
-        for reply in self._exchange.silence():
-            if isinstance(reply, ProcessingResponse):
-                await self._write(reply)
+        else:
+            self._timer = None
+            self._telling = asyncio.ensure_future(self._tell())

@@ -6,14 +6,14 @@ import orjson
 import pytest
 
 from extproc.effects import Prepare
-from extproc.exchange import LARGE, Exchange, Phase
+from extproc.exchange import LARGE, PREPARING, Exchange, Phase
 from extproc.openai.definitions import MOST_SCHEMA_BYTES
 from extproc.openai.messages import MOST_ITEMS
 from extproc.openai.request import MOST_FIELDS
 from extproc.scripted_vllm import Reply
 from extproc.tools.wording import harmless
 from tests.gateway import Gateway
-from tests.test_exchange import WITH_TOOLS, only, request_body, request_headers, started
+from tests.test_exchange import WITH_TOOLS, only, request_body, request_headers, said, started
 from tests.test_request import MESSAGES, refused
 
 TEXT = [{"role": "user", "content": "x" * LARGE}]
@@ -22,7 +22,8 @@ TEXT = [{"role": "user", "content": "x" * LARGE}]
 def large(**changes: object) -> tuple[Exchange, Prepare]:
     exchange = started()
     exchange.receive(request_headers())
-    (effect,) = exchange.receive(request_body({**WITH_TOOLS, "messages": TEXT, **changes}))
+    wait, effect = exchange.receive(request_body({**WITH_TOOLS, "messages": TEXT, **changes}))
+    assert said(wait).override_message_timeout.ToSeconds() == PREPARING
     assert isinstance(effect, Prepare)
     assert exchange.phase is Phase.PREPARING
     return exchange, effect

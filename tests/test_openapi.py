@@ -21,9 +21,8 @@ import schemathesis
 import extproc
 from extproc.admission import KEY_HEADERS
 from extproc.api_keys import hash_line
-from extproc.catalogue import MODELS_PATH
 from extproc.envoy.local_replies import local_replies
-from extproc.names import CHAT_PATH, DROPPED_HEADER, USAGE_HEADER
+from extproc.names import CHAT_PATH, DROPPED_HEADER, MODELS_PATH, USAGE_HEADER
 from extproc.openai.definitions import FUNCTION_NAME, MOST_TOOLS, TOOL_PARAMETERS
 from extproc.openai.errors import ANSWER_FAULTS, backend_error
 from extproc.openai.messages import PART_TYPES, ROLES

@@ -118,6 +118,7 @@ def test_bodies_up_to_the_limit_come_through(talk: Callable[..., None]) -> None:
         await call.read()
         large = {**WITH_TOOLS, "messages": [{"role": "user", "content": "x" * 20_000_000}]}
         await call.write(request_body(large))
+        assert (await call.read()).HasField("override_message_timeout")
         reply = await call.read()
         assert len(reply.request_body.response.body_mutation.body) > 20_000_000
         call.cancel()

@@ -32,7 +32,7 @@ def test_the_stream_ends_with_an_error_and_the_backend_is_let_go(impatient: Gate
         events = [line.removeprefix("data: ") for line in response.iter_lines() if line]
     *_, error, done = events
     assert orjson.loads(error)["error"] == {
-        "message": "The model's backend has sent nothing for 0.4 seconds.",
+        "message": "Nothing came from the model's backend for 0.4 seconds.",
         "type": "server_error",
         "param": None,
         "code": 504,

@@ -40,17 +40,20 @@ class Rewritten:
     estimated: bool
     """The client gets an estimate for want of one."""
     faults: Faults
+    called: bool
+    """The model made a call, in each choice, and was not cut off."""
 
 
 class _Output:
     """What the model says in one choice: read, and its calls checked."""
 
-    __slots__ = ("_reader", "calls", "finished")
+    __slots__ = ("_reader", "called", "calls", "finished")
 
     def __init__(self, plan: AnswerPlan, checker: ArgumentChecker, faults: Faults) -> None:
         self._reader = reader_for(plan)
         self.calls = CheckedCalls(plan, checker, faults)
         self.finished = False
+        self.called = False
 
     def feed(self, message: Json) -> list[Event]:
         """A whole message, or the next delta."""
@@ -60,7 +63,9 @@ class _Output:
         """`finish_reason` is the backend's."""
         self.finished = True
         cut_off = finish_reason in _CUT_OFF
-        return self.calls.take(self._reader.close(cut_off=cut_off), ended=True, cut_off=cut_off)
+        events = self.calls.take(self._reader.close(cut_off=cut_off), ended=True, cut_off=cut_off)
+        self.called = self.calls.given > 0 and not cut_off
+        return events
 
     @property
     def held(self) -> int:
@@ -88,10 +93,12 @@ def rewrite_completion(body: bytes, plan: AnswerPlan, sent: Sent | None = None) 
     changed = usage is not None and usage is not completion.get("usage")
     if changed:
         completion["usage"] = usage
-    checker, faults = ArgumentChecker(plan.tools), Faults()
-    for choice, message in choices:
-        changed |= _rewrite_message(choice, message, _Output(plan, checker, faults), shape_for(plan))
-    return Rewritten(_encoded(completion) if changed else body, count, usage is not count, faults)
+    checker, faults = ArgumentChecker(plan.callable_tools), Faults()
+    outputs = [_Output(plan, checker, faults) for _ in choices]
+    for output, (choice, message) in zip(outputs, choices, strict=True):
+        changed |= _rewrite_message(choice, message, output, shape_for(plan))
+    called = all(output.called for output in outputs)
+    return Rewritten(_encoded(completion) if changed else body, count, usage is not count, faults, called)
 
 
 def _choices(completion: Json) -> list[tuple[Json, Json]]:
@@ -170,7 +177,7 @@ class StreamedAnswer:
         self._plan = plan
         self._usage = StreamUsage(sent, asked=plan.include_usage)
         self._shape = shape_for(plan)
-        self._checker = ArgumentChecker(plan.tools)
+        self._checker = ArgumentChecker(plan.callable_tools)
         self._decoder = SseDecoder()
         self._outputs: dict[int, _Output] = {}
         self._refusal: ApiError | None = None  # an invalid call, behind the chunk that is being written
@@ -184,6 +191,11 @@ class StreamedAnswer:
     def begun(self) -> bool:
         """Whether the backend has sent anything of an answer."""
         return bool(self._outputs)
+
+    @property
+    def called(self) -> bool:
+        """The model made a call, in each choice, and was not cut off."""
+        return all(output.called for output in self._outputs.values())
 
     @property
     def usage(self) -> Json | None:
@@ -209,7 +221,7 @@ class StreamedAnswer:
         """End the stream with an error event; whatever the backend sends after it is dropped."""
         if self._ended:
             return b""
-        self.error = error
+        self.error = error.caught()
         return encode(Data(error.event())) + self._end()
 
     def _complete(self, otherwise: str) -> bytes:

@@ -77,7 +77,7 @@ class CheckedCalls:
         self.error: ApiError | None = None
         """Why the answer ends here; nothing comes after it."""
         self._policy = plan.invalid_calls
-        self._demanded = plan.demanded
+        self._demanded = plan.demanded is not None
         self._called = False  # the model did call, rightly or not
         self._one_call = plan.legacy or not plan.parallel_tool_calls
         self._checker = checker

@@ -33,8 +33,8 @@ class AnswerPlan:
     include_usage: bool
     """The client asked for the usage chunk of a stream (the backend always is)."""
     invalid_calls: InvalidCalls = "pass"
-    demanded: bool = False
-    """The request demands a call."""
+    demanded: str | None = None
+    """The tool that has to be called: its name, "" for any of them, None when the model may do without."""
     legacy: bool = False
     """The client speaks of functions, not of tools: it gets `function_call`."""
     native: bool = False
@@ -45,6 +45,11 @@ class AnswerPlan:
     """Tokens that are no text."""
     thinking: Literal["open"] | None = None
     """The text begins inside the model's thinking."""
+
+    @property
+    def callable_tools(self) -> list[Json]:
+        """The tools that the model may call: where one is demanded by name, no other."""
+        return [tool for tool in self.tools if not self.demanded or tool["function"]["name"] == self.demanded]
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,9 +99,9 @@ def prepare(body: bytes, config: Config) -> Prepared:
         if answer is not None and (request.include_usage or not request.stream):
             sent = Sent.read(forwarded)
     again = None
-    if model.retry and answer is not None and answer.demanded and (request.fields.get("n") or 1) == 1:
+    if model.retry and answer is not None and answer.demanded is not None and (request.fields.get("n") or 1) == 1:
         syntax = None if model.tools == "native" else call_syntax(model.format)
-        again = SecondTry(forwarded, must_call(demanded(request) or None, syntax))
+        again = SecondTry(forwarded, must_call(answer.demanded or None, syntax))
     new_body = None if forwarded == fields else encode(forwarded)
     affinity = conversation_hash(request.messages) if backend.affinity else None
     return Prepared(model.name, backend.name, new_body, answer, dropped, request.repaired, affinity, sent, again)
@@ -140,9 +145,10 @@ def _answer_plan(request: ChatRequest, model: Model) -> AnswerPlan | None:
     if not request.offers_tools:
         return None
     native = model.tools == "native"
-    demands = demanded(request) is not None
-    as_it_comes = not (model.repair or request.legacy or (model.retry and demands)) and request.parallel_tool_calls
-    if native and as_it_comes and model.invalid_calls == "pass":
+    demand = demanded(request)
+    mended = model.repair or request.legacy or not request.parallel_tool_calls
+    checked = model.invalid_calls != "pass" or (model.retry and demand is not None)
+    if native and not (mended or checked):
         return None
     tokens = TEMPLATE_TOKENS if model.special_tokens is None else frozenset(model.special_tokens)
     return AnswerPlan(
@@ -151,7 +157,7 @@ def _answer_plan(request: ChatRequest, model: Model) -> AnswerPlan | None:
         parallel_tool_calls=request.parallel_tool_calls,
         include_usage=request.include_usage,
         invalid_calls=model.invalid_calls,
-        demanded=demands,
+        demanded=demand,
         legacy=request.legacy,
         native=native,
         repair=model.repair,

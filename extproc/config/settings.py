@@ -17,6 +17,7 @@ from extproc.config.backend import Backend
 from extproc.config.base import AbsolutePath, FieldError, Settings
 from extproc.config.model import Model
 from extproc.config.recording import Recording
+from extproc.names import CHAT_PATH, MODELS_PATH
 
 
 class ListenerTls(Settings):
@@ -65,6 +66,8 @@ def _check_exact_path(path: str) -> str:
             f"expected one exact path such as /v1/embeddings, without escapes, wildcards, a query or a slash at its "
             f"end, got {path!r}"
         )
+    if path in (CHAT_PATH, MODELS_PATH):
+        raise ValueError(f"{path} is served by the gateway itself")
     return path
 
 

@@ -18,9 +18,8 @@ from envoy_data_plane.envoy.extensions.access_loggers.filters.cel.v3 import Expr
 from envoy_data_plane.envoy.extensions.filters.network.http_connection_manager import v3 as hcm
 from envoy_data_plane.google.protobuf import Struct
 
-from extproc.catalogue import MODELS_PATH
 from extproc.envoy.extensions import packed
-from extproc.names import CHAT_PATH, REPLY_DETAILS
+from extproc.names import CHAT_PATH, MODELS_PATH, REPLY_DETAILS
 
 _PATH = "%PATH(NQ:PATH):200%"
 """The request's path as it was compared with the routes, without its query, and cut: it may be 60 kB."""

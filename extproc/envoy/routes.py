@@ -29,10 +29,9 @@ from envoy_data_plane.envoy.type.matcher.v3 import StringMatcher
 from envoy_data_plane.google.protobuf import Any
 
 from extproc.admission import KEY_HEADERS
-from extproc.catalogue import MODELS_PATH
 from extproc.config import Config
 from extproc.envoy.extensions import packed
-from extproc.names import BACKEND_HEADER, CHAT_PATH, DROPPED_HEADER, USAGE_HEADER
+from extproc.names import BACKEND_HEADER, CHAT_PATH, DROPPED_HEADER, MODELS_PATH, USAGE_HEADER
 
 EXT_PROC = "envoy.filters.http.ext_proc"
 

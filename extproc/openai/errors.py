@@ -11,7 +11,7 @@ from collections.abc import Iterable
 from contextlib import suppress
 from dataclasses import dataclass
 from http import HTTPStatus
-from typing import Any
+from typing import Any, Self
 
 import orjson
 
@@ -41,6 +41,11 @@ class ApiError(Exception):
 
     def __str__(self) -> str:
         return f"{self.status} {self.code or self.type}: {self.message}"
+
+    def caught(self) -> Self:
+        """The error as a value to be kept: without its frames, which hold it in turn, and all of the request."""
+        self.__traceback__ = self.__context__ = self.__cause__ = None
+        return self
 
     def body(self) -> bytes:
         """The whole error as the JSON body of a response."""

@@ -134,7 +134,7 @@ def test_a_conversation_that_is_too_long_is_shortened(gateway: Gateway, actor: A
             Garbage(Nonsense.BROKEN_JSON, after=INSIDE_TEXT),
             r"The model's backend sent an answer that can't be read: it is not JSON \([^{}<>]*\)\.",
         ),
-        (Stall(after=INSIDE_TEXT, seconds=60), r"The model's backend has sent nothing for 1 seconds\."),
+        (Stall(after=INSIDE_TEXT, seconds=60), r"Nothing came from the model's backend for 1 seconds\."),
         (EMPTY, "Model returned empty response"),
     ],
     ids=["Fail", "too long", "ErrorEvent", "Garbage", "Stall", "Empty"],
