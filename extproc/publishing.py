@@ -14,9 +14,12 @@ health check.
 from __future__ import annotations
 
 import asyncio
+import json
 import logging
 import os
 from collections.abc import Callable, Iterable, Sequence
+from contextlib import suppress
+from hashlib import sha256
 from pathlib import Path
 
 from extproc.config import Backend, Config
@@ -30,6 +33,8 @@ PATIENCE = 15.0
 _POLL = 0.02
 _SECRETS = "secret-"
 """What the names of the files begin with that tell where a key or a certificate is."""
+_MADE_FOR = ".made-for.json"
+"""Tells what the files beside it were made for, while they are exactly that."""
 
 
 class RefusedByEnvoyError(Exception):
@@ -48,10 +53,17 @@ class EnvoyFiles:
         self._written: dict[str, str] = {}
 
     async def begin(self, config: Config) -> None:
-        """Write all of them, for an Envoy that starts later or runs already. Raises OSError."""
+        """Write all of them, for an Envoy that starts later or runs already. Raises OSError.
+
+        A processor that is started again finds them as it would make them, and is spared the making: 0.9 of the 1.3
+        seconds of processor time that a start takes, while every request is refused.
+        """
         self._directory.mkdir(parents=True, exist_ok=True)
-        for name, text in (await self._made(config, ())).items():
-            self._write(name, text)
+        self._written = self._found(config)
+        if not self._written:
+            for name, text in (await self._made(config, ())).items():
+                self._write(name, text)
+            self._record(config)
 
     async def offer(self, config: Config, leaving: Sequence[Backend]) -> None:
         """Have Envoy go by `config`, and keep the backends that are `leaving` too.
@@ -59,6 +71,7 @@ class EnvoyFiles:
         Raises OSError when the files can't be written, and RefusedByEnvoyError.
         """
         before = dict(self._written)
+        (self._directory / _MADE_FOR).unlink(missing_ok=True)
         made = await self._made(config, leaving)
         secrets = [_secret(name) for name, text in made.items() if _is_secret(name) and before.get(name) != text]
         known = await self._taken() if secrets else None
@@ -73,6 +86,8 @@ class EnvoyFiles:
             for name, text in before.items():
                 self._write(name, text)
             raise
+        if not leaving:
+            self._record(config)
 
     async def settle(self, config: Config, leaving: Sequence[Backend]) -> None:
         """Keep no other backends than those of `config` and these. Raises OSError."""
@@ -82,6 +97,27 @@ class EnvoyFiles:
         for name, text in made.items():
             self._write(name, text)
         self._leave_out(self._written.keys() - made.keys() - {ROUTES, LISTENER})  # secrets of backends that are gone
+        if not leaving:
+            self._record(config)
+
+    def _record(self, config: Config) -> None:
+        made = {"for": self._purpose(config), "files": sorted(self._written)}
+        self._put(_MADE_FOR, json.dumps(made))
+
+    def _found(self, config: Config) -> dict[str, str]:
+        """The files that lie there, if they were made for this very configuration; else nothing."""
+        with suppress(OSError, ValueError, LookupError):
+            made = json.loads((self._directory / _MADE_FOR).read_bytes())
+            if made["for"] == self._purpose(config):
+                return {name: (self._directory / name).read_text(encoding="utf-8") for name in made["files"]}
+        return {}
+
+    def _purpose(self, config: Config) -> str:
+        """All that the files' texts hang on, as a hash: the configuration, where they lie, and who makes them."""
+        purpose = sha256(f"{self._directory}\n{config.model_dump_json()}\n".encode())
+        for module in sorted((Path(__file__).parent / "envoy").glob("*.py")):
+            purpose.update(module.read_bytes())
+        return purpose.hexdigest()
 
     async def _made(self, config: Config, leaving: Sequence[Backend]) -> dict[str, str]:
         def made() -> dict[str, str]:
@@ -137,10 +173,13 @@ class EnvoyFiles:
     def _write(self, name: str, text: str) -> None:
         if self._written.get(name) == text:
             return
+        self._put(name, text)
+        self._written[name] = text
+
+    def _put(self, name: str, text: str) -> None:
         new = self._directory / f".{name}.new"
         new.write_text(text, encoding="utf-8")
         os.replace(new, self._directory / name)
-        self._written[name] = text
 
     def _leave_out(self, names: Iterable[str]) -> None:
         for name in names:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 from collections.abc import Iterator
 
 import pytest
@@ -13,6 +14,9 @@ from tests.gateway import MODEL, AskedVLLM, Gateway, running_gateway
 # A busy machine is no reason to fail, and neither is luck. To search on, set HYPOTHESIS_SEARCH=1.
 settings.register_profile("extproc", deadline=None, derandomize=not os.environ.get("HYPOTHESIS_SEARCH"))
 settings.load_profile("extproc")
+
+# A shell that runs this in the background has it, and so all that it starts, ignore Ctrl-C, which some tests are about.
+signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 @pytest.fixture(scope="session")

@@ -46,7 +46,7 @@ def test_the_backends_that_are_left_stay_until_nobody_uses_them(tmp_path: Path) 
     async def main() -> None:
         files = EnvoyFiles(directory, None)
         await files.begin(config("one"))
-        assert {path.name for path in directory.iterdir()} == {"clusters.yaml", "routes.yaml", "listener.yaml"}
+        assert {path.name for path in directory.glob("[!.]*")} == {"clusters.yaml", "routes.yaml", "listener.yaml"}
         assert clusters(directory) == ["one"]
         before = time.monotonic()
         await files.offer(config("two"), config("one").backends)
@@ -60,7 +60,7 @@ def test_the_backends_that_are_left_stay_until_nobody_uses_them(tmp_path: Path) 
 
 def test_what_stays_the_same_is_not_written_again(tmp_path: Path) -> None:
     def written() -> dict[str, int]:
-        return {path.name: path.stat().st_ino for path in tmp_path.iterdir()}
+        return {path.name: path.stat().st_ino for path in tmp_path.glob("[!.]*")}
 
     async def main() -> None:
         files = EnvoyFiles(tmp_path, None)
@@ -196,3 +196,30 @@ def test_an_envoy_that_stops_answering_is_given_all_the_time_there_is(
     with caplog.at_level(logging.WARNING):
         asyncio.run(main())
     assert "Envoy isn't ready with clusters.yaml after 0.5 seconds; going on without waiting" in caplog.text
+
+
+def test_a_processor_that_is_started_again_makes_nothing_anew(tmp_path: Path) -> None:
+    def written() -> dict[str, int]:
+        return {path.name: path.stat().st_ino for path in tmp_path.glob("[!.]*")}
+
+    async def main() -> None:
+        await EnvoyFiles(tmp_path, None).begin(config("one"))
+        before = written()
+        await EnvoyFiles(tmp_path, None).begin(config("one"))
+        assert written() == before
+        await EnvoyFiles(tmp_path, None).begin(config("two"))
+        assert clusters(tmp_path) == ["two"], "made for another configuration"
+
+    asyncio.run(main())
+
+
+def test_what_a_processor_left_unsettled_is_made_anew(tmp_path: Path) -> None:
+    async def main() -> None:
+        files = EnvoyFiles(tmp_path, None)
+        await files.begin(config("one"))
+        await files.offer(config("two"), config("one").backends)
+        assert clusters(tmp_path) == ["two", "one"]
+        await EnvoyFiles(tmp_path, None).begin(config("two"))
+        assert clusters(tmp_path) == ["two"]
+
+    asyncio.run(main())
