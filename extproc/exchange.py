@@ -177,7 +177,8 @@ class Exchange:
             case Phase.PREPARING, Prepared():
                 return [self._forward(result)]
             case Phase.PREPARING, ApiError():
-                return [self._refuse(result)]
+                again = {"retry-after": "1"} if result.status == 503 else None
+                return [self._refuse(result, keep=again)]
             case Phase.ASKING_AGAIN, BackendSaid() | None:
                 return [self._second_answer(result)]
             case _:

@@ -21,9 +21,11 @@ from grpc_health.v1 import health, health_pb2, health_pb2_grpc
 from grpc_reflection.v1alpha import reflection
 
 from extproc.backend_client import ask_again
+from extproc.chat import Prepared
 from extproc.config import Config
 from extproc.effects import AskBackend, Effect, Prepare, Result
 from extproc.exchange import Exchange, Phase, Replies
+from extproc.openai.errors import ApiError, overloaded
 from extproc.protocol import ProtocolError
 from extproc.recording.recorder import Recorder
 from extproc.silence import SilenceWatch
@@ -45,6 +47,10 @@ server runs, which this can't: the exchange itself looks at it."""
 _HUGE = 4 * 1024 * 1024
 """Bytes of a request that may take a second to read, where most take a tenth."""
 
+_MOST_BEING_READ = 96 * 1024 * 1024
+"""Bytes of large requests that are read or wait for it. Each takes some ten times its size for a moment: 13 requests of
+30 MB at once took 1.3 GB."""
+
 
 class Processor:
     """The gRPC service `ExternalProcessor`, its health service and reflection, on one address.
@@ -65,6 +71,7 @@ class Processor:
         # One at a time: what takes long may keep others of its kind waiting, but nobody else.
         self._preparing = ThreadPoolExecutor(1, "prepare")
         self._preparing_huge = ThreadPoolExecutor(1, "prepare-huge")
+        self._being_read = 0  # bytes
 
     @property
     def exchanges(self) -> int:
@@ -202,10 +209,20 @@ class Processor:
     async def _perform(self, effect: Effect) -> Result:
         match effect:
             case Prepare():
-                lane = self._preparing_huge if len(effect.body) > _HUGE else self._preparing
-                return await asyncio.get_running_loop().run_in_executor(lane, effect.perform)
+                return await self._prepare(effect)
             case AskBackend():
                 return await ask_again(effect)
+
+    async def _prepare(self, effect: Prepare) -> Prepared | ApiError:
+        size = len(effect.body)
+        if self._being_read and self._being_read + size > _MOST_BEING_READ:
+            return overloaded("The gateway is reading as many large requests as it can. Try again in a moment.")
+        self._being_read += size
+        try:
+            lane = self._preparing_huge if size > _HUGE else self._preparing
+            return await asyncio.get_running_loop().run_in_executor(lane, effect.perform)
+        finally:
+            self._being_read -= size
 
 
 def _bind(server: grpc.aio.Server, address: str) -> int:

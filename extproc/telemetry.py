@@ -28,7 +28,7 @@ from extproc.openai.parameters import PARAMETERS
 CODES = ANSWER_FAULTS | frozenset(
     """
     invalid_json missing_required_parameter invalid_type invalid_value model_not_found
-    request_too_large request_timeout bad_request method_not_allowed
+    request_too_large request_timeout overloaded bad_request method_not_allowed
     context_length_exceeded rate_limit_exceeded invalid_api_key not_found
     backend_key_refused bad_gateway service_unavailable gateway_timeout
     """.split()

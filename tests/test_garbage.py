@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import gc
 import weakref
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 
 import orjson
 import pytest
@@ -30,7 +30,7 @@ def without_collector() -> Iterator[None]:
     gc.enable()
 
 
-def answered(exchange: Exchange, request: dict[str, object], kind: dict[str, str], *bodies: bytes) -> None:
+def answered(exchange: Exchange, request: Mapping[str, object], kind: dict[str, str], *bodies: bytes) -> None:
     exchange.receive(request_headers())
     exchange.receive(request_body(request))
     exchange.receive(response_headers(kind))

@@ -15,13 +15,22 @@ from grpc_health.v1 import health_pb2
 from grpc_reflection.v1alpha import reflection_pb2
 
 from extproc.config import Config, Limits
+from extproc.openai.messages import MOST_ITEMS
 from extproc.server import CONFIG_HEALTH, Processor
 from extproc.telemetry import Telemetry
 from extproc.terms import Terms
 from extproc.wire import SERVICE, ProcessingMode, ProcessingRequest, ProcessingResponse, ProtocolConfiguration
 from tests.gateway import free_port
 from tests.test_answer import CALL, stream
-from tests.test_exchange import EVENTS, WITH_TOOLS, request_body, request_headers, response_body, response_headers
+from tests.test_exchange import (
+    EVENTS,
+    WITH_TOOLS,
+    request_body,
+    request_headers,
+    response_body,
+    response_headers,
+    set_fields,
+)
 from tests.test_request import CONFIG, MESSAGES
 
 PROCESS = f"/{SERVICE}/Process"
@@ -122,6 +131,30 @@ def test_bodies_up_to_the_limit_come_through(talk: Callable[..., None]) -> None:
         reply = await call.read()
         assert len(reply.request_body.response.body_mutation.body) > 20_000_000
         call.cancel()
+
+    talk(conversation)
+
+
+def test_too_many_large_requests_at_once_are_told_to_come_back(talk: Callable[..., None]) -> None:
+    """Each takes a third of a second to read, and they wait for each other."""
+    large = {**WITH_TOOLS, "messages": [{"role": "user", "content": "x" * 300}] * MOST_ITEMS}
+
+    async def conversation(_: Processor, envoy: Envoy) -> None:
+        calls = [envoy.exchange() for _ in range(5)]
+        for call in calls:
+            await call.write(request_headers())
+            await call.read()
+        await asyncio.gather(*(call.write(request_body(large)) for call in calls))
+        replies = []
+        for call in calls:
+            assert (await call.read()).HasField("override_message_timeout")
+            replies.append(await call.read())
+            call.cancel()
+        refused = [reply.immediate_response for reply in replies if reply.HasField("immediate_response")]
+        assert 0 < len(refused) < len(replies)
+        for answer in refused:
+            assert (answer.status.code, answer.details) == (503, "extproc.overloaded")
+            assert set_fields(answer.headers)["retry-after"] == "1"
 
     talk(conversation)
 

@@ -115,6 +115,11 @@ def backend_garbage(detail: str) -> ApiError:
     )
 
 
+def overloaded(message: str) -> ApiError:
+    """A 503: this request can be served in a moment."""
+    return ApiError(503, message, "server_error", code="overloaded")
+
+
 def invalid_call(code: str, message: str) -> ApiError:
     """A 502: the model called a tool in a way that can't be, and the client is not to get such calls."""
     return ApiError(502, message, "server_error", code=code)

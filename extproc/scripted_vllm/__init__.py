@@ -2,7 +2,7 @@
 
 It says what a real vLLM was recorded to say, byte for byte in framing and fields; only the model is not real. Its text
 is queued as `Reply`s, which may also stall, cut or garble the answer, or comes from a small built-in model that reads
-the tools in its prompt. It needs `h11` (the `scripted` extra) and must never be part of a deployment.
+the tools in its prompt. It must never be part of a deployment.
 
     with ScriptedVLLM().running() as vllm:
         vllm.play(Reply("Paris.", pieces=1), Reply(trouble=Fail(429, retry_after=1)))

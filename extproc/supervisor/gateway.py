@@ -11,7 +11,6 @@ lie in one private directory.
 from __future__ import annotations
 
 import asyncio
-import importlib.util
 import os
 import re
 import sys
@@ -68,8 +67,6 @@ class Gateway:
 
     async def start_scripted_vllm(self, model: str) -> Address:
         """Start the scripted vLLM on a port of its own, and tell where it is."""
-        if importlib.util.find_spec("h11") is None:
-            raise GatewayError("--scripted needs the package h11; install it with `pip install 'extproc[scripted]'`")
         options = ("--port", "0", "--pace", "0.02", "--model", model)
         self._scripted = await Child.start_python("extproc.scripted_vllm", *options, stdout=PIPE)
         line = await self._scripted.first_line()
