@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from extproc.toolcalls import ArgumentsDelta, CallEnd, CallStart, Event, Parsed, Parser, parse
+from extproc.toolcalls import ArgumentsDelta, Call, CallEnd, CallStart, Event, Parsed, Parser, parse
 from extproc.toolcalls.events import collect
 
 TOOLS = [{"type": "function", "function": {"name": name}} for name in ("get_weather", "f")]
@@ -106,9 +106,11 @@ def test_a_call_that_is_cut_off_keeps_what_was_sent() -> None:
     ]
 
 
-def test_before_the_first_argument_nothing_is_a_call_yet() -> None:
-    for text in ("<|tool_call>call:f{", "<|tool_call>call", "<|tool_call>so to say"):
-        assert parsed(text) == Parsed(text, None, [])
+def test_cut_off_before_the_first_argument_it_is_a_call_as_soon_as_its_name_is_whole() -> None:
+    for text in ("<|tool_call>call:f{", "<|tool_call>call:f{ke"):
+        assert parsed(text) == Parsed(None, None, [Call("f", '{"')])
+    assert parsed("<|tool_call>call:f") == Parsed(None, None, [])
+    assert parsed("<|tool_call>so to say") == Parsed("<|tool_call>so to say", None, [])
 
 
 def test_gemma_thinks_in_a_channel_and_a_call_ends_it() -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import random
+import re
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +15,7 @@ from hypothesis import strategies as st
 from extproc.toolcalls import (
     FORMATS,
     ArgumentsDelta,
+    Call,
     CallEnd,
     CallStart,
     Event,
@@ -117,11 +119,101 @@ def test_a_call_that_was_cut_off_keeps_what_was_sent() -> None:
     assert events == [CallStart(0, "write_file"), ArgumentsDelta(0, '{"text": "abc'), CallEnd(0, whole=False)]
 
 
-def test_no_marker_shows_beside_a_call_when_the_next_one_is_cut_off() -> None:
-    call = '<tool_call>{"name": "get_weather", "arguments": {}}</tool_call>'
-    parsed = parse(f'{call}<tool_call>{{"na', format="hermes", tools=TOOLS)
-    assert parsed.content == '{"na'
-    assert len(parsed.calls) == 1
+@pytest.mark.parametrize(
+    ("name", "head"),
+    [
+        ("hermes", '<tool_call>\n{"name": "get_weather", "arguments": '),
+        ("hermes", '<tool_call>\n{"name": "get_weather", "arguments": {'),
+        ("hermes", "<tool_call>\n<function=get_weather>\n<parameter=ci"),
+        ("granite", '<|tool_call|>[{"name": "get_weather"'),
+        ("apertus", '<|tools_prefix|>[{"get_weather": '),
+        ("kimi_k2", "<|tool_calls_section_begin|><|tool_call_begin|>functions.get_weather:0<|tool_call_arg"),
+        ("deepseek_v31", "<｜tool▁calls▁begin｜><｜tool▁call▁begin｜>get_weather<｜tool▁sep｜>"),
+        ("mistral", "[TOOL_CALLS]get_weather[AR"),
+        ("glm45", "<tool_call>get_weather\n"),
+        ("minimax_m2", '<minimax:tool_call>\n<invoke name="get_weather">\n'),
+        ("kimi_k3", '<|open|>tools<|sep|><|open|>call tool="get_weather" ind'),
+        ("gemma4", "<|tool_call>call:get_weather{ci"),
+        ("minimax_m3", ']<]minimax[>[<tool_call>]<]minimax[>[<invoke name="get_weather">]<]minimax[>[<ci'),
+        ("lfm2", "<|tool_call_start|>[get_weather("),
+        ("llama4_pythonic", "<|python_start|>[get_weather(ci"),
+        ("openai", "<|channel|>commentary to=functions.get_weather <|constrain|>js"),
+    ],
+)
+def test_cut_off_behind_its_name_a_call_is_one_that_nobody_can_run(name: str, head: str) -> None:
+    """Many clients take no arguments at all for `{}`, and Cline takes `{` for it: they would run the tool."""
+    events = events_of([f"Let me look.{head}"], format=name, tools=TOOLS)
+    assert events[:2] == [Text("Let me look."), CallStart(0, "get_weather")]
+    assert events[-1] == CallEnd(0, whole=False)
+    assert collect(events).calls == [Call("get_weather", '{"')]
+
+
+@pytest.mark.parametrize(
+    ("name", "head"),
+    [
+        ("hermes", "<tool_call>"),
+        ("hermes", '<tool_call>\n{"name": "get_wea'),
+        ("hermes", '<tool_call>\n{"arguments": {"city": "Par'),
+        ("hermes", '<tool_call>{"name": "get_weather", "arguments": {}}</tool_call><tool_call>{"na'),
+        ("apertus", '<|tools_prefix|>[{"other"'),
+        ("olmo3", "<function_calls>get_wea"),
+        ("mistral", "[TOOL_CALLS]get_wea"),
+        ("glm45", "<tool_call>so "),
+        ("openai", "<|channel|>commentary to=functions.get_weather"),
+        ("openai", "<|start|>assistant<|channel|>anal"),
+    ],
+)
+def test_cut_off_before_its_name_is_whole_nothing_of_a_call_shows(name: str, head: str) -> None:
+    parsed = parse(f"Let me look.{head}", format=name, tools=TOOLS)
+    assert (parsed.content, parsed.reasoning) == ("Let me look.", None)
+    assert [call.arguments for call in parsed.calls] == ["{}"] * head.count("</tool_call>")
+
+
+def test_a_call_that_is_only_repeated_is_none_when_the_next_one_is_cut_off() -> None:
+    call = "[get_weather(city='Paris')]<|tool_call_end|>"
+    parsed = parse(f"<|tool_call_start|>{call}{call} Now <|tool_call_start|>", format="lfm2", tools=TOOLS)
+    assert (parsed.content, [call.arguments for call in parsed.calls]) == (" Now", ['{"city": "Paris"}'])
+
+
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [
+        ("hermes", "Write <tool_call> and an object with two keys."),
+        ("hermes", "<tool_call>\n{so much for"),
+        ("hermes", '{"name": "get_weather", "arguments": '),
+        ("hermes", '```json\n{"name": "get_weather", "arguments": '),
+        ("xlam", '[{"name": "get_weather", "arguments": '),
+        ("pythonic", "[get_weather("),
+        ("glm45", "A tag such as <tool_call>opens a call"),
+        ("openai", "<|channel|>final Sunny, 24 degrees."),
+        ("openai", "to"),
+    ],
+)
+def test_text_that_is_no_calls_head_or_has_no_marker_stays(name: str, text: str) -> None:
+    assert parse(text, format=name, tools=TOOLS) == Parsed(text, None, [])
+
+
+@pytest.mark.parametrize(
+    ("name", "end"),
+    [("hermes", "<tool_"), ("hermes", "<tool_call"), ("kimi_k2", "<|t"), ("mistral", "[TOOL_"), ("openai", "<|chan")],
+)
+def test_what_can_only_be_the_beginning_of_a_marker_is_markup_at_the_end(name: str, end: str) -> None:
+    assert parse(f"a{end}", format=name, tools=TOOLS) == Parsed("a", None, [])
+
+
+@pytest.mark.parametrize(
+    ("name", "end"),
+    [
+        ("hermes", "<"),
+        ("hermes", "<tool"),
+        ("hermes", "</thi"),
+        ("mistral", "[TOOL"),
+        ("kimi_k2", "<|"),
+        ("phi4_mini", "fun"),
+    ],
+)
+def test_what_may_be_anything_is_text_at_the_end(name: str, end: str) -> None:
+    assert parse(f"a{end}", format=name, tools=TOOLS) == Parsed(f"a{end}", None, [])
 
 
 def test_an_unknown_format_is_refused_with_near_names() -> None:
@@ -160,7 +252,11 @@ def test_text_without_markup_comes_back_as_it_is(text: str) -> None:
 def test_a_text_without_calls_or_thinking_is_conserved(text: str) -> None:
     parsed = parse(text, format="hermes", tools=TOOLS)
     if not parsed.calls and parsed.reasoning is None and "think>" not in text:
-        assert (parsed.content or "") == text
+        content = parsed.content or ""
+        assert text.startswith(content)
+        assert re.match(r"<tool_call?|<function=|$", text[len(content) :]), (
+            "nothing but a call that is broken off is missing"
+        )
 
 
 @given(_OUTPUTS)

@@ -15,7 +15,7 @@ class JsonArguments(Body):
     """A JSON object, handed on verbatim. Anything else shows that this was no call."""
 
     def reader(self, tools: Mapping[str, Any], name: str | None) -> Reader:
-        return JsonArgumentsReader(name or "")
+        return JsonArgumentsReader(name)
 
 
 class JsonArgumentsReader:
@@ -23,7 +23,7 @@ class JsonArgumentsReader:
 
     __slots__ = ("_pieces", "_value", "done", "name", "verdict", "whole")
 
-    def __init__(self, name: str) -> None:
+    def __init__(self, name: str | None) -> None:
         self.name = name
         self.verdict = Verdict.UNDECIDED
         self.done = False
@@ -59,5 +59,3 @@ class JsonArgumentsReader:
 
     def end_of_input(self) -> None:
         self.done = True
-        if self.verdict is Verdict.UNDECIDED:
-            self.verdict = Verdict.NOT_A_CALL

@@ -91,10 +91,11 @@ class JsonCallReader:
         self._string = JsonString()
 
     @property
-    def name(self) -> str:
-        """The tool's name; only when the verdict is CALL."""
-        assert self._name is not None  # the verdict says so
-        return self._name
+    def name(self) -> str | None:
+        """The tool's name, when it has been read. A key may be any other one until an object follows it."""
+        undecided = self.verdict is Verdict.UNDECIDED
+        tentative = undecided and self._named_by_key and not self._has_arguments and self._name not in self._offered
+        return None if tentative else self._name
 
     def take(self) -> str:
         """The arguments that became ready since the last time."""
@@ -143,7 +144,7 @@ class JsonCallReader:
             self._arguments.append(word)
         self.whole = self._has_arguments and self._expect is _Expect.KEY
         if self.verdict is Verdict.UNDECIDED:
-            self._reject()
+            self._arguments += self._other
 
     def _structure(self, text: str, position: int) -> int:
         """One character outside of keys and values."""

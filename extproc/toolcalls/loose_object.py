@@ -33,7 +33,7 @@ class LooseArguments(Body):
         object.__setattr__(self, "notation", Notation(loose_word, self.delimiter))
 
     def reader(self, tools: Mapping[str, Any], name: str | None) -> Reader:
-        return LooseArgumentsReader(self.notation, name or "")
+        return LooseArgumentsReader(self.notation, name)
 
 
 class LooseArgumentsReader:
@@ -41,7 +41,7 @@ class LooseArgumentsReader:
 
     __slots__ = ("_arguments", "_opened", "done", "name", "verdict", "whole")
 
-    def __init__(self, notation: Notation, name: str) -> None:
+    def __init__(self, notation: Notation, name: str | None) -> None:
         self.verdict = Verdict.UNDECIDED
         self.done = False
         self.whole = False

@@ -5,7 +5,8 @@ as they are certain. Three promises hold for every format:
 
 - however the text is cut, the joined events are the same;
 - the work per character is constant: nothing that was seen is scanned again;
-- every character ends up in content, in reasoning, in a call, or belongs to the markup around calls.
+- every character ends up in content, in reasoning, in a call, or belongs to the markup around calls. Where the output
+  ends behind a marker that announces a call, what may still have become the call's head is markup as well.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ from typing import Any, Literal
 from extproc.toolcalls.events import Event, Parsed, collect
 from extproc.toolcalls.formats import get_format
 from extproc.toolcalls.hiding import hiding
+from extproc.toolcalls.names import decoded, offered_name
 from extproc.toolcalls.output import Output, at_line_start
 from extproc.toolcalls.table import (
     Body,
@@ -28,6 +30,7 @@ from extproc.toolcalls.table import (
     Prose,
     Reader,
     Rule,
+    Rules,
     Sink,
     State,
     Value,
@@ -36,9 +39,9 @@ from extproc.toolcalls.table import (
 from extproc.toolcalls.tagged import ArgumentsWriter
 
 _LONGEST_NAME = 512  # no tool has a longer name; what is longer is text
-_COUNTED = re.compile(r"(?P<name>.+)_\d+")
-_ID = re.compile(r"\d+|call_\w+")
 _NAME_WINDOW = 2 * _LONGEST_NAME
+# The beginning of a marker that nobody writes for another reason: `<|t`, `<tool_`; but not `<`, `<tool` or `fun`.
+_UNMISTAKABLE = re.compile(r"[^\w\s]{2,}\w|[^\w\s][^\W_]+[^\sa-zA-Z0-9]")
 
 
 class Parser:
@@ -55,6 +58,7 @@ class Parser:
         "_held",
         "_key",
         "_key_types",
+        "_marked",
         "_name",
         "_origin",
         "_output",
@@ -81,6 +85,7 @@ class Parser:
         # The call being read. Its text so far, as (text, whether it is a marker), until it has begun:
         self._candidate: list[tuple[str, bool]] = []
         self._origin: Prose | None = None  # the text that it stands in
+        self._marked = False  # a marker since then announces it
         self._parts: list[str] = []  # of the name, header or key being read
         self._name: str | None = None
         self._key = ""
@@ -116,8 +121,7 @@ class Parser:
         held, self._held = self._held, ""
         match self._state:
             case Prose() as state:
-                # What begins with a whole marker was to be a longer one: it is markup either way.
-                if not any(self._is_bare(marker, rule, held) for marker, rule in state.rules.items()):
+                if not self._is_markup(held, state.rules):
                     self._output.text(state.sink, held)
             case Body():
                 self._close_body()
@@ -126,17 +130,27 @@ class Parser:
                 self._finish_call()
             case Gap(ends_with_output=True) if self._name is not None and not held:
                 self._finish_call()
-            case _:
+            case _ if self._output.in_call:
                 self._close_call(held)
+            case _:
+                self._close_candidate(held)
         self._output.end()
         return self._output.take()
 
     # Prose
 
-    def _is_bare(self, marker: str, rule: Rule, held: str) -> bool:
-        """Whether `held` begins with the marker, and the marker is nothing but markup."""
-        leads_to_prose = isinstance(self._format.states[rule.to], Prose) and not rule.shown
-        return leads_to_prose and held.startswith(marker)
+    def _is_markup(self, held: str, rules: Rules) -> bool:
+        """Whether `held`, with which the output ends, is a marker that was to be a longer one, or surely the beginning
+        of one that announces a call."""
+        unmistakable = _UNMISTAKABLE.match(held) is not None
+        for marker, rule in rules.items():
+            target = self._format.states[rule.to]
+            if isinstance(target, Prose):
+                if held.startswith(marker) and not rule.shown:
+                    return True
+            elif unmistakable and marker.startswith(held) and _announces(rule, target):
+                return True
+        return False
 
     def _prose(self, state: Prose, text: str, position: int) -> int:
         start = looked = position
@@ -177,9 +191,12 @@ class Parser:
         else:
             if isinstance(self._state, Prose):
                 self._origin = self._state
+                self._marked = False
+                self._name = None  # there may be one that was only repeated, and led to no call
             trailing = isinstance(target, Gap) and target.trailing
             if not rule.keep and not self._output.in_call and not trailing:
                 self._candidate.append((marker, True))
+                self._marked = self._marked or _announces(rule, self._state, target)
             self._enter(target)
         return at if rule.keep else at + len(marker)
 
@@ -189,8 +206,8 @@ class Parser:
             case Body():
                 self._reader = state.reader(self._tools, self._name)
             case Value():
-                self._begin_call(self._name or "")
-                assert self._writer is not None  # tables lead from a name to its values
+                self._begin_call(self._name)
+                assert self._writer is not None  # made with the name
                 packed = self._key in state.packed_keys
                 self._writer.begin_value(self._key, state.trim, self._key_types, packed=packed)
             case Name() | Header() | Key():
@@ -223,7 +240,7 @@ class Parser:
                 if named is None:
                     self._give_back(state.otherwise, markers=not state.hides_markers)
                     return at
-                self._set_name(_decoded(named["name"]) if state.entities else named["name"])
+                self._set_name(decoded(named["name"]) if state.entities else named["name"])
             case Header() if not rule.shown:
                 rule = self._route(state, rule, word)
             case Key():
@@ -244,7 +261,7 @@ class Parser:
         keyed = state.pattern.fullmatch(word)
         if keyed is None or "key" in state.pattern.groupindex:
             key = keyed["key"] if keyed else word
-            self._key = _decoded(key) if state.entities else key
+            self._key = decoded(key) if state.entities else key
             self._key_types = None
         if keyed is not None and "type" in state.pattern.groupindex:
             self._key_types = state.types.get(keyed["type"] or "")
@@ -258,22 +275,8 @@ class Parser:
         return at - max(len(word) - length, 0)
 
     def _set_name(self, name: str) -> None:
-        if name not in self._tools:
-            name = self._offered(name)
-        self._name = name
-        self._writer = ArgumentsWriter(self._tools.get(name))
-
-    def _offered(self, name: str) -> str:
-        """The offered tool that an odd name surely means; else the name itself."""
-        namespace, _, rest = name.partition(".")
-        if namespace == rest and rest in self._tools:
-            return rest  # formats with namespaces double a name that has none: `echo.echo`
-        counted = _COUNTED.fullmatch(name)
-        if counted and counted["name"] in self._tools:
-            return str(counted["name"])
-        if _ID.fullmatch(name) and len(self._tools) == 1:
-            return next(iter(self._tools))
-        return name
+        self._name = offered_name(name, self._tools)
+        self._writer = ArgumentsWriter(self._tools.get(self._name))
 
     # Values between tags
 
@@ -368,31 +371,63 @@ class Parser:
         reader = self._reader
         assert reader is not None  # made on entering the state
         reader.end_of_input()
-        if reader.verdict is Verdict.CALL:
+        if reader.verdict is Verdict.CALL or (self._marked and reader.name is not None):
             self._begin_call(reader.name)
             self._output.arguments(reader.take())
-            self._end_call(whole=reader.whole)
+            self._close_begun(whole=reader.whole)
         else:
-            if self._output.calls and isinstance(self._state, Body) and self._state.marker:
-                inside = "".join(piece for piece, is_marker in self._candidate if not is_marker)
-                self._candidate = [(inside.replace(self._state.marker, ""), False)]
-            self._give_back_at_end("")
+            self._close_candidate("")
 
     def _close_call(self, held: str) -> None:
-        """The output ends between a call's markers. A call that has begun stands."""
-        if self._output.in_call and self._writer is not None:
-            writer = self._writer
-            if self._skipped:
-                writer.end_value()
-            elif writer.in_value:
-                writer.write(held)
-                writer.cut_off()
-            whole = not writer.in_value
-            writer.end()
-            self._output.arguments(writer.take())
-            self._end_call(whole=whole)
-        elif self._candidate:
+        """The output ends between the markers of a call that has begun: it stands."""
+        writer = self._writer
+        assert writer is not None  # made with the name
+        if self._skipped:
+            writer.end_value()
+        elif writer.in_value:
+            writer.write(held)
+            writer.cut_off()
+        whole = not writer.in_value
+        writer.end()
+        self._output.arguments(writer.take())
+        self._close_begun(whole=whole)
+
+    def _close_candidate(self, held: str) -> None:
+        """The output ends before it is clear whether this is a call. Behind a marker that says so, it was to be one."""
+        name = self._name_at_end(held)
+        match self._state:
+            case Header() as state:
+                # A recipient says it as well as any marker.
+                marked = name is not None or self._marked
+                marked = marked and state.possible.fullmatch("".join(self._parts)) is not None
+            case Gap() as state if not self._candidate:
+                marked = state.trailing or self._is_markup(held, state.rules)
+            case _:
+                marked = self._marked
+        if not marked:
             self._give_back_at_end(held)
+        elif name is not None:
+            self._begin_call(name)
+            self._close_begun(whole=False)
+
+    def _name_at_end(self, held: str) -> str | None:
+        """The name of the tool whose call is cut off, if it is whole."""
+        word = "".join(self._parts)
+        match self._state:
+            case Name() as state:
+                found = state.pattern.fullmatch(word)
+            case Header() as state:
+                routed = (pattern.fullmatch(word) for pattern, _ in state.routes if "name" in pattern.groupindex)
+                found = next(filter(None, routed), None)
+            case Gap() | Key():
+                return self._name
+            case _:
+                return None
+        # No marker has ended it yet: it is whole if something else has, and if there is such a tool.
+        if found is None or (found.end("name") == len(word) and not held):
+            return None
+        name = offered_name(found["name"], self._tools)
+        return name if name in self._tools else None
 
     def _finish_call(self) -> None:
         """A marker shows that the call between tags is complete."""
@@ -403,13 +438,20 @@ class Parser:
         self._output.arguments(self._writer.take())
         self._end_call(whole=True)
 
-    def _begin_call(self, name: str) -> None:
+    def _begin_call(self, name: str | None) -> None:
+        assert name is not None  # what is a call has one
         self._output.begin_call(name)
         self._candidate.clear()
 
     def _end_call(self, *, whole: bool) -> None:
         self._output.end_call(whole=whole)
         self._name = self._writer = self._reader = self._origin = None
+
+    def _close_begun(self, *, whole: bool) -> None:
+        if whole:
+            self._end_call(whole=True)
+        else:
+            self._output.break_off_call()
 
     def _give_back(self, to: str, *, markers: bool = True) -> None:
         """The candidate was no call: its text is what it looks like."""
@@ -433,10 +475,9 @@ class Parser:
         self._candidate.clear()
 
 
-def _decoded(text: str) -> str:
-    for entity, character in (("&quot;", '"'), ("&lt;", "<"), ("&gt;", ">"), ("&amp;", "&")):
-        text = text.replace(entity, character)
-    return text
+def _announces(rule: Rule, *between: State) -> bool:
+    """Whether a marker says that a call comes. A bracket that belongs to the call doesn't, nor does a fence."""
+    return not rule.keep and not any(isinstance(state, Header) and not state.hidden for state in between)
 
 
 def parse(

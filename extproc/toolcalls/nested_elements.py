@@ -21,15 +21,17 @@ _ITEM = "item"
 _LONGEST_TAG = 256
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class NestedElements(Body):
     """Elements up to the tag that closes the call, which belongs to it."""
 
-    closing: str = ""
+    marker: str
+    """What stands before every tag."""
+    closing: str
     """The name in the tag that closes the call."""
 
     def reader(self, tools: Mapping[str, Any], name: str | None) -> Reader:
-        return NestedElementsReader(self, name or "", tools.get(name or ""))
+        return NestedElementsReader(self, name, tools.get(name or ""))
 
 
 class _Kind(enum.Enum):
@@ -56,7 +58,7 @@ class NestedElementsReader:
 
     __slots__ = ("_held", "_in_tag", "_lexer", "_open", "_out", "_root", "_table", "done", "name", "verdict", "whole")
 
-    def __init__(self, table: NestedElements, name: str, tool: Mapping[str, Any] | None) -> None:
+    def __init__(self, table: NestedElements, name: str | None, tool: Mapping[str, Any] | None) -> None:
         self.name = name
         self.verdict = Verdict.UNDECIDED
         self.done = False
@@ -87,9 +89,6 @@ class NestedElementsReader:
         if self.done:
             return
         self.done = True
-        if self.verdict is Verdict.UNDECIDED:
-            self.verdict = Verdict.NOT_A_CALL
-            return
         element = self._open[-1]
         if element.kind is _Kind.UNKNOWN and element.pieces:
             self._member(self._open[-2], element.tag)

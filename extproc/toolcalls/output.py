@@ -13,7 +13,7 @@ from extproc.toolcalls.table import Sink
 class Output:
     """The events of one output. `take` returns those that came since the last time."""
 
-    __slots__ = ("_events", "_sent", "_space", "_thought", "calls", "in_call", "line_start")
+    __slots__ = ("_events", "_opening", "_sent", "_space", "_thought", "calls", "in_call", "line_start")
 
     def __init__(self) -> None:
         self.calls = 0
@@ -24,6 +24,7 @@ class Output:
         """Nothing but white space came since the last line break."""
         self._events: list[Event] = []
         self._sent = False  # some of its arguments have left
+        self._opening: str | None = ""  # they, while they are no more than a bracket
         self._space: list[str] = []
         self._thought = False  # nothing but white space came since the last reasoning
 
@@ -59,6 +60,9 @@ class Output:
     def arguments(self, piece: str) -> None:
         if piece:
             self._sent = True
+            if self._opening is not None:
+                opening = self._opening + piece.strip()
+                self._opening = opening if opening in ("", "{") else None
             self._events.append(ArgumentsDelta(self.calls, piece))
 
     def end_call(self, *, whole: bool) -> None:
@@ -67,6 +71,14 @@ class Output:
         self._events.append(CallEnd(self.calls, whole))
         self.calls += 1
         self.in_call = self._sent = False
+        self._opening = ""
+
+    def break_off_call(self) -> None:
+        """The output ends inside the call. Its arguments get at least as far as the quote of their first key: clients
+        take none at all for `{}`, some take `{` for it, and they would run the tool."""
+        if self._opening is not None:
+            self.arguments('{"'[len(self._opening) :])
+        self.end_call(whole=False)
 
     def end(self) -> None:
         """The output is complete: an answer without calls keeps the white space at its end."""

@@ -102,9 +102,9 @@ class PythonCallReader:
         self._arguments = LooseScanner(self._notation, Shape.CALL)
 
     @property
-    def name(self) -> str:
-        """The tool's name; only when the verdict is CALL."""
-        return self._name
+    def name(self) -> str | None:
+        """The tool's name; only a bracket tells where it ends."""
+        return self._name if self._in_arguments else None
 
     def take(self) -> str:
         """The arguments that became ready since the last time."""

@@ -11,6 +11,8 @@ A format names its states. Each state says what happens to the text in it and wh
 
 From its first marker on, a call is only a candidate until it has shown what it is: until then all of its text is
 kept, and given back as prose when it is none. What shows it is the first argument, or a marker that ends the call.
+Behind a marker that announces a call, which a bare bracket and a fence don't, the end of the output shows it as well:
+what might have become a call by then is one that was cut off, or else markup, and no text.
 """
 
 from __future__ import annotations
@@ -123,7 +125,9 @@ class Header(_Marked):
     routes: tuple[tuple[re.Pattern[str], str], ...] = ()
     """A pattern with a group `name` names the tool that is called. A rule that is shown leads where it says."""
     hidden: bool = True
-    """The header is markup, also when it introduces prose."""
+    """The header is markup, also when it introduces prose. One that isn't announces no call."""
+    possible: re.Pattern[str] = re.compile(r".*", re.DOTALL)
+    """What the text has to be while it is still being written. At the end of the output, other text is given back."""
 
     def targets(self) -> set[str]:
         return {rule.to for rule in self.rules.values()} | {to for _, to in self.routes}
@@ -170,14 +174,14 @@ class Reader(Protocol):
     """It ended as it should."""
 
     @property
-    def name(self) -> str:
-        """The tool's name; only after the verdict CALL."""
+    def name(self) -> str | None:
+        """The tool's name, as soon as it is known whole: not later than the verdict CALL."""
 
     def scan(self, text: str, position: int) -> int:
         """Consume what belongs to the call from `position`; returns the end."""
 
     def end_of_input(self) -> None:
-        """The output ends here."""
+        """The output ends here. The verdict on what isn't decided yet is left to the machine."""
 
     def take(self) -> str:
         """The arguments that became ready since the last time: a piece of a JSON text."""
@@ -193,8 +197,6 @@ class Body(ABC):
     """The state when it proves to be no call, and its text has been given back."""
     hides_markers: bool = False
     """... without the markers before it."""
-    marker: str = ""
-    """What stands before every tag inside, if something does."""
 
     @abstractmethod
     def reader(self, tools: Mapping[str, Any], name: str | None) -> Reader:

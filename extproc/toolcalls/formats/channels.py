@@ -21,6 +21,12 @@ _ENDS = {marker: Rule("prose") for marker in ("<|end|>", "<|call|>", "<|return|>
 _FIRST_WORDS = ("to=", "commentary to=", "assistant", "––", *(f"{c}<|message|>" for c in ("analysis", "final")))
 _THINKING = re.compile(r".*(?:analysis|think).*", re.DOTALL)
 _ANYTHING = re.compile(r".*", re.DOTALL)
+_WORDS = ("assistant", "analysis", "commentary", "final", "user", "code", "json", "xml")
+_BEGUN_WORDS = "|".join(word[:size] for word in _WORDS for size in range(len(word), 0, -1))
+# A header as far as it has come. A model that forgets `<|message|>` goes on with what it has to say, and that is text.
+_HEADER_SO_FAR = re.compile(
+    rf"\s*+(?:(?:(?:{'|'.join(_WORDS)})(?![\w.\-])|to=[\w.\-]++|<\|\w++\|>)\s*+)*+(?:{_BEGUN_WORDS}|to?=?|<\|?\w*\|?)?"
+)
 
 
 def _recipient(namespace: str, but: str = "") -> re.Pattern[str]:
@@ -35,7 +41,7 @@ def _frame(headers: Rules, ends: Rules, routes: tuple[tuple[re.Pattern[str], str
         "begin": Gap({**dict.fromkeys(_FIRST_WORDS, Rule("header", keep=True)), **headers}),
         "prose": Prose({**headers, **ends}),
         "thinking": Prose({**headers, **ends}, Sink.REASONING),
-        "header": Header({"<|message|>": Rule("prose")}, routes),
+        "header": Header({"<|message|>": Rule("prose")}, routes, possible=_HEADER_SO_FAR),
     }
 
 
