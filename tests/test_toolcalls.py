@@ -299,3 +299,15 @@ def test_generated_calls_come_back_exactly(
     assert [call.name for call in parsed.calls] == [name for name, _ in calls]
     assert [call.arguments for call in parsed.calls] == texts, "arguments go through verbatim"
     assert parsed.content == "I begin."
+
+
+@pytest.mark.parametrize("begin", ["", "```json\n", "<tool_call>\n"])
+def test_a_list_of_arguments_is_a_wrong_call_and_no_text(begin: str) -> None:
+    """Qwen2.5-Coder 0.5B writes it in Cline, which asks again for ever when it is shown as text."""
+    parsed = parse(begin + '{"name": "get_weather", "arguments": ["Paris"]}', format="hermes", tools=TOOLS)
+    assert parsed.calls == [Call("get_weather", '["Paris"]')]
+
+
+def test_a_list_under_another_key_is_text() -> None:
+    text = '{"name": "get_weather", "parameters": ["city"]}'
+    assert parse(text, format="hermes", tools=TOOLS) == Parsed(text, None, [])
