@@ -57,7 +57,17 @@ class TestExchange:
         assert (effect.backend.name, request["model"], last["role"]) == ("qwen", MODEL, "user")
         rejected = last["content"].rpartition("Your last answer was rejected: ")[2]
         assert fault in rejected
-        assert rejected.endswith("You must call one of the tools now: answer with a <tool_call> block only.")
+        assert rejected.endswith("You must call the tool get_weather now: answer with a <tool_call> block only.")
+
+    def test_of_several_tools_it_tells_the_names(self) -> None:
+        others = [WEATHER, {"type": "function", "function": {"name": "get_time"}}]
+        config = parse(SETTINGS.format(model=MODEL, port=1), source="test")
+        exchange = asked({**DEMAND, "tools": others}, None, config)
+        exchange.receive(response_headers(JSON))
+        *_, effect = exchange.receive(response_body(completion(WORDS)))
+        assert isinstance(effect, AskBackend)
+        said_last = orjson.loads(effect.body)["messages"][-1]["content"]
+        assert said_last.endswith("only. Their names are: get_weather, get_time.")
 
     @pytest.mark.parametrize("kind", [EVENTS, JSON], ids=["stream", "whole"])
     def test_the_client_gets_the_second_answer_and_nothing_of_the_first(self, kind: dict[str, str]) -> None:

@@ -18,7 +18,7 @@ from extproc.openai.request import ChatRequest, Rules, model_problems, problems,
 from extproc.toolcalls import TEMPLATE_TOKENS
 from extproc.tools import call_syntax
 from extproc.tools.prompt import demanded
-from extproc.tools.wording import must_call
+from extproc.tools.wording import must_call_by_name
 
 Json: TypeAlias = dict[str, Any]
 
@@ -101,7 +101,8 @@ def prepare(body: bytes, config: Config) -> Prepared:
     again = None
     if model.retry and answer is not None and answer.demanded is not None and (request.fields.get("n") or 1) == 1:
         syntax = None if model.tools == "native" else call_syntax(model.format)
-        again = SecondTry(forwarded, must_call(answer.demanded or None, syntax))
+        names = [answer.demanded] if answer.demanded else [tool["function"]["name"] for tool in request.tools]
+        again = SecondTry(forwarded, must_call_by_name(names, syntax))
     new_body = None if forwarded == fields else encode(forwarded)
     affinity = conversation_hash(request.messages) if backend.affinity else None
     return Prepared(model.name, backend.name, new_body, answer, dropped, request.repaired, affinity, sent, again)

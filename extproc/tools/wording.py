@@ -129,16 +129,28 @@ def tagged_results(named: Sequence[tuple[str, str, int]], syntax: CallSyntax) ->
     )
 
 
-def must_call(name: str | None, syntax: CallSyntax | None) -> str:
-    """What is said at the end of a request that demands a call: of `name`, or of any tool.
+def must_call(name: str | None, syntax: CallSyntax) -> str:
+    """What is said at the end of a request that demands a call: of `name`, or of any tool."""
+    which = f"the tool {name}" if name else "one of the tools"
+    return f"You must call {which} now: answer with {_block(syntax)} only."
+
+
+_MOST_NAMES = 50
+
+
+def must_call_by_name(names: Sequence[str], syntax: CallSyntax | None) -> str:
+    """The same after an answer that had no such call: small models make up names then, so all are told.
 
     Without a syntax the model is shown by others how it writes a call.
     """
-    which = f"the tool {name}" if name else "one of the tools"
-    if syntax is None:
-        return f"You must call {which} now."
-    block = f"a {syntax.begin.partition('>')[0]}> block" if syntax.begin.startswith("<") else "such a block"
-    return f"You must call {which} now: answer with {block} only."
+    which = f"the tool {names[0]}" if len(names) == 1 else "one of the tools"
+    listed = f" Their names are: {', '.join(names)}." if 1 < len(names) <= _MOST_NAMES else ""
+    how = "" if syntax is None else f": answer with {_block(syntax)} only"
+    return f"You must call {which} now{how}.{listed}"
+
+
+def _block(syntax: CallSyntax) -> str:
+    return f"a {syntax.begin.partition('>')[0]}> block" if syntax.begin.startswith("<") else "such a block"
 
 
 def rejected(problem: str, demand: str) -> str:
