@@ -23,6 +23,7 @@ _TAKEN = (
     r"|^sds\..+\.update_(attempt|rejected)$"
 )
 """What of its files Envoy goes by, how often it refused one, and clusters that it has yet to make ready."""
+_NOT_OF_FILES = ("sds.", "cluster_manager.warming_clusters")
 
 
 class Tries(NamedTuple):
@@ -38,12 +39,16 @@ class Taken:
 
     versions: dict[str, str]
     """By the interface they come by: `cds`, `rds` and `lds`."""
-    refusals: int
-    """How many of all of those that it ever read it refused, wholly or in part."""
+    refused: dict[str, int]
+    """By the same, how many of those that it ever read it refused, wholly or in part."""
     secrets: dict[str, Tries]
     """The files of keys and certificates, by the names of the secrets."""
     warming: int
     """Clusters that it knows and can't use yet: their names are being looked up, or their servers' health."""
+
+    @property
+    def refusals(self) -> int:
+        return sum(self.refused.values())
 
 
 class EnvoyAdmin:
@@ -83,22 +88,15 @@ class EnvoyAdmin:
         """What Envoy goes by now."""
         answer = await self._ask("GET", f"/stats?filter={quote(_TAKEN)}")
         stats = dict(re.findall(r"^(\S+): (.*)$", answer.body.decode(), re.MULTILINE))
-        versions = {
-            name.split(".")[-3 if "rds" in name else -2]: value.strip('"')
-            for name, value in stats.items()
-            if name.endswith("version_text")
-        }
+        of_files = [(*_interface(name), value) for name, value in stats.items() if not name.startswith(_NOT_OF_FILES)]
+        versions = {interface: value.strip('"') for interface, what, value in of_files if what == "version_text"}
+        refused = {interface: int(value) for interface, what, value in of_files if what == "update_rejected"}
         secrets = {
             found[1]: Tries(int(tries), int(stats.get(f"sds.{found[1]}.update_rejected", 0)))
             for name, tries in stats.items()
             if (found := re.fullmatch(r"sds\.(.+)\.update_attempt", name))
         }
-        refusals = sum(
-            int(value)
-            for name, value in stats.items()
-            if name.endswith("update_rejected") and not name.startswith("sds.")
-        )
-        return Taken(versions, refusals, secrets, int(stats.get("cluster_manager.warming_clusters", 0)))
+        return Taken(versions, refused, secrets, int(stats.get("cluster_manager.warming_clusters", 0)))
 
     async def _ask(self, method: str, path: str) -> Answer:
         async with asyncio.timeout(_TIMEOUT):
@@ -109,3 +107,9 @@ class EnvoyAdmin:
             return await asyncio.open_unix_connection(self._address)
         host, port = Address.parse(self._address)
         return await asyncio.open_connection(host, port)
+
+
+def _interface(name: str) -> tuple[str, str]:
+    """`cds`, `rds` or `lds`, and what the number of that name says of it."""
+    *_, interface, what = name.replace(".rds.openai.", ".rds.").split(".")
+    return interface, what

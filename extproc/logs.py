@@ -1,7 +1,9 @@
 """Logging as JSON lines on stderr: time, level, logger, message, and the request's id where there is one.
 
 A line never carries what a request or an answer says. Messages are written with that in mind; the text of an
-exception is not, and often quotes what it failed on: so of an exception only its type and its place are shown.
+exception is not, and often quotes what it failed on: so of an exception only its type and its place are shown. Nor are
+the records of libraries: asyncio writes out the exception of a task, and the arguments of a callback. Of their words
+only those are shown that are known beforehand.
 """
 
 from __future__ import annotations
@@ -12,6 +14,15 @@ import sys
 import traceback
 from datetime import UTC, datetime
 from typing import TextIO
+
+_OPENINGS = (
+    "Task exception was never retrieved",
+    "Task was destroyed but it is pending!",
+    "Future exception was never retrieved",
+    "Exception in callback",
+    "Unhandled exception in event loop",
+)
+"""How records of asyncio and gRPC begin that tell of a bug."""
 
 
 class JsonLines(logging.Formatter):
@@ -26,7 +37,7 @@ class JsonLines(logging.Formatter):
             "time": time.isoformat(timespec="milliseconds").replace("+00:00", "Z"),
             "level": record.levelname.lower(),
             "logger": record.name,
-            "message": record.getMessage(),
+            "message": record.getMessage() if _is_ours(record.name) else _without_words(record),
         }
         if exchange := getattr(record, "exchange", None):
             line["request_id"] = exchange
@@ -35,6 +46,17 @@ class JsonLines(logging.Formatter):
             line["exception"] = kind.__qualname__
             line["at"] = "".join(traceback.format_tb(trace))
         return json.dumps(line, ensure_ascii=False)
+
+
+def _is_ours(logger: str) -> bool:
+    return logger.partition(".")[0] == "extproc"
+
+
+def _without_words(record: logging.LogRecord) -> str:
+    """What somebody else's record is about. Even its template may be made of what was said."""
+    words = str(record.msg)
+    known = next((opening for opening in _OPENINGS if words.startswith(opening)), "something was logged")
+    return f"{known} ({record.module}.{record.funcName}, line {record.lineno}); its other words may quote a request"
 
 
 def log_to(stream: TextIO = sys.stderr, level: int = logging.INFO) -> None:

@@ -1,5 +1,6 @@
 """Gives Envoy its part of the configuration, in the order in which nothing breaks.
 
+    begin    all of them, before anybody is served. `until_taken` tells when Envoy goes by them
     offer    the new backends beside those that are still in use, then the routes and the listener; wait until Envoy
              goes by them, and has the keys and certificates that they refer to. The processor may choose the new
              backends from then on
@@ -17,10 +18,14 @@ import asyncio
 import json
 import logging
 import os
-from collections.abc import Callable, Iterable, Sequence
+import time
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from hashlib import sha256
 from pathlib import Path
+from typing import Any
+
+import yaml
 
 from extproc.config import Backend, Config
 from extproc.envoy_admin import EnvoyAdmin, Taken, Tries
@@ -31,6 +36,11 @@ UNSEEN = 1.0
 PATIENCE = 15.0
 """For an Envoy that says that it isn't ready: a health check without an answer takes this long."""
 _POLL = 0.02
+_POLL_AT_START = 0.2
+_FIRST_PAUSE, _LONGEST_PAUSE = 1.0, 15.0
+"""Seconds until Envoy is made to look again at what it refused, twice as many each time."""
+_INTERFACES = {"clusters.yaml": "cds", "routes.yaml": "rds", "listener.yaml": "lds"}
+"""How Envoy calls what it reads from these files. Named here too, because what knows them takes long to import."""
 _SECRETS = "secret-"
 """What the names of the files begin with that tell where a key or a certificate is."""
 _MADE_FOR = ".made-for.json"
@@ -51,6 +61,9 @@ class EnvoyFiles:
         self._patience = patience
         self._complaint = ""  # why Envoy couldn't be asked the last time, if it couldn't
         self._written: dict[str, str] = {}
+        self._needed = frozenset[str]()
+        """Those of them that what is in force leads to; a file that Envoy refused may lie beside them."""
+        self._busy = asyncio.Lock()  # what Envoy makes of a file is seen in its counters: one at a time
 
     async def begin(self, config: Config) -> None:
         """Write all of them, for an Envoy that starts later or runs already. Raises OSError.
@@ -61,15 +74,70 @@ class EnvoyFiles:
         self._directory.mkdir(parents=True, exist_ok=True)
         self._written = self._found(config)
         if not self._written:
-            for name, text in (await self._made(config, ())).items():
+            made = await self._made(config, ())
+            # Envoy would count a secret's file that comes again with the same text as taken, without looking at it.
+            self._written = {name: text for name, text in made.items() if self._on_disk(name) == text}
+            for name, text in made.items():
                 self._write(name, text)
             self._record(config)
+        self._needed = frozenset(self._written)
+
+    async def until_taken(self) -> None:
+        """Wait until Envoy goes by the files, with all keys and certificates that they lead to; log why it doesn't.
+
+        Whether it can reach the backends is no part of it. What it refuses it is made to look at again, now and then:
+        an address may have become free, or a directory come that wasn't there; and when it has read a better
+        certificate by itself, it doesn't say so.
+        """
+        if self._admin is None:
+            return
+        told = set[str]()
+        pause, again = _FIRST_PAUSE, time.monotonic() + _FIRST_PAUSE
+        late = time.monotonic() + self._patience  # until then it may well be starting
+        while True:
+            async with self._busy:
+                refused: list[str] = []
+                try:
+                    missing, refused = _not_taken(await self._admin.taken(), self._told_to_envoy())
+                    if not missing:
+                        break
+                    reason = f"it refuses {', '.join(refused)}; its own log tells why" if refused else "it is starting"
+                except OSError:
+                    reason = "its admin interface doesn't answer"
+                if reason not in told and (refused or time.monotonic() >= late):
+                    told.add(reason)
+                    log.error("Envoy doesn't serve yet: %s", reason)
+                if refused and time.monotonic() >= again:
+                    self._show_again(refused)
+                    pause, again = min(2 * pause, _LONGEST_PAUSE), time.monotonic() + pause
+                    await asyncio.sleep(UNSEEN)
+            await asyncio.sleep(_POLL_AT_START)
+        if told:
+            log.info("Envoy serves: it has taken all of its files")
+
+    def _told_to_envoy(self) -> dict[str, str]:
+        return {name: self._written[name] for name in sorted(self._needed)}
+
+    def _show_again(self, names: Iterable[str]) -> None:
+        try:
+            for name in names:
+                text = self._written[name]
+                if _is_secret(name):
+                    self._write(name, _otherwise(text))
+                else:
+                    self._put(name, text)
+        except OSError as error:
+            log.warning("Envoy's files can't be written: %s", error)
 
     async def offer(self, config: Config, leaving: Sequence[Backend]) -> None:
         """Have Envoy go by `config`, and keep the backends that are `leaving` too.
 
         Raises OSError when the files can't be written, and RefusedByEnvoyError.
         """
+        async with self._busy:
+            await self._offer(config, leaving)
+
+    async def _offer(self, config: Config, leaving: Sequence[Backend]) -> None:
         before = dict(self._written)
         (self._directory / _MADE_FOR).unlink(missing_ok=True)
         made = await self._made(config, leaving)
@@ -86,6 +154,7 @@ class EnvoyFiles:
             for name, text in before.items():
                 self._write(name, text)
             raise
+        self._needed = frozenset(made)
         if not leaving:
             self._record(config)
 
@@ -93,12 +162,14 @@ class EnvoyFiles:
         """Keep no other backends than those of `config` and these. Raises OSError."""
         from extproc.envoy.dynamic import LISTENER, ROUTES, backend_files
 
-        made = await asyncio.to_thread(backend_files, config, leaving, str(self._directory))
-        for name, text in made.items():
-            self._write(name, text)
-        self._leave_out(self._written.keys() - made.keys() - {ROUTES, LISTENER})  # secrets of backends that are gone
-        if not leaving:
-            self._record(config)
+        async with self._busy:
+            made = await asyncio.to_thread(backend_files, config, leaving, str(self._directory))
+            for name, text in made.items():
+                self._write(name, text)
+            self._needed = frozenset(made) | {ROUTES, LISTENER}
+            self._leave_out(self._written.keys() - self._needed)  # secrets of backends that are gone
+            if not leaving:
+                self._record(config)
 
     def _record(self, config: Config) -> None:
         made = {"for": self._purpose(config), "files": sorted(self._written)}
@@ -170,6 +241,12 @@ class EnvoyFiles:
         self._complaint = ""
         return taken
 
+    def _on_disk(self, name: str) -> str | None:
+        try:
+            return (self._directory / name).read_text(encoding="utf-8")
+        except (OSError, UnicodeDecodeError):
+            return None
+
     def _write(self, name: str, text: str) -> None:
         if self._written.get(name) == text:
             return
@@ -185,6 +262,23 @@ class EnvoyFiles:
         for name in names:
             (self._directory / name).unlink(missing_ok=True)
             del self._written[name]
+
+
+def _not_taken(taken: Taken, told: Mapping[str, str]) -> tuple[list[str], list[str]]:
+    """The files that Envoy doesn't go by, and those among them that it has refused."""
+    missing, refused = list[str](), list[str]()
+    for name, text in told.items():
+        if _is_secret(name):
+            tries = taken.secrets.get(_secret(name), Tries())
+            goes_by, refusals = tries.all > tries.refused, tries.refused
+        else:
+            interface = _INTERFACES[name]
+            goes_by, refusals = taken.versions.get(interface) == _version(text), taken.refused.get(interface, 0)
+        if not goes_by:
+            missing.append(name)
+            if refusals:
+                refused.append(name)
+    return missing, refused
 
 
 def _goes_by(taken: Taken, name: str, version: str, refusals: int) -> bool:
@@ -214,6 +308,28 @@ def _is_secret(name: str) -> bool:
 
 def _secret(name: str) -> str:
     return name.removeprefix(_SECRETS).removesuffix(".yaml")
+
+
+def _version(text: str) -> str:
+    return text.partition("\n")[0].removeprefix("version_info: ")
+
+
+def _otherwise(text: str) -> str:
+    """A secret's file in other words: at the same text Envoy wouldn't look again."""
+    return yaml.safe_dump(_by_other_paths(yaml.safe_load(text)), sort_keys=False, width=120)
+
+
+def _by_other_paths(told: Any) -> Any:
+    match told:
+        case {"filename": str(path), **others}:
+            folder, _, name = path.rpartition("/")
+            other = folder.removesuffix("/.") if folder.endswith("/.") else f"{folder}/."
+            return {"filename": f"{other}/{name}", **others}
+        case dict():
+            return {key: _by_other_paths(value) for key, value in told.items()}
+        case list():
+            return [_by_other_paths(each) for each in told]
+    return told
 
 
 def _blank(name: str) -> str:

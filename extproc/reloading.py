@@ -10,6 +10,9 @@ A change is taken in this order: Envoy learns the new backends, routes and liste
 configuration; then, when the last exchange of the old one has ended, Envoy forgets what only that one used. An Envoy
 that has its configuration from elsewhere can't follow. Then a change that it would have to know of is refused as a
 whole: in force in one half of the gateway, it would only break things.
+
+What is in force is kept as a copy beside Envoy's files. A processor that finds a broken file when it is started again
+begins with that, and the file is a change that was refused.
 """
 
 from __future__ import annotations
@@ -18,6 +21,7 @@ import asyncio
 import logging
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from hashlib import sha256
 from pathlib import Path
@@ -25,6 +29,7 @@ from typing import Any
 
 from extproc.api_keys import ApiKeys
 from extproc.config import Backend, Config, ConfigError, parse
+from extproc.last_in_force import LastInForce
 from extproc.publishing import EnvoyFiles, RefusedByEnvoyError
 from extproc.server import Processor
 from extproc.telemetry import File, Telemetry
@@ -114,6 +119,13 @@ def keys_file(config: Config) -> Watched | None:
     return Watched(config.api_keys) if config.api_keys is not None else None
 
 
+def check_files(config: Config) -> None:
+    """Raise ConfigError when files that it names aren't there."""
+    named = sorted(set(_paths(config.model_dump(exclude={"recording"}))))
+    if missing := [path for path in named if not path.exists()]:
+        raise ConfigError("\n".join(f"{path}: isn't there" for path in missing))
+
+
 class _Candidate:
     """A configuration that could be read, and isn't in force yet."""
 
@@ -175,13 +187,18 @@ class Reloading:
         telemetry: Telemetry,
         envoy: EnvoyFiles | None,
         on_change: Callable[[], None],
+        last: LastInForce | None = None,
+        refusal: str | None = None,
     ) -> None:
+        """With a `refusal` the processor has begun with what was `last` in force, for this reason."""
         self._source = source
         self._keys_file = keys
         self._processor = processor
         self._telemetry = telemetry
         self._envoy = envoy
         self._on_change = on_change
+        self._last = last
+        self._refusal = refusal
         self._left: list[Config] = []
         """Configurations that exchanges may still go by, the oldest first."""
         self._candidate: _Candidate | None = None
@@ -190,6 +207,11 @@ class Reloading:
 
     async def run(self, interval: float = INTERVAL) -> None:
         """Look at the files every so many seconds, until cancelled."""
+        if self._refusal is not None:
+            await self._show("config", valid=False)
+            with suppress(ConfigError):  # which has been told
+                self._candidate = _Candidate(self._source.read())
+                self._candidate.told.add(self._refusal)
         while True:
             await asyncio.sleep(interval)
             try:
@@ -225,6 +247,8 @@ class Reloading:
         self._candidate = None
         log.info("the configuration is in force as it is now: %s", self._source.digest)
         await self._tell("config", None)
+        if self._last is not None:
+            self._last.keep(self._source.file.content)
         self._telemetry.configured(candidate.config, self._source.digest)
 
     async def _put_in_force(self, config: Config) -> None:

@@ -7,18 +7,21 @@ import gc
 import logging
 import time
 from collections.abc import AsyncIterator, Coroutine
-from contextlib import AsyncExitStack, asynccontextmanager
-from dataclasses import dataclass
+from contextlib import AsyncExitStack, asynccontextmanager, suppress
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+from extproc.api_keys import ApiKeys
 from extproc.backend_reports import BackendReports
+from extproc.config import Config, ConfigError
 from extproc.config.recording import Recording
 from extproc.envoy_admin import EnvoyAdmin
+from extproc.last_in_force import LastInForce
 from extproc.metrics_page import metrics_served
 from extproc.publishing import EnvoyFiles
 from extproc.recording.recorder import Recorder
-from extproc.reloading import INTERVAL, Reloading, Source, Watched, keys_file, read_keys
+from extproc.reloading import INTERVAL, Reloading, Source, Watched, check_files, keys_file, read_keys
 from extproc.server import Processor
 from extproc.stopping import StopSignals, completes
 from extproc.telemetry import Telemetry
@@ -62,20 +65,31 @@ async def serve(options: Options) -> int:
     """Serve until a signal comes; returns the exit status.
 
     Then health turns to not-serving and exchanges under way get their grace to finish. A second signal ends them at
-    once. Raises ConfigError, and OSError when an address can't be had or Envoy's files can't be written.
+    once. Where the file is broken, what was last in force is served, if it is known. Raises ConfigError, and OSError
+    when an address can't be had or Envoy's files can't be written.
     """
     source = Source(Watched(options.config), options.envoy.listen if options.envoy else None)
-    config = source.read()
-    keys = keys_file(config)
-    telemetry = Telemetry(config, source.digest)
+    last = LastInForce(options.envoy.directory) if options.envoy else None
+    beginning = _beginning(source, last)
+    config = beginning.config
+    telemetry = Telemetry(config, beginning.source.digest)
     reports = BackendReports(lambda: processor.terms.config)
-    terms = Terms(config, read_keys(keys), reports.by_backend, int(time.time()))
+    terms = Terms(config, beginning.keys, reports.by_backend, int(time.time()))
     processor = Processor(terms, telemetry, Recorder(options.recording))
     envoy = None
     if options.envoy is not None:
         envoy = EnvoyFiles(options.envoy.directory, EnvoyAdmin(options.envoy.admin) if options.envoy.admin else None)
     _collect_garbage_seldom()
-    reloading = Reloading(source, keys, processor, telemetry, envoy, on_change=reports.ask_again)
+    reloading = Reloading(
+        source,
+        beginning.keys_file,
+        processor,
+        telemetry,
+        envoy,
+        on_change=reports.ask_again,
+        last=last,
+        refusal=beginning.refusal,
+    )
     with StopSignals() as signals:
         async with AsyncExitStack() as served:
             if options.metrics is not None:
@@ -85,8 +99,13 @@ async def serve(options: Options) -> int:
             await served.enter_async_context(running)
             if envoy is not None:
                 await envoy.begin(config)
+                if last is not None:
+                    last.keep(beginning.source.file.content)
                 await processor.show_health()
-            await served.enter_async_context(_beside(reports.run(), reloading.run(options.interval)))
+            work = [reports.run(), reloading.run(options.interval)]
+            if envoy is not None:
+                work.append(_show_when_taken(envoy, processor))
+            await served.enter_async_context(_beside(*work))
             log.info("the processor is ready on %s", options.address)
             await signals.asked()
             if processor.exchanges:
@@ -97,6 +116,61 @@ async def serve(options: Options) -> int:
                     log.warning("exchanges cut off after %g seconds: %d", options.grace, processor.exchanges)
 
             return 0 if await completes(drain(), unless=signals.insisted()) else 1
+
+
+@dataclass(frozen=True, slots=True)
+class _Beginning:
+    """What the processor begins with."""
+
+    source: Source
+    config: Config
+    keys_file: Watched | None
+    keys: ApiKeys | None
+    refusal: str | None = None
+    """Why it isn't what the file says."""
+
+
+def _beginning(source: Source, last: LastInForce | None) -> _Beginning:
+    """What the file says, or if that can't be used, what was last in force. Raises ConfigError.
+
+    A file that asks for API keys is never passed over for a copy that asks for none.
+    """
+    said: _Beginning | None = None
+    asks_for_keys = False
+    try:
+        config = source.read()
+        asks_for_keys = config.api_keys is not None
+        said = _read(source, config)
+        check_files(config)
+    except ConfigError as refusal:
+        copy = _copy(last, source.listen, asks_for_keys=asks_for_keys) if last is not None else None
+        if copy is not None:
+            log.error("the configuration is refused, what was last in force is used instead: %s", refusal)
+            return replace(copy, refusal=str(refusal))
+        if said is None:
+            raise
+    return said  # what else it names may come later
+
+
+def _copy(last: LastInForce, listen: str | None, *, asks_for_keys: bool) -> _Beginning | None:
+    """What was last in force, if it is there and can be used, and may stand for a file that asks for keys, or not."""
+    copy = Source(Watched(last.path), listen)
+    with suppress(ConfigError):
+        config = copy.read()
+        check_files(config)
+        if config.api_keys is not None or not asks_for_keys:
+            return _read(copy, config)
+    return None
+
+
+def _read(source: Source, config: Config) -> _Beginning:
+    file = keys_file(config)
+    return _Beginning(source, config, file, read_keys(file))
+
+
+async def _show_when_taken(envoy: EnvoyFiles, processor: Processor) -> None:
+    await envoy.until_taken()
+    await processor.show_envoy_health()
 
 
 def _collect_garbage_seldom() -> None:

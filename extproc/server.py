@@ -40,6 +40,9 @@ Context: TypeAlias = "grpc.aio.ServicerContext[ProcessingRequest, ProcessingResp
 CONFIG_HEALTH = "extproc.config"
 """The name under which the health service tells whether the files on disk are the ones in force."""
 
+ENVOY_HEALTH = "extproc.envoy"
+"""The name under which it tells whether Envoy has taken its part of the configuration that the processor began with."""
+
 _LARGEST_MESSAGE = (1 << 30) + 1024 * 1024
 """The largest body that a configuration can allow, with headers and framing. What is allowed now may change while the
 server runs, which this can't: the exchange itself looks at it."""
@@ -68,6 +71,7 @@ class Processor:
         self._running = set[Exchange]()
         self._idle = asyncio.Event()
         self._idle.set()
+        self._draining = False
         # One at a time: what takes long may keep others of its kind waiting, but nobody else.
         self._preparing = ThreadPoolExecutor(1, "prepare")
         self._preparing_huge = ThreadPoolExecutor(1, "prepare-huge")
@@ -117,6 +121,7 @@ class Processor:
             servers.append(probed)
         await self._set_health("", SERVICE, serving=healthy)
         await self._set_health(CONFIG_HEALTH, serving=True)
+        await self._set_health(ENVOY_HEALTH, serving=healthy)
         for each in servers:
             await each.start()
         try:
@@ -131,7 +136,8 @@ class Processor:
         New exchanges are still served meanwhile: whoever sends them may not have seen the health change yet.
         Returns whether all of them ended.
         """
-        await self._set_health("", SERVICE, serving=False)
+        self._draining = True
+        await self._set_health("", SERVICE, ENVOY_HEALTH, serving=False)
         try:
             await asyncio.wait_for(self._idle.wait(), grace)
         except TimeoutError:
@@ -141,6 +147,10 @@ class Processor:
     async def show_health(self) -> None:
         """Tell that all is in place."""
         await self._set_health("", SERVICE, serving=True)
+
+    async def show_envoy_health(self) -> None:
+        """Tell that Envoy has taken what it was given."""
+        await self._set_health(ENVOY_HEALTH, serving=not self._draining)
 
     async def show_config_health(self, *, valid: bool) -> None:
         """Tell whether the files on disk are in force, apart from the health of the service: that goes on."""

@@ -243,19 +243,39 @@ class Served:
         )
 
 
+def logged(done: Done) -> list[str]:
+    """The errors that `serve` has logged."""
+    lines = [json.loads(line) for line in done.stderr.splitlines()]
+    return [line["message"] for line in lines if line["level"] == "error"]
+
+
 @contextmanager
-def served(good: Path, *options: str) -> Iterator[Served]:
+def served(good: Path, *options: str, first: str | None = None) -> Iterator[Served]:
+    """`first`: what it says before it is ready. In the end it is killed."""
     socket = good.with_name("p.sock")
     command = [*EXTPROC, "serve", "--config", str(good), "--listen", f"unix:{socket}", *options]
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
         try:
             assert process.stderr
+            if first is not None:
+                said = json.loads(process.stderr.readline())
+                assert (said["level"], said["message"]) == ("error", first)
             line = process.stderr.readline()
             assert json.loads(line)["message"] == f"the processor is ready on unix:{socket}", line
             with grpc.insecure_channel(f"unix:{socket}") as channel:
                 yield Served(process, channel)
         finally:
             process.kill()
+
+
+def is_serving(processor: Served, service: str) -> bool:
+    check = processor.channel.unary_unary(
+        "/grpc.health.v1.Health/Check",
+        request_serializer=health_pb2.HealthCheckRequest.SerializeToString,
+        response_deserializer=health_pb2.HealthCheckResponse.FromString,
+    )
+    answer = check(health_pb2.HealthCheckRequest(service=service), timeout=30)
+    return bool(answer.status == health_pb2.HealthCheckResponse.SERVING)
 
 
 Messages: TypeAlias = "SimpleQueue[ProcessingRequest | None]"
@@ -322,7 +342,8 @@ def test_serve_says_when_its_address_is_taken(good: Path) -> None:
         blocked = good.with_name("directory")
         blocked.mkdir()
         done = run("serve", "--config", good, "--listen", f"unix:{blocked}")
-        assert f"extproc: can't listen on unix:{blocked}" in done.stderr
+        (told,) = logged(done)
+        assert told.startswith(f"can't listen on unix:{blocked}")
         assert done.status == 1
 
 
@@ -346,7 +367,8 @@ def test_serve_says_when_its_metrics_can_not_be_served_there(good: Path) -> None
     with socket.create_server(("127.0.0.1", 0)) as taken:
         address = f"127.0.0.1:{taken.getsockname()[1]}"
         done = run("serve", "--config", good, "--listen", f"unix:{good.with_name('p.sock')}", "--metrics", address)
-    assert done == ("", f"extproc: can't serve metrics on {address}: Address already in use\n", 1)
+    assert logged(done) == [f"can't serve metrics on {address}: Address already in use"]
+    assert (done.stdout, done.status) == ("", 1)
 
 
 def test_an_address_for_metrics_needs_a_port(good: Path) -> None:
@@ -358,11 +380,22 @@ def test_an_address_for_metrics_needs_a_port(good: Path) -> None:
 def test_a_file_of_keys_that_can_not_be_used_keeps_the_processor_from_starting(good: Path) -> None:
     keys = good.with_name("keys")
     good.write_text(f"api_keys: {keys}\n{GOOD}")
-    assert run("serve", "--config", good).stderr == f"extproc: {keys}: can't be read: No such file or directory\n"
+    assert logged(run("serve", "--config", good)) == [f"{keys}: can't be read: No such file or directory"]
     keys.write_text("alice: not a hash\n")
     done = run("serve", "--config", good)
-    assert done.stderr.startswith(f"extproc: {keys}:1: expected 'name: hash'")
+    (told,) = logged(done)
+    assert told.startswith(f"{keys}:1: expected 'name: hash'")
     assert done.status == 1
+
+
+def test_serve_says_why_it_does_not_start_in_the_form_of_its_log(good: Path) -> None:
+    good.write_text(GOOD.replace("tools: prompt", "tools: magic").replace("format: hermes", "format: [hermes]"))
+    done = run_apart("serve", "--config", good)
+    assert [told.rpartition(": ")[0] for told in logged(done)] == [
+        f"{good}:4: models[0].tools",
+        f"{good}:5: models[0].format",
+    ]
+    assert (done.stdout, done.status) == ("", 1)
 
 
 def test_settings_of_an_envoy_need_a_directory_for_it(good: Path) -> None:
@@ -381,6 +414,82 @@ def test_without_envoys_files_a_change_that_envoy_has_to_know_of_is_refused(good
         assert "learn of them from here: limits; " in processor.process.stderr.readline()
         good.write_text(GOOD.replace("name: coder", "name: other"))
         assert "is in force" in processor.process.stderr.readline(), "models are no business of Envoy's"
+
+
+# serve, started again while what it reads can't be used
+
+
+INSTEAD = "the configuration is refused, what was last in force is used instead: "
+
+
+def test_a_processor_that_is_killed_while_its_configuration_is_broken_starts_with_the_last_one(good: Path) -> None:
+    files, metrics = good.with_name("envoy"), f"127.0.0.1:{free_port()}"
+    options = ("--envoy", str(files), "--metrics", metrics, "--reread", "0.02")
+    with served(good, *options) as processor:
+        assert is_serving(processor, "extproc.config")
+        assert is_serving(processor, "extproc.envoy"), "an Envoy that can't be asked is not waited for"
+    assert [path.stat().st_mode & 0o777 for path in files.glob(".last-in-force*")] == [0o600]
+
+    good.write_text("models: [")
+    complaint = f"{good}:1: not valid YAML: expected the node content, but found '<stream end>'"
+    with served(good, *options, first=INSTEAD + complaint) as processor:
+        page = httpx.get(f"http://{metrics}/metrics").text
+        assert f'extproc_config_info{{hash="{hashlib.sha256(GOOD.encode()).hexdigest()[:12]}"}}' in page
+        assert is_serving(processor, "")
+        status = processor.channel.unary_stream(
+            "/grpc.health.v1.Health/Watch",
+            request_serializer=health_pb2.HealthCheckRequest.SerializeToString,
+            response_deserializer=health_pb2.HealthCheckResponse.FromString,
+        )(health_pb2.HealthCheckRequest(service="extproc.config"))
+        while next(status).status != health_pb2.HealthCheckResponse.NOT_SERVING:
+            pass
+        assert "\nextproc_config_valid 0.0\n" in httpx.get(f"http://{metrics}/metrics").text
+        good.write_text(GOOD.replace("name: coder", "name: other"))
+        assert next(status).status == health_pb2.HealthCheckResponse.SERVING
+        assert "\nextproc_config_valid 1.0\n" in httpx.get(f"http://{metrics}/metrics").text
+
+    good.unlink()
+    with served(good, *options, first=f"{INSTEAD}{good}: can't be read: No such file or directory"):
+        assert 'extproc_requests_total{model="other"}' in httpx.get(f"http://{metrics}/metrics").text
+
+
+def test_a_processor_that_was_never_in_force_does_not_start_with_a_broken_configuration(good: Path) -> None:
+    good.write_text("models: [")
+    done = run_apart("serve", "--config", good, "--envoy", good.with_name("envoy"))
+    assert logged(done) == [f"{good}:1: not valid YAML: expected the node content, but found '<stream end>'"]
+    assert done.status == 1
+
+
+def test_what_was_last_in_force_is_used_while_a_file_that_the_configuration_names_is_missing(good: Path) -> None:
+    options, key = ("--envoy", str(good.with_name("envoy"))), good.with_name("key")
+    with served(good, *options):
+        pass
+    good.write_text(f"{GOOD}    api_key: {key}\n")
+    with served(good, *options, first=f"{INSTEAD}{key}: isn't there"):
+        pass
+    key.write_text("the-backends-own")
+    with served(good, *options):
+        pass
+
+
+def test_no_copy_opens_a_gateway_that_asks_for_keys(good: Path) -> None:
+    """Neither one from before there were keys, nor one whose keys are gone."""
+    keys, envoy = good.with_name("keys"), good.with_name("envoy")
+    with served(good, "--envoy", str(envoy)):
+        pass
+    good.write_text(f"api_keys: {keys}\n{GOOD}")
+    gone = f"{keys}: can't be read: No such file or directory"
+    done = run_apart("serve", "--config", good, "--envoy", envoy)
+    assert (logged(done), done.status) == ([gone], 1)
+
+    keys.write_text(f"alice: {'0' * 64}\n")
+    with served(good, "--envoy", str(envoy)):
+        pass
+    keys.unlink()
+    good.write_text("models: [")
+    done = run_apart("serve", "--config", good, "--envoy", envoy)
+    assert done.status == 1
+    assert "not valid YAML" in logged(done)[0]
 
 
 # probe

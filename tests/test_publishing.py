@@ -16,7 +16,7 @@ import yaml
 from extproc.config import Config, parse
 from extproc.envoy import ENVOY_ARGUMENTS, dynamic_bootstrap, to_yaml
 from extproc.envoy.dynamic import CLUSTERS, version_of
-from extproc.envoy_admin import EnvoyAdmin
+from extproc.envoy_admin import EnvoyAdmin, Tries
 from extproc.publishing import UNSEEN, EnvoyFiles
 from tests.gateway import ENVOY
 
@@ -221,5 +221,48 @@ def test_what_a_processor_left_unsettled_is_made_anew(tmp_path: Path) -> None:
         assert clusters(tmp_path) == ["two", "one"]
         await EnvoyFiles(tmp_path, None).begin(config("two"))
         assert clusters(tmp_path) == ["two"]
+
+    asyncio.run(main())
+
+
+def test_a_file_that_would_come_again_as_it_was_is_left_alone(tmp_path: Path) -> None:
+    """Envoy counts a secret's file with the same text as taken, though it could never use what it names."""
+    told = config("one")
+    key = told.backends[0].model_copy(update={"api_key": tmp_path / "key"})
+
+    async def main() -> None:
+        await EnvoyFiles(tmp_path, None).begin(told.model_copy(update={"backends": (key,)}))
+        before = (tmp_path / "secret-key-one.yaml").stat().st_ino
+        longer = config("one", "two")
+        await EnvoyFiles(tmp_path, None).begin(longer.model_copy(update={"backends": (key, *longer.backends[1:])}))
+        assert clusters(tmp_path) == ["one", "two"]
+        assert (tmp_path / "secret-key-one.yaml").stat().st_ino == before
+
+    asyncio.run(main())
+
+
+def test_a_file_that_envoy_has_to_try_again_says_the_same_in_other_words(tmp_path: Path) -> None:
+    """An Envoy that could use it at once, and one that found a directory only later."""
+    folder = tmp_path / "keys"
+    told = config("one")
+    backend = told.backends[0].model_copy(update={"api_key": folder / "key"})
+
+    async def main() -> None:
+        files = EnvoyFiles(tmp_path / "files", EnvoyAdmin(str(tmp_path / "admin.sock")))
+        async with envoy(tmp_path, files) as admin:
+            await files.until_taken()
+            await files.begin(told.model_copy(update={"backends": (backend,)}))
+            async with asyncio.timeout(30):
+                waiting = asyncio.create_task(files.until_taken())
+                while True:  # it has been refused again
+                    if (await admin.taken()).secrets.get("key-one", Tries()).refused >= 2:
+                        break
+                    await asyncio.sleep(0.02)
+                assert not waiting.done()
+                folder.mkdir()
+                (folder / "key").write_text("the-backends-own")
+                await waiting
+            tries = (await admin.taken()).secrets["key-one"]
+            assert tries.all == tries.refused + 1
 
     asyncio.run(main())

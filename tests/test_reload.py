@@ -151,6 +151,74 @@ def test_a_swap_of_links_as_kubernetes_does_it_is_seen(tmp_path: Path, backend: 
         assert gateway.ask("other").status_code == 200
 
 
+# ---- what Envoy can't use at the start
+
+
+def pair(folder: Path, authority: trustme.CA, *, matching: bool = True) -> dict[str, str]:
+    """A certificate and its key, or that of another one, put into the folder by renaming."""
+    folder.mkdir(exist_ok=True)
+    issued, other = authority.issue_cert("127.0.0.1"), authority.issue_cert("127.0.0.1")
+    made = {
+        "key": (issued if matching else other).private_key_pem.bytes(),
+        "certificate": b"".join(part.bytes() for part in issued.cert_chain_pems),
+    }
+    for name, text in made.items():
+        new = folder / f".{name}"
+        new.write_bytes(text)
+        new.rename(folder / name)
+    return {name: str(folder / name) for name in made}
+
+
+@pytest.mark.parametrize("at_first", ["of two", "of none"])
+def test_a_pair_that_envoy_can_not_use_shows_until_there_is_a_good_one(
+    tmp_path: Path, backend: ScriptedVLLM, at_first: str
+) -> None:
+    """Envoy runs with it, is ready, and resets every handshake: no rollout may go on with such a pod."""
+    gateway, authority, folder = Gateway(tmp_path, backend), trustme.CA(), tmp_path / "tls"
+    if at_first == "of two":
+        pair(folder, authority, matching=False)
+    gateway.write(gateway.settings("coder", tls={name: str(folder / name) for name in ("certificate", "key")}))
+    trusting = ssl.create_default_context()
+    authority.configure_trust(trusting)
+    with running(gateway), httpx.Client(base_url=f"https://{gateway.listen}", verify=trusting) as client:
+        eventually(lambda: gateway.logged("it refuses secret-certificate.yaml; its own log tells why") != [])
+        assert gateway.health("")
+        assert not gateway.health("extproc.envoy")
+        with pytest.raises(httpx.TransportError):
+            client.get("/v1/models")
+        pair(folder, authority)
+        eventually(lambda: gateway.health("extproc.envoy"))
+        assert client.get("/v1/models").status_code == 200
+        assert len(gateway.logged("it refuses secret-certificate.yaml")) == 1
+        pair(folder, authority, matching=False)
+        assert gateway.health("extproc.envoy"), "it tells of the start alone"
+
+
+def test_an_address_that_envoy_can_not_have_shows_until_it_is_free(tmp_path: Path, backend: ScriptedVLLM) -> None:
+    gateway = Gateway(tmp_path, backend)
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        address = "{}:{}".format(*taken.getsockname())
+        gateway.write(gateway.settings("coder", listen=address))
+        with running(gateway):
+            eventually(lambda: gateway.logged("it refuses listener.yaml") != [])
+            assert not gateway.health("extproc.envoy")
+            taken.close()
+            eventually(lambda: gateway.health("extproc.envoy"))
+            assert httpx.get(f"http://{address}/v1/models").status_code == 200
+
+
+def test_another_configuration_mends_what_envoy_refused_at_the_start(tmp_path: Path, backend: ScriptedVLLM) -> None:
+    gateway = Gateway(tmp_path, backend)
+    tls = {name: str(tmp_path / "nowhere" / name) for name in ("certificate", "key")}
+    gateway.write(gateway.settings("coder", tls=tls))
+    with running(gateway):
+        eventually(lambda: gateway.logged("it refuses secret-certificate.yaml") != [])
+        assert not gateway.health("extproc.envoy")
+        gateway.reload(gateway.settings("coder"))
+        eventually(lambda: gateway.health("extproc.envoy"))
+        assert gateway.ask("coder").status_code == 200
+
+
 # ---- what is refused
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import asyncio
+import logging
 import sys
 from pathlib import Path
 
@@ -17,9 +18,11 @@ from extproc.commands.options import (
     path_or_address,
 )
 from extproc.commands.values import address, backend, interval, number, socket_or_address
-from extproc.config import Config
+from extproc.config import Config, ConfigError
 from extproc.config.recording import Recording
 from extproc.logs import log_to
+
+log = logging.getLogger(__name__)
 
 _LISTEN = Config.model_fields["listen"].default
 _FILES = Recording.model_fields["files"].default
@@ -71,20 +74,22 @@ def _serve(options: argparse.Namespace) -> int:
     if options.record is not None:
         recording = Recording(directory=options.record.absolute(), files=options.record_files)
     log_to(sys.stderr)
-    return asyncio.run(
-        serve(
-            Options(
-                options.config,
-                options.listen,
-                options.grace,
-                health=options.health,
-                metrics=options.metrics,
-                envoy=envoy,
-                interval=options.reread,
-                recording=recording,
-            )
-        )
+    told = Options(
+        options.config,
+        options.listen,
+        options.grace,
+        health=options.health,
+        metrics=options.metrics,
+        envoy=envoy,
+        interval=options.reread,
+        recording=recording,
     )
+    try:
+        return asyncio.run(serve(told))
+    except (ConfigError, OSError) as error:  # in the form that the rest of its log has, for whoever collects it
+        for line in str(error).splitlines():
+            log.error("%s", line)
+        return 1
 
 
 def _add_up(commands: Commands) -> None:
