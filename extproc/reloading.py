@@ -119,13 +119,6 @@ def keys_file(config: Config) -> Watched | None:
     return Watched(config.api_keys) if config.api_keys is not None else None
 
 
-def check_files(config: Config) -> None:
-    """Raise ConfigError when files that it names aren't there."""
-    named = sorted(set(_paths(config.model_dump(exclude={"recording"}))))
-    if missing := [path for path in named if not path.exists()]:
-        raise ConfigError("\n".join(f"{path}: isn't there" for path in missing))
-
-
 class _Candidate:
     """A configuration that could be read, and isn't in force yet."""
 

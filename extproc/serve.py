@@ -21,7 +21,7 @@ from extproc.last_in_force import LastInForce
 from extproc.metrics_page import metrics_served
 from extproc.publishing import EnvoyFiles
 from extproc.recording.recorder import Recorder
-from extproc.reloading import INTERVAL, Reloading, Source, Watched, check_files, keys_file, read_keys
+from extproc.reloading import INTERVAL, Reloading, Source, Watched, keys_file, read_keys
 from extproc.server import Processor
 from extproc.stopping import StopSignals, completes
 from extproc.telemetry import Telemetry
@@ -133,23 +133,20 @@ class _Beginning:
 def _beginning(source: Source, last: LastInForce | None) -> _Beginning:
     """What the file says, or if that can't be used, what was last in force. Raises ConfigError.
 
-    A file that asks for API keys is never passed over for a copy that asks for none.
+    A file that asks for API keys is never passed over for a copy that asks for none. Other files that it names are
+    Envoy's to read: in a pod the processor doesn't see them.
     """
-    said: _Beginning | None = None
     asks_for_keys = False
     try:
         config = source.read()
         asks_for_keys = config.api_keys is not None
-        said = _read(source, config)
-        check_files(config)
+        return _read(source, config)
     except ConfigError as refusal:
         copy = _copy(last, source.listen, asks_for_keys=asks_for_keys) if last is not None else None
-        if copy is not None:
-            log.error("the configuration is refused, what was last in force is used instead: %s", refusal)
-            return replace(copy, refusal=str(refusal))
-        if said is None:
+        if copy is None:
             raise
-    return said  # what else it names may come later
+        log.error("the configuration is refused, what was last in force is used instead: %s", refusal)
+        return replace(copy, refusal=str(refusal))
 
 
 def _copy(last: LastInForce, listen: str | None, *, asks_for_keys: bool) -> _Beginning | None:
@@ -157,7 +154,6 @@ def _copy(last: LastInForce, listen: str | None, *, asks_for_keys: bool) -> _Beg
     copy = Source(Watched(last.path), listen)
     with suppress(ConfigError):
         config = copy.read()
-        check_files(config)
         if config.api_keys is not None or not asks_for_keys:
             return _read(copy, config)
     return None

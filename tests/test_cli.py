@@ -460,15 +460,19 @@ def test_a_processor_that_was_never_in_force_does_not_start_with_a_broken_config
     assert done.status == 1
 
 
-def test_what_was_last_in_force_is_used_while_a_file_that_the_configuration_names_is_missing(good: Path) -> None:
-    options, key = ("--envoy", str(good.with_name("envoy"))), good.with_name("key")
+def test_a_file_that_is_envoys_to_read_need_not_be_there(good: Path) -> None:
+    """In a pod the processor doesn't see the certificate of the listener."""
+    options, certificate = ("--envoy", str(good.with_name("envoy"))), good.with_name("certificate")
     with served(good, *options):
         pass
-    good.write_text(f"{GOOD}    api_key: {key}\n")
-    with served(good, *options, first=f"{INSTEAD}{key}: isn't there"):
-        pass
-    key.write_text("the-backends-own")
-    with served(good, *options):
+    good.write_text(f"tls: {{certificate: {certificate}, key: {certificate}}}\n{GOOD}")
+    for _ in range(2):
+        with served(good, *options):
+            pass
+    good.write_text("models: [")
+    with served(
+        good, *options, first=f"{INSTEAD}{good}:1: not valid YAML: expected the node content, but found '<stream end>'"
+    ):
         pass
 
 

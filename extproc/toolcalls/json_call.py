@@ -228,7 +228,7 @@ class JsonCallReader:
             return position + 1
         if self._key in self._table.arguments_keys and not self._has_arguments:
             # A list is no arguments either, but an offered tool's name and this key beside it are meant as a call. The
-            # client tells the model what is wrong with it; of mere text an agent makes nothing, and asks again for ever.
+            # client tells the model what is wrong with it; of mere text an agent makes nothing, and asks for ever.
             begins = '{"n[' if self._key == "arguments" else '{"n'
             if self._table.offered_only and character not in begins:
                 self._reject()
