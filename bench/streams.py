@@ -41,7 +41,7 @@ from tests.gateway import ENVOY, EXTPROC, free_port, wait_until
 WAYS = ("plain", "echo", "no tools", "tools")
 CLUSTER = "vllm"
 TURNS, TOOLS = 18, 50
-"""115 kB: what a coding agent sends in the middle of its work."""
+"""142 kB: what a coding agent sends in the middle of its work."""
 WARM, REQUESTS = 4, 10
 HEAD = "way       process    ms/request  us/token  % of a core/stream  MB idle  kB/stream"
 ROW = "{way:10}{process:11}{request_ms:10.1f}{token_us:10.0f}{core_percent:20.2f}{idle_mb:9.0f}{stream_kb:11.0f}"

@@ -66,6 +66,8 @@ def listener(config: Config, directory: str | None = None) -> listeners.Listener
     return listeners.Listener(
         name="openai",
         address=tcp(config.listen_address),
+        # By this a pod that leaves shuts clients out and goes on being watched: `drain_listeners?inboundonly`.
+        traffic_direction=core.TrafficDirection.INBOUND,
         # The bound of what is buffered for one exchange, requests and rewritten responses alike.
         per_connection_buffer_limit_bytes=config.limits.max_body_bytes,
         filter_chains=[

@@ -12,6 +12,8 @@ from collections.abc import Iterator, Sequence
 from contextlib import closing, contextmanager
 from pathlib import Path
 
+import trustme
+
 from extproc.config import parse
 from extproc.envoy.dynamic import files
 from tests.gateway import ENVOY, free_port, wait_until
@@ -74,12 +76,17 @@ class Envoy:
     def write(self, objects: Sequence[Object]) -> None:
         """The container's files: those of its ConfigMap, and those that the processor would write."""
         (config,) = (each["data"] for each in of_kind(objects, "ConfigMap") if "envoy.yaml" in each["data"])
+        address = f"127.0.0.1:{self._backend.getsockname()[1]}"
+        authority = self._folder / "ca.crt"
+        trustme.CA().cert_pem.write_to_path(authority)
         made = files(
             parse(
                 f"""
 listen: 127.0.0.1:{self.port}
 models: [{{name: coder, backend: vllm, tools: prompt}}]
-backends: [{{name: vllm, address: "127.0.0.1:{self._backend.getsockname()[1]}", health_check: false}}]
+backends:
+  - {{name: vllm, address: "{address}", health_check: false}}
+  - {{name: with-tls, address: "{address}", health_check: false, tls: {{ca: {authority}}}}}
 """
             ),
             (),

@@ -5,22 +5,27 @@ from __future__ import annotations
 import os
 import signal
 import subprocess
+import time
 from pathlib import Path
 
+import httpx
 import pytest
 
 from tests.gateway import wait_until
 from tests.k8s.envoy_container import running, written
-from tests.k8s.rendered import BASE, rendered
+from tests.k8s.rendered import BASE, K8S, rendered
 
 OBJECTS = rendered(BASE)
 
 
-def test_the_hook_lets_a_request_finish_and_takes_no_more(tmp_path: Path) -> None:
-    with running(OBJECTS, tmp_path) as envoy, envoy.request_under_way() as (client, upstream):
+def test_the_hook_lets_a_request_finish_and_takes_no_more_but_for_metrics(tmp_path: Path) -> None:
+    watched = rendered(K8S / "overlays/monitoring")
+    with running(watched, tmp_path) as envoy, envoy.request_under_way() as (client, upstream):
         with subprocess.Popen(envoy.drain_command("0", "20")) as hook:
             wait_until(lambda: not envoy.accepts())
             assert not envoy.ready()
+            metrics = httpx.get(f"http://127.0.0.1:{envoy.metrics}/metrics").text
+            assert 'envoy_http_downstream_rq_active{envoy_http_conn_manager_prefix="openai"} 1' in metrics
             with pytest.raises(subprocess.TimeoutExpired):
                 hook.wait(0.5)
             upstream.sendall(b"HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\n{}")
@@ -48,6 +53,14 @@ def test_the_hook_ends_when_its_time_is_up(tmp_path: Path) -> None:
         assert subprocess.run(envoy.drain_command("0", "0"), timeout=20, check=False).returncode == 0
         upstream.sendall(b"HTTP/1.1 204 No Content\r\n\r\n")
         assert client.getresponse().status == 204, "the request was still under way"
+
+
+def test_the_hook_takes_no_answer_for_no_answer_that_all_is_done(tmp_path: Path) -> None:
+    with written(OBJECTS, tmp_path) as envoy:
+        begin = time.monotonic()
+        done = subprocess.run(envoy.drain_command("0", "2"), capture_output=True, timeout=20, check=False)
+        assert done.returncode == 0
+        assert time.monotonic() - begin >= 1  # bash counts whole seconds
 
 
 def test_envoy_is_not_ready_when_it_is_not_there(tmp_path: Path) -> None:

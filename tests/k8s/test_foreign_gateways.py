@@ -19,12 +19,13 @@ import pytest
 import yaml
 
 from extproc.admission import KEY_HEADERS
+from extproc.config import parse
 from extproc.envoy.routes import WITHHELD
 from extproc.names import AFFINITY_HEADER, BACKEND_HEADER
 from extproc.scripted_vllm import Reply, ScriptedVLLM
 from tests.gateway import ENVOY, EXTPROC, AskedVLLM, free_port, wait_until
 from tests.k8s.foreign import Addresses, envoy_gateways, istios
-from tests.k8s.rendered import K8S, Object, one, rendered, settings
+from tests.k8s.rendered import BASE, K8S, Object, one, rendered, settings
 
 UPSTREAM = "Qwen/Qwen2.5-Coder-7B-Instruct"
 CALL = '<tool_call>\n{"name": "get_weather", "arguments": {"city": "Oslo"}}\n</tool_call>'
@@ -184,6 +185,16 @@ def test_what_is_withheld_from_backends_is_the_same_as_elsewhere() -> None:
     assert set(route["headers"]["request"]["remove"]) == withheld
 
 
+def test_requests_may_be_as_large_as_elsewhere() -> None:
+    most = parse(settings(rendered(BASE))).limits.max_body_bytes
+    clients = one(rendered(K8S / "overlays/envoy-gateway"), "ClientTrafficPolicy", "extproc")["spec"]
+    assert {clients["connection"]["bufferLimit"], *clients["http2"].values()} == {f"{most >> 20}Mi"}
+    filters = one(rendered(K8S / "overlays/istio"), "EnvoyFilter", "extproc")["spec"]["configPatches"]
+    limits = {each["applyTo"]: each["patch"]["value"] for each in filters}
+    windows = limits["NETWORK_FILTER"]["typed_config"]["http2_protocol_options"]
+    assert {limits["LISTENER"]["per_connection_buffer_limit_bytes"], *windows.values()} == {most}
+
+
 def test_a_wrong_request_is_told_why_and_reaches_no_backend(foreign: Foreign) -> None:
     answer = foreign.chat("nobody")
     assert (answer.status_code, answer.json()["error"]["code"]) == (404, "model_not_found")
@@ -212,11 +223,10 @@ def test_other_paths_are_not_passed_on(foreign: Foreign) -> None:
     assert asked(foreign.vllm) == []
 
 
-@pytest.mark.parametrize("overlay", OVERLAYS)
-def test_without_the_processor_nothing_reaches_a_backend(tmp_path: Path, overlay: str) -> None:
-    with running(tmp_path, overlay) as gateway:
-        gateway.processor.kill()
-        gateway.processor.wait()
-        assert gateway.chat().status_code >= 500
-        assert gateway.http.get("/v1/models").status_code >= 500
-        assert asked(gateway.vllm) == []
+def test_without_the_processor_nothing_reaches_a_backend(foreign: Foreign) -> None:
+    """The last one with this gateway: its processor is gone then."""
+    foreign.processor.kill()
+    foreign.processor.wait()
+    assert foreign.chat().status_code >= 500
+    assert foreign.http.get("/v1/models").status_code >= 500
+    assert asked(foreign.vllm) == []

@@ -10,18 +10,20 @@ from typing import Any
 import httpx
 import promql_parser
 import pytest
+import yaml
 
 from extproc.config import parse
 from extproc.openai.errors import ApiError
 from extproc.telemetry import Telemetry
 from tests.k8s.envoy_container import METRICS, running
-from tests.k8s.rendered import BASE, K8S, Object, Pod, one, rendered, settings
+from tests.k8s.rendered import BASE, K8S, ROOT, Object, Pod, of_kind, one, pods, render, rendered, settings
 
 OBJECTS = rendered(K8S / "overlays/monitoring")
 POD = Pod(one(OBJECTS, "Deployment", "extproc"))
 RULES: dict[str, Object] = {
     rule["alert"]: rule
-    for group in one(OBJECTS, "PrometheusRule", "extproc")["spec"]["groups"]
+    for rules in of_kind(OBJECTS, "PrometheusRule")
+    for group in rules["spec"]["groups"]
     for rule in group["rules"]
 }
 each_alert = pytest.mark.parametrize("alert", RULES.values(), ids=RULES)
@@ -85,6 +87,62 @@ def test_the_overlay_adds_to_the_base_and_changes_nothing_in_it() -> None:
     assert after["args"][: len(before["args"])] == before["args"]
     assert after["args"][len(before["args"])] == "--config-yaml"
     assert {**after, "args": None, "ports": None} == {**before, "args": None, "ports": None}
+
+
+# ---- without an Envoy of its own, and with vLLM
+
+
+@pytest.fixture(scope="module", params=["envoy-gateway", "istio"])
+def foreign(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> tuple[Object, ...]:
+    """The processor of another gateway, with a vLLM, watched."""
+    folder = tmp_path_factory.mktemp("kustomization")
+    (folder / "deploy").symlink_to(ROOT / "deploy")
+    made = {
+        "resources": [f"../deploy/k8s/overlays/{request.param}", "../deploy/k8s/overlays/vllm/coder"],
+        "components": ["../deploy/k8s/components/monitoring-processor"],
+    }
+    (folder / "mine").mkdir()
+    (folder / "mine/kustomization.yaml").write_text(yaml.safe_dump(made), encoding="utf-8")
+    return render(folder / "mine")
+
+
+PROMETHEUS = {
+    "namespaceSelector": {"matchLabels": {"kubernetes.io/metadata.name": "monitoring"}},
+    "podSelector": {"matchLabels": {"app.kubernetes.io/name": "prometheus"}},
+}
+
+
+@pytest.mark.parametrize(("name", "monitor"), [("extproc-processor", "extproc-processor"), ("vllm-coder", "vllm")])
+def test_prometheus_may_go_where_it_is_sent(foreign: tuple[Object, ...], name: str, monitor: str) -> None:
+    (pod,) = (pod for pod in pods(foreign) if pod.name == name)
+    watch = one(foreign, "PodMonitor", monitor)["spec"]
+    assert pod.selected_by(watch["selector"])
+    ports = {port["name"]: port["containerPort"] for each in pod.containers.values() for port in each["ports"]}
+    (endpoint,) = watch["podMetricsEndpoints"]
+    open_to_it = {
+        port["port"]
+        for policy in of_kind(foreign, "NetworkPolicy")
+        if pod.selected_by(policy["spec"]["podSelector"])
+        for rule in policy["spec"]["ingress"]
+        if PROMETHEUS in rule["from"]
+        for port in rule["ports"]
+    }
+    assert open_to_it == {ports[endpoint["port"]]}
+
+
+def test_alerts_without_an_envoy_are_those_on_the_processors_metrics(foreign: tuple[Object, ...]) -> None:
+    (rules,) = of_kind(foreign, "PrometheusRule")
+    assert rules == one(OBJECTS, "PrometheusRule", "extproc")
+    assert "envoy_" not in yaml.safe_dump(rules)
+
+
+def test_the_other_gateways_envoys_and_the_processor_may_go_to_vllm(foreign: tuple[Object, ...]) -> None:
+    (into_processor, _) = one(foreign, "NetworkPolicy", "extproc-processor")["spec"]["ingress"]
+    policy = one(foreign, "NetworkPolicy", "vllm-from-gateway")["spec"]
+    (vllm,) = (pod for pod in pods(foreign) if pod.name == "vllm-coder")
+    assert vllm.selected_by(policy["podSelector"])
+    processor = {"podSelector": {"matchLabels": {"app.kubernetes.io/name": "extproc-processor"}}}
+    assert policy["ingress"][0]["from"] == [*into_processor["from"], processor]
 
 
 # ---- alerts

@@ -18,6 +18,7 @@ import yaml
 
 from extproc.cli import _parser, main
 from extproc.envoy.dynamic import ENVOY_ARGUMENTS
+from extproc.server import ENVOY_HEALTH
 from tests.gateway import ENVOY
 from tests.k8s.envoy_container import written
 from tests.k8s.rendered import BASE, EVERYTHING, K8S, Object, Pod, named, of_kind, one, rendered
@@ -155,11 +156,19 @@ def test_the_processor_outlives_envoy() -> None:
     assert PROCESSOR["restartPolicy"] == "Always"
 
 
-@pytest.mark.parametrize("probe", ["startupProbe", "readinessProbe", "livenessProbe"])
-def test_the_processors_health_is_asked_where_it_is_served(probe: str) -> None:
+def test_the_processors_health_is_asked_where_it_is_served() -> None:
     host, _, port = serving().health.rpartition(":")
     assert host == "0.0.0.0"
-    assert PROCESSOR[probe]["grpc"] == {"port": int(port)}
+    for probe in ("startupProbe", "livenessProbe"):
+        assert PROCESSOR[probe]["grpc"] == {"port": int(port)}
+    assert PROCESSOR["readinessProbe"]["grpc"] == {"port": int(port), "service": ENVOY_HEALTH}
+
+
+def test_a_processor_alone_is_not_asked_for_an_envoy() -> None:
+    (container,) = Pod(one(rendered(K8S / "processor"), "Deployment", "extproc-processor")).containers.values()
+    port = int(serving(container).listen.rpartition(":")[2])
+    for probe in ("startupProbe", "readinessProbe", "livenessProbe"):
+        assert container[probe]["grpc"] == {"port": port}
 
 
 def test_there_is_time_for_the_hook_and_for_the_processor() -> None:

@@ -136,7 +136,34 @@ def test_a_second_model_is_a_server_of_its_own_that_the_gateway_may_go_to(mine: 
 def test_every_alert_is_listed() -> None:
     readme = (K8S / "overlays/monitoring/README.md").read_text(encoding="utf-8")
     objects = rendered(K8S / "overlays/monitoring")
-    for group in one(objects, "PrometheusRule", "extproc")["spec"]["groups"]:
-        for rule in group["rules"]:
+    for rules in of_kind(objects, "PrometheusRule"):
+        for rule in rules["spec"]["groups"][0]["rules"]:
             (row,) = (line for line in readme.splitlines() if f"`{rule['alert']}`" in line)
             assert f"| {rule['labels']['severity']} |" in row
+
+
+def test_other_backends_come_in_by_a_patch(mine: Path) -> None:
+    (patches,) = (block for block in blocks(K8S / "README.md", "yaml") if block.startswith("patches:"))
+    with (mine / "kustomization.yaml").open("a", encoding="utf-8") as file:
+        file.write(patches)
+    (_, _, pods_there, server_there) = one(render(mine), "NetworkPolicy", "extproc")["spec"]["egress"]
+    assert pods_there["ports"] == [{"port": 8080, "protocol": "TCP"}]
+    assert server_there["to"] == [{"ipBlock": {"cidr": "192.0.2.7/32"}}]
+
+
+def test_the_gateway_can_be_reached_from_outside(tmp_path: Path) -> None:
+    (tmp_path / "deploy").symlink_to(ROOT / "deploy")
+    (text,) = (b for b in blocks(K8S / "overlays/tls/README.md", "yaml") if b.startswith("# my-gateway/"))
+    (tmp_path / "my-gateway").mkdir()
+    (tmp_path / "my-gateway/kustomization.yaml").write_text(text, encoding="utf-8")
+    objects = render(tmp_path / "my-gateway")
+    service = one(objects, "Service", "extproc")["spec"]
+    assert (service["type"], [port["port"] for port in service["ports"]]) == ("LoadBalancer", [443])
+    (clients,) = one(objects, "NetworkPolicy", "extproc")["spec"]["ingress"]
+    assert {"ipBlock": {"cidr": "203.0.113.0/24"}} in clients["from"]
+    assert clients["ports"] == [{"port": 10000, "protocol": "TCP"}]
+
+
+def test_a_public_authority_is_asked_for_public_names_alone() -> None:
+    certificate = one(rendered(K8S / "overlays/tls"), "Certificate", "extproc")["spec"]
+    assert not [name for name in certificate["dnsNames"] if name.endswith((".svc", ".local"))]

@@ -66,10 +66,15 @@ class Answer:
             return Verdict.ERROR
         said = "".join(_content(choice) for event in events for choice in event["choices"])
         finished = any(choice["finish_reason"] for event in events for choice in event["choices"])
-        return Verdict.WHOLE if said == TEXT and finished else Verdict.MISTAKABLE
+        ended = not self._streamed or self.body.endswith(b"\ndata: [DONE]\n\n")
+        return Verdict.WHOLE if said == TEXT and finished and ended else Verdict.MISTAKABLE
+
+    @property
+    def _streamed(self) -> bool:
+        return self.body.startswith(b"data:")
 
     def _events(self) -> Iterator[bytes]:
-        if not self.body.startswith(b"data:"):
+        if not self._streamed:
             yield self.body
             return
         for line in self.body.splitlines():
@@ -172,6 +177,10 @@ class Asked:
 
     def answer(self) -> Answer:
         return self._answer.result(PATIENCE)
+
+    @property
+    def under_way(self) -> bool:
+        return not self._answer.done()
 
     def _ask(self, url: str) -> Answer:
         with closing(Client(lambda: url)) as client:

@@ -8,6 +8,7 @@ import signal
 import subprocess
 import sys
 import threading
+import time
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -23,7 +24,7 @@ PATH = os.pathsep.join((str(Path(sys.executable).parent), os.defpath))
 """Here are `extproc` and `envoy`, as they are first on the PATH of their images; `bash` is the machine's."""
 
 HURRY = 0.1
-"""Probes come ten times as often as they should."""
+"""Probes come ten times as often as they should, and may fail ten times as often."""
 
 
 class Container:
@@ -35,6 +36,8 @@ class Container:
         """Set once its startup probe has succeeded, for the first time or again."""
         self.ready = False
         self.restarts = 0
+        self.starts: list[float] = []
+        """The seconds from each start of the process until its startup probe succeeded."""
         self._spec = spec
         self._sandbox = sandbox
         self._log = log
@@ -59,7 +62,7 @@ class Container:
     def start(self) -> None:
         """Start it, and have it watched from now on; done when its startup probe has succeeded."""
         self._care.start()
-        wait_until(lambda: self.started.is_set() or self.restarts, 30)
+        wait_until(lambda: self.started.is_set() or self.restarts, self._time_to_start + 10)
         assert self.started.is_set(), self.log
 
     def hook(self, hurried: Sequence[str]) -> None:
@@ -92,13 +95,24 @@ class Container:
 
     # What the kubelet does meanwhile
 
+    @property
+    def _time_to_start(self) -> float:
+        probe = self._spec["startupProbe"]
+        return float(probe["failureThreshold"] * probe["periodSeconds"])
+
     def _run(self) -> None:
         while True:
+            begin = time.monotonic()
             with self._log.open("ab") as log:
                 command = [*self._spec["command"], *self._spec["args"]]
                 environment = {"PATH": PATH} | {each["name"]: each["value"] for each in self._spec.get("env", ())}
                 self._process = subprocess.Popen(self._here(command), stdout=log, stderr=log, env=environment)
-            self._probe()
+            if self._starts(begin + self._time_to_start):
+                self.starts.append(time.monotonic() - begin)
+                self.started.set()
+                self._ask_for_readiness()
+            else:
+                self._process.kill()
             self.ready = False
             self.started.clear()
             self._process.wait()
@@ -106,17 +120,17 @@ class Container:
                 return
             self.restarts += 1
 
-    def _probe(self) -> None:
-        """Ask until it ends; returns when it has, or when it must."""
-        startup, readiness = self._spec["startupProbe"], self._spec["readinessProbe"]
-        for _ in range(startup["failureThreshold"]):
-            if self._asked(startup):
-                break
-            if self._ends_within(startup["periodSeconds"] * HURRY):
-                return
-        else:
-            raise TimeoutError(f"{self.name} doesn't start: {self.log}")
-        self.started.set()
+    def _starts(self, deadline: float) -> bool:
+        """Whether the startup probe succeeds before the process ends, or has had its time."""
+        probe = self._spec["startupProbe"]
+        while not self._asked(probe):
+            if self._ends_within(probe["periodSeconds"] * HURRY) or time.monotonic() > deadline:
+                return False
+        return True
+
+    def _ask_for_readiness(self) -> None:
+        """Until it ends or is to end."""
+        readiness = self._spec["readinessProbe"]
         while not self._stopping:
             self.ready = self._asked(readiness)
             if self._ends_within(readiness["periodSeconds"] * HURRY):
@@ -136,7 +150,7 @@ class Container:
             case {"exec": {"command": command}}:
                 return self._exec(command, timeout) == 0
             case {"grpc": {"port": port}}:
-                return _serving(self._sandbox.port(port), timeout)
+                return _serving(self._sandbox.port(port), probe["grpc"].get("service", ""), timeout)
         raise NotImplementedError(f"a probe such as {probe}")
 
     def _exec(self, command: Sequence[str], timeout: float | None) -> int:
@@ -149,12 +163,12 @@ class Container:
             return -signal.SIGKILL
 
     def _here(self, command: Sequence[str]) -> list[str]:
-        words = [self._sandbox.text(word, self._spec) for word in command]
+        words = [self._sandbox.text(word) for word in command]
         found = [Path(place, words[0]) for place in PATH.split(os.pathsep)]
         return [str(next(path for path in found if path.exists())), *words[1:]]
 
 
-def _serving(port: int, timeout: float) -> bool:
+def _serving(port: int, service: str, timeout: float) -> bool:
     """The kubelet's gRPC probe."""
     with grpc.insecure_channel(f"127.0.0.1:{port}") as channel:
         check = channel.unary_unary(
@@ -163,7 +177,7 @@ def _serving(port: int, timeout: float) -> bool:
             response_deserializer=health_pb2.HealthCheckResponse.FromString,
         )
         try:
-            answer = check(health_pb2.HealthCheckRequest(), timeout=timeout)
+            answer = check(health_pb2.HealthCheckRequest(service=service), timeout=timeout)
         except grpc.RpcError:
             return False
         return bool(answer.status == health_pb2.HealthCheckResponse.SERVING)

@@ -1,6 +1,6 @@
 """What the image installs, installed: some 20 seconds and a package registry, so not among `make test`'s.
 
-    pytest -s tests/pods/image.py
+    make test-image
 
 The Dockerfile's own commands, with the sources that its COPY instructions name, and a directory for /opt/extproc. The
 Python is that of the tests, which need not be the image's.

@@ -1,10 +1,11 @@
-"""What the base's pods are made of, rendered as for a cluster."""
+"""What the gateway's pods are made of, rendered as for a cluster."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cache
+from pathlib import Path
 
 from tests.k8s.rendered import BASE, Object, of_kind, one, rendered
 
@@ -20,8 +21,8 @@ class Manifests:
 
 
 @cache
-def manifests() -> Manifests:
-    objects = rendered(BASE)
+def manifests(folder: Path = BASE) -> Manifests:
+    objects = rendered(folder)
     deployment = one(objects, "Deployment", "extproc")
     files = {each["metadata"]["name"]: each["data"] for each in of_kind(objects, "ConfigMap")}
     return Manifests(deployment["spec"]["template"]["spec"], files)

@@ -25,9 +25,10 @@ import httpx
 from extproc.config import parse
 from extproc.scripted_vllm import ScriptedVLLM
 from tests.gateway import wait_until
+from tests.k8s.rendered import BASE
 from tests.pods.container import Container
 from tests.pods.manifests import Manifests, manifests
-from tests.pods.sandbox import Sandbox
+from tests.pods.sandbox import Sandbox, Secrets
 
 LAG = 0.5
 """Seconds until every node knows that a pod has left the Service."""
@@ -48,8 +49,8 @@ class Ending:
 class Pod:
     """The two containers, and what the cluster thinks of them."""
 
-    def __init__(self, manifests: Manifests, folder: Path, names: Mapping[str, str]) -> None:
-        self._sandbox = Sandbox(manifests, folder, names)
+    def __init__(self, manifests: Manifests, folder: Path, names: Mapping[str, str], secrets: Secrets) -> None:
+        self._sandbox = Sandbox(manifests, folder, names, secrets)
         self._sandbox.lay_out()
         self._grace: int = manifests.pod["terminationGracePeriodSeconds"]
         (sidecar,), (envoy,) = manifests.pod["initContainers"], manifests.pod["containers"]
@@ -57,19 +58,19 @@ class Pod:
         self.processor = Container(sidecar, self._sandbox, folder / "processor.log")
         self.envoy = Container(envoy, self._sandbox, folder / "envoy.log")
         (listener,) = (port["containerPort"] for port in envoy["ports"])
-        self.url = f"http://127.0.0.1:{self._sandbox.port(listener)}"
+        self.port = self._sandbox.port(listener)
+        self.url = f"http://127.0.0.1:{self.port}"
         self.metrics_url = f"http://127.0.0.1:{self._sandbox.port(_port_named('metrics', sidecar['ports']))}/metrics"
         (listen,) = (word for word in sidecar["args"] if word.startswith("unix:"))
-        self.socket = self._sandbox.text(listen, sidecar).removeprefix("unix:")
-        self._admin = self._sandbox.text(sidecar["args"][sidecar["args"].index("--envoy-admin") + 1], sidecar)
+        self.socket = self._sandbox.text(listen).removeprefix("unix:")
+        self._admin = self._sandbox.text(sidecar["args"][sidecar["args"].index("--envoy-admin") + 1])
         self._hook: list[str] = envoy["lifecycle"]["preStop"]["exec"]["command"]
         self._left: float | None = None
 
     def start(self) -> None:
-        """Done when the pod is ready."""
+        """Done when both containers have started; whether the pod is `ready`, is another question."""
         for container in (self.processor, self.envoy):
             container.start()
-        wait_until(lambda: self.ready, 30)
 
     @property
     def ready(self) -> bool:
@@ -84,6 +85,10 @@ class Pod:
     def configure(self, settings: str) -> None:
         """Bring it another extproc.yaml, as the kubelet does when the ConfigMap has changed."""
         self._sandbox.put("extproc", {"extproc.yaml": settings})
+
+    def certify(self, pair: Mapping[str, str]) -> None:
+        """Bring it another certificate and key, as the kubelet does when the Secret has changed."""
+        self._sandbox.put("tls", pair)
 
     def access_log(self) -> list[dict[str, Any]]:
         """Envoy's lines; it would keep them to itself for up to ten seconds."""
@@ -123,16 +128,23 @@ class Service:
 class Cluster:
     """Starts pods."""
 
-    def __init__(self, names: Mapping[str, str], folder: Path) -> None:
-        self._manifests = manifests()
+    def __init__(self, manifests: Manifests, names: Mapping[str, str], folder: Path) -> None:
+        self._manifests = manifests
         self._names = names
         self._folder = folder
         self._pods: list[Pod] = []
 
     def start_pod(self) -> Pod:
+        """One that is ready."""
+        pod = self.begin_pod({})
+        wait_until(lambda: pod.ready, 60)
+        return pod
+
+    def begin_pod(self, secrets: Secrets) -> Pod:
+        """One whose containers have started."""
         folder = self._folder / str(len(self._pods))
         folder.mkdir()
-        pod = Pod(self._manifests, folder, self._names)
+        pod = Pod(self._manifests, folder, self._names, secrets)
         self._pods.append(pod)
         pod.start()
         return pod
@@ -145,13 +157,14 @@ class Cluster:
 
 
 @contextmanager
-def cluster(backend: ScriptedVLLM) -> Iterator[Cluster]:
+def cluster(backend: ScriptedVLLM, kustomization: Path = BASE) -> Iterator[Cluster]:
     """A place for pods whose backends are all this one."""
-    base = parse(manifests().config_maps["extproc"]["extproc.yaml"])
-    names = {address: f"127.0.0.1:{backend.port}" for each in base.backends for address in each.address}
+    made_of = manifests(kustomization)
+    config = parse(made_of.config_maps["extproc"]["extproc.yaml"])
+    names = {address: f"127.0.0.1:{backend.port}" for each in config.backends for address in each.address}
     # Not where pytest keeps things: the path of a socket has room for some 100 characters.
     with tempfile.TemporaryDirectory(prefix="pods") as folder:
-        made = Cluster(names, Path(folder))
+        made = Cluster(made_of, names, Path(folder))
         try:
             yield made
         finally:

@@ -1,6 +1,6 @@
 """The image: as small as it gets with Python's own base, nobody's in particular, and without tools to build with.
 
-No test builds it. `pytest tests/pods/image.py` runs its installation as the Dockerfile has it, and what comes of it.
+No test builds it. `make test-image` runs its installation as the Dockerfile has it, and what comes of it.
 """
 
 from __future__ import annotations

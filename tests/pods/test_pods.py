@@ -42,6 +42,7 @@ READ_FILE: ChatCompletionFunctionToolParam = {
 }
 
 STREAM_WITH_TOOLS = Kind(stream=True, tools=True)
+STREAM_WITHOUT_TOOLS = Kind(stream=True, tools=False)
 KINDS = [Kind(stream, tools) for stream in (True, False) for tools in (True, False)]
 
 
@@ -182,12 +183,17 @@ def test_the_printed_accounting_adds_up_the_access_log(pod: Pod, backend: Script
         answers = [client.ask(Kind(stream, tools=True)) for stream in (True, False)]
     assert [each.verdict() for each in answers] == [Verdict.WHOLE] * 2
     wait_until(lambda: len(pod.access_log()) == log + 2)
-    text = "\n".join(pod.envoy.log[log:])
+    text = "\n".join(["[warning] not every line is JSON", *pod.envoy.log[log:]])
     told = subprocess.run([sys.executable, "-c", program], input=text, capture_output=True, text=True, check=True)
     assert told.stdout == f"- {MODEL} completion_tokens 468\n- {MODEL} prompt_tokens 2000\n"
 
 
 # ---- the processor dies
+
+UNTIL_IT_ENDS = 60.0
+"""Seconds that a model is silent when only the death of the processor ends the wait for it."""
+A_WHILE = 4.0
+"""Seconds that it is silent in a stream which outlives the processor: enough to have ten of them begin, and kill."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -198,6 +204,8 @@ class Aftermath:
     statuses: dict[Kind, Counter[int]]
     seconds: float
     """Until a new request with tools was answered again."""
+    start: float
+    """What a start of the processor takes by itself on this machine, now or when the pod started."""
     refusals: Counter[int]
     """Statuses of new requests until then."""
 
@@ -207,16 +215,19 @@ def aftermath(pod: Pod, backend: ScriptedVLLM) -> Aftermath:
     backend.forget()
     with ThreadPoolExecutor(STREAMS + 3 * OTHERS) as threads:
         asked: list[Asked] = []
-        for kind in KINDS:
+        # Last those that go on by themselves.
+        for kind in sorted(KINDS, key=lambda kind: kind == STREAM_WITHOUT_TOOLS):
             number = STREAMS if kind == STREAM_WITH_TOOLS else OTHERS
-            # A whole answer comes in one piece: it is under way for as long as its model is silent.
-            reply = Reply(TEXT, pace=PACE) if kind.stream else Reply(TEXT, trouble=Stall(after=None, seconds=3))
-            backend.play(*[reply] * number)
+            silence = A_WHILE if kind == STREAM_WITHOUT_TOOLS else UNTIL_IT_ENDS
+            # A whole answer comes in one piece: there is nothing before which its model could be silent.
+            backend.play(*[Reply(TEXT, trouble=Stall(after=5 if kind.stream else None, seconds=silence))] * number)
             group = [Asked(threads, kind, pod.url) for _ in range(number)]
             asked += group
+            # Before the next ones come: replies go to requests in their order.
+            assert _have_come(backend, len(asked))
             if kind.stream:
-                assert all(each.begun.wait(20) for each in group)
-        assert backend.wait_for(lambda: _chats(backend) == len(asked))
+                assert all(each.begun.wait(PATIENCE) for each in group)
+        assert all(each.under_way for each in asked)
         restarts = pod.processor.restarts
         os.kill(pod.processor.pid, signal.SIGKILL)
         killed = time.monotonic()
@@ -228,7 +239,7 @@ def aftermath(pod: Pod, backend: ScriptedVLLM) -> Aftermath:
                 retries.append(client.ask(STREAM_WITH_TOOLS))
                 return retries[-1].status == 200
 
-            wait_until(served)
+            wait_until(served, PATIENCE)
         seconds = time.monotonic() - killed
         assert [each.verdict() for each in retries] == [*[Verdict.ERROR] * (len(retries) - 1), Verdict.WHOLE]
         answers = [(each.kind, each.answer()) for each in asked]
@@ -237,20 +248,25 @@ def aftermath(pod: Pod, backend: ScriptedVLLM) -> Aftermath:
         {kind: Counter(a.verdict() for k, a in answers if k == kind) for kind in KINDS},
         {kind: Counter(a.status for k, a in answers if k == kind) for kind in KINDS},
         seconds,
+        max(pod.processor.starts),
         Counter(each.status for each in retries[:-1]),
     )
     for kind in KINDS:
         print(f"{kind}: {_told(made.verdicts[kind])} (status: {dict(made.statuses[kind])})")
-    print(f"served again after {seconds:.2f} s; until then {dict(made.refusals)}")
+    print(f"served again after {seconds:.2f} s, of which a start takes up to {made.start:.2f} s; {dict(made.refusals)}")
     return made
+
+
+def _have_come(backend: ScriptedVLLM, chats: int) -> bool:
+    return backend.wait_for(lambda: _chats(backend) == chats, PATIENCE)
 
 
 def _chats(backend: ScriptedVLLM) -> int:
     return sum(request.method == "POST" for request in backend.requests)
 
 
-def test_new_requests_are_served_again_within_two_seconds(aftermath: Aftermath) -> None:
-    assert aftermath.seconds < 2
+def test_new_requests_are_served_again_within_two_seconds_or_two_starts(aftermath: Aftermath) -> None:
+    assert aftermath.seconds < max(2, 2 * aftermath.start)
 
 
 def test_until_then_they_are_told_why(aftermath: Aftermath) -> None:
@@ -268,14 +284,14 @@ def test_clients_of_whole_answers_get_an_error(aftermath: Aftermath, kind: Kind)
 
 
 def test_streams_without_tools_go_past_the_processor_and_live_on(aftermath: Aftermath) -> None:
-    assert aftermath.verdicts[Kind(stream=True, tools=False)] == {Verdict.WHOLE: OTHERS}
+    assert aftermath.verdicts[STREAM_WITHOUT_TOOLS] == {Verdict.WHOLE: OTHERS}
 
 
 # ---- Envoy dies
 
 
 def test_an_envoy_that_is_started_again_finds_its_configuration(pod: Pod, backend: ScriptedVLLM) -> None:
-    backend.play(Reply(TEXT, pace=PACE))
+    backend.play(Reply(TEXT, trouble=Stall(after=5, seconds=UNTIL_IT_ENDS)))
     with ThreadPoolExecutor(1) as threads:
         stream = Asked(threads, STREAM_WITH_TOOLS, pod.url)
         assert stream.begun.wait(20)
@@ -318,7 +334,7 @@ def test_a_pod_that_leaves_finishes_what_it_has_begun(service: Service, backend:
         asked = [Asked(threads, kind, leaving.url) for kind in KINDS if kind.stream for _ in range(2)]
         assert all(each.begun.wait(20) for each in asked)
         asked += [Asked(threads, kind, leaving.url) for kind in KINDS if not kind.stream]
-        assert backend.wait_for(lambda: _chats(backend) == len(asked))
+        assert _have_come(backend, len(asked))
         backend.play(*[Reply(TEXT)] * 3)
         assert idle.ask(STREAM_WITH_TOOLS).verdict() is Verdict.WHOLE
         ending = threads.submit(leaving.terminate)

@@ -6,7 +6,7 @@
 #   admin.sh HOST:PORT drain NOTICE LIMIT
 #       Has Envoy finish, and returns when it has. For NOTICE seconds it still takes new connections, because not every
 #       node knows at once that this pod is leaving. Then it takes none, and LIMIT seconds at most are left for the
-#       requests under way.
+#       requests under way. Its metrics can be read until the end.
 set -euo pipefail
 
 admin=$1
@@ -14,25 +14,37 @@ admin=$1
 ask() { # METHOD PATH; prints the whole answer
   exec 3<>"/dev/tcp/${admin/://}" || return
   printf '%s %s HTTP/1.1\r\nhost: admin\r\nconnection: close\r\n\r\n' "$1" "$2" >&3
-  cat <&3
+  timeout 5 cat <&3
+}
+
+good() { # ANSWER
+  [[ $1 == 'HTTP/1.1 200 '* ]]
 }
 
 ready() {
-  [[ $(ask GET /ready) == 'HTTP/1.1 200 '* ]]
+  good "$(ask GET /ready)"
 }
 
-# Whether requests have no complete answer yet, or clients have not taken the last bytes of theirs.
+# Whether requests have no complete answer yet, or clients have not taken the last bytes of theirs. Unless Envoy says that
+# all is done, it isn't: it may only be busy.
 unfinished() {
-  local gauges='http\.openai\.downstream_(rq_active|cx_tx_bytes_buffered)'
-  [[ $(ask GET "/stats?filter=^$gauges$") =~ $gauges:\ [1-9] ]]
+  local gauges='http\.openai\.downstream_(rq_active|cx_tx_bytes_buffered)' answer
+  answer=$(ask GET "/stats?filter=^$gauges$") && good "$answer" || return 0
+  [[ $answer =~ $gauges:\ [1-9] ]]
+}
+
+insist() { # PATH; again until Envoy does as it is told
+  until good "$(ask POST "$1")" || ((SECONDS >= deadline)); do
+    sleep 0.5
+  done
 }
 
 drain() { # NOTICE LIMIT
+  local deadline=$((SECONDS + $1 + $2))
   # From here on /ready fails, and every answer closes its connection: clients that keep theirs move to another pod.
-  ask POST /healthcheck/fail >/dev/null
+  insist /healthcheck/fail
   sleep "$1"
-  ask POST /drain_listeners >/dev/null
-  local deadline=$((SECONDS + $2))
+  insist '/drain_listeners?inboundonly'
   while unfinished && ((SECONDS < deadline)); do
     sleep 0.5
   done
