@@ -311,3 +311,13 @@ def test_a_list_of_arguments_is_a_wrong_call_and_no_text(begin: str) -> None:
 def test_a_list_under_another_key_is_text() -> None:
     text = '{"name": "get_weather", "parameters": ["city"]}'
     assert parse(text, format="hermes", tools=TOOLS) == Parsed(text, None, [])
+
+
+def test_a_call_that_ends_with_the_output_is_none_when_the_output_was_cut_off() -> None:
+    def read(text: str, *, cut_off: bool) -> list[Call]:
+        parser = Parser(format="mistral", tools=TOOLS)
+        return collect(parser.feed(text) + parser.close(cut_off=cut_off)).calls
+
+    assert read("[TOOL_CALLS]get_weather", cut_off=False) == [Call("get_weather", "{}")]
+    assert read("[TOOL_CALLS]get_weather", cut_off=True) == []
+    assert read("[TOOL_CALLS]get_weather[ARGS]", cut_off=True) == [Call("get_weather", '{"')]

@@ -61,9 +61,9 @@ class TextReader:
         self.held = 0 if events else self.held + len(content)
         return events
 
-    def close(self, *, cut_off: bool = False) -> list[Event]:  # noqa: ARG002 - a call's own text shows that it is cut
+    def close(self, *, cut_off: bool = False) -> list[Event]:
         self.held = 0
-        return self._parser.close()
+        return self._parser.close(cut_off=cut_off)
 
 
 @dataclass(slots=True)

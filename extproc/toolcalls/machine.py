@@ -116,8 +116,11 @@ class Parser:
                     position = self._word(state, text, position)
         return self._output.take()
 
-    def close(self) -> list[Event]:
-        """The output has ended, finished or cut off; returns what was still held."""
+    def close(self, *, cut_off: bool = False) -> list[Event]:
+        """The output has ended; returns what was still held.
+
+        `cut_off`: it is known that the model would have gone on. Else the output's end may be that of a call.
+        """
         held, self._held = self._held, ""
         match self._state:
             case Prose() as state:
@@ -125,10 +128,12 @@ class Parser:
                     self._output.text(state.sink, held)
             case Body():
                 self._close_body()
-            case Name(ends_with_output=True) if "".join(self._parts).strip() in self._tools and not held:
+            case Name(ends_with_output=True) if (
+                not cut_off and "".join(self._parts).strip() in self._tools and not held
+            ):
                 self._set_name("".join(self._parts).strip())
                 self._finish_call()
-            case Gap(ends_with_output=True) if self._name is not None and not held:
+            case Gap(ends_with_output=True) if not cut_off and self._name is not None and not held:
                 self._finish_call()
             case _ if self._output.in_call:
                 self._close_call(held)
