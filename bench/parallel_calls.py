@@ -121,6 +121,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--first-token", type=float, default=Pace.first_token, help="seconds before a turn's first")
     parser.add_argument("--tokens", type=float, default=Pace.tokens, help="that the model writes in a second")
     parser.add_argument("--runs", type=int, default=3, help="of each way; their median counts")
+    parser.add_argument("--least", type=float, metavar="PERCENT", help="exit with 1 if less is saved in any line")
     parser.add_argument("--json", action="store_true", help="one JSON object per line")
     options = parser.parse_args(arguments)
     pace = Pace(options.first_token, options.tokens)
@@ -129,13 +130,18 @@ def main(arguments: Sequence[str] | None = None) -> int:
         if not options.json:
             print(f"{len(FILES)} tools; {pace.first_token:g} s to a first token, then {pace.tokens:g} tokens/s")
             print(f"{'tool time':>10}{'one at a time':>15}{'together':>10}{'saved':>8}")
+        least = 1.0
         for tool_time in options.tool_times.split(","):
             row = measure(float(tool_time), pace, options.runs, gateway.url, vllm)
+            least = min(least, row["saved"])
             if options.json:
                 print(json.dumps(row), flush=True)
             else:
                 line = "{tool time:>8g} s{one at a time:>13.2f} s{together:>8.2f} s{saved:>8.0%}"
                 print(line.format(**row), flush=True)
+    if options.least is not None and least < options.least / 100:
+        print(f"only {least:.0%} saved, and {options.least:g}% were asked for", file=sys.stderr)
+        return 1
     return 0
 
 

@@ -75,7 +75,9 @@ async def serve(options: Options) -> int:
     telemetry = Telemetry(config, beginning.source.digest)
     reports = BackendReports(lambda: processor.terms.config)
     terms = Terms(config, beginning.keys, reports.by_backend, int(time.time()))
-    processor = Processor(terms, telemetry, Recorder(options.recording))
+    recorder = Recorder(options.recording)
+    recorder.open(options.recording or config.recording)
+    processor = Processor(terms, telemetry, recorder)
     envoy = None
     if options.envoy is not None:
         envoy = EnvoyFiles(options.envoy.directory, EnvoyAdmin(options.envoy.admin) if options.envoy.admin else None)

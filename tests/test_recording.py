@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Iterator
 from contextlib import contextmanager
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -15,10 +17,11 @@ from extproc.api_keys import hash_line
 from extproc.config import Backend, ConfigError, parse
 from extproc.config.recording import Recording
 from extproc.exchange import Exchange
+from extproc.recording import shelf
 from extproc.recording.difference import first_difference
-from extproc.recording.document import NOTICE, Document, Kind
+from extproc.recording.document import NOTICE, Document, Kind, RecordingError
 from extproc.recording.envoy_json import bytes_from_json
-from extproc.recording.private import KEPT_BACKEND, REMOVED_BACKEND
+from extproc.recording.private import KEPT_BACKEND, REMOVED_BACKEND, addresses_of, without_addresses
 from extproc.recording.recorder import AT_ONCE, MOST_BYTES, Recorder
 from extproc.recording.replay import Cut, Outcome, replay
 from extproc.scripted_vllm import Cut as HangUp
@@ -73,7 +76,9 @@ def recording_gateway(folder: Path, settings: str = "", *, model: str = "", **op
 models:
   - {{name: coder, backend: qwen, upstream_model: {MODEL}, tools: prompt {model}}}
   - {{name: other, backend: qwen, upstream_model: {MODEL}, tools: prompt}}
+  - {{name: absent, backend: absent, tools: prompt}}
 backends:
+  - {{name: absent, address: "127.0.0.1:1", health_check: false}}
   - {{name: qwen, address: "127.0.0.1:{backend.port}", health_check: false, structured_outputs: false}}
 recording: {{directory: {directory}, {settings}}}
 """
@@ -247,6 +252,40 @@ recording: {{directory: {folder / "recordings"}}}
     assert_the_same_in_every_cut(Document.read(path.read_bytes()))
 
 
+def test_the_address_of_a_backend_that_nobody_reaches_is_left_out_too(tmp_path: Path) -> None:
+    with recording_gateway(tmp_path) as recorded:
+        answer, document = recorded.ask(model="absent")
+    assert answer.status_code == 503
+    assert "No connection to the backend 'absent' at 127.0.0.1:1:" in answer.text, "it was in what was said"
+    assert "127.0.0.1" not in document.written().decode()
+    assert document.written().decode().count("No connection to the backend 'absent' at backend.invalid:80") == 2
+    assert_the_same_in_every_cut(document)
+
+
+@pytest.mark.parametrize(
+    ("said", "recorded"),
+    [
+        ("at gpu-7.example.org:8000.", "at backend.invalid:80."),
+        ("at 10.1.2.3:8000: refused", "at backend.invalid:80: refused"),
+        ("at [fd00::7]:8000", "at backend.invalid:80"),
+        ("at vllm:8001", "at backend.invalid:80"),
+        ("gpu-7.example.org, 192.0.2.9", "backend.invalid, backend.invalid"),
+        ({"base64": "/2dwdS03LmV4YW1wbGUub3Jn"}, {"base64": "/2JhY2tlbmQuaW52YWxpZA=="}),
+        ([{"gpu-7.example.org": ["192.0.2.9"]}], [{"gpu-7.example.org": ["backend.invalid"]}]),
+        ("vllm says 127.0.0.1", None),
+        (r'{"error": "refused:\n10.1.2.3:8000"}', r'{"error": "refused:\nbackend.invalid:80"}'),
+        ("10.1.2.3:80001, 10.1.2.3:80, 1192.0.2.9, gpu-7.example.organ", None),
+    ],
+)
+def test_addresses_are_found_in_whatever_is_said(said: Any, recorded: Any) -> None:
+    config = parse(
+        "models: [{name: coder, backend: qwen, tools: prompt}]\n"
+        "backends:\n"
+        "  - {name: qwen, address: ['gpu-7.example.org:8000', 'vllm:8001', '192.0.2.9:8000', '127.0.0.1:8000']}\n"
+    )
+    assert without_addresses(said, addresses_of(config)) == (said if recorded is None else recorded)
+
+
 def test_every_setting_of_a_backend_is_known_to_be_harmless_or_left_out() -> None:
     assert set(Backend.model_fields) == KEPT_BACKEND | REMOVED_BACKEND
     assert not KEPT_BACKEND & REMOVED_BACKEND
@@ -351,6 +390,8 @@ def test_an_exchange_that_is_too_large_is_recorded_as_far_as_there_is_room(tmp_p
     document = Document.read(path.read_bytes())
     assert path.stat().st_size < 5000
     assert "too large to be recorded whole" in document.notes[0]
+    with pytest.raises(RecordingError, match="there is no request in it"):
+        replay(document)
     assert [list(entry.what) for entry in document.entries] == [["request_headers"], ["request_headers"]]
 
 
@@ -370,6 +411,72 @@ def test_more_exchanges_at_a_time_than_there_is_room_for_are_not_recorded(tmp_pa
     wait_until(lambda: len(list(tmp_path.glob("*.json"))) == AT_ONCE)
     begin(recorder, terms, telemetry, body).close()
     wait_until(lambda: len(list(tmp_path.glob("*.json"))) == AT_ONCE + 1)
+
+
+def test_what_is_of_no_interest_leaves_its_room_at_once(tmp_path: Path) -> None:
+    recorder, _, telemetry = began(tmp_path, model="other")
+    terms = Terms(
+        parse(
+            "models: [{name: coder, backend: qwen, tools: prompt}, {name: other, backend: qwen, tools: prompt}]\n"
+            "backends: [{name: qwen, address: 'h:1'}]\n"
+        )
+    )
+    running = [begin(recorder, terms, telemetry, json.dumps(asking()).encode()) for _ in range(AT_ONCE)]
+    begin(recorder, terms, telemetry, json.dumps(asking(model="other")).encode()).close()
+    wait_until(lambda: list(tmp_path.glob("*.json")))
+    for exchange in running:
+        exchange.close()
+    again = [begin(recorder, terms, telemetry, json.dumps(asking(model="other")).encode()) for _ in range(AT_ONCE)]
+    for exchange in again:
+        exchange.close()
+    wait_until(lambda: len(list(tmp_path.glob("*.json"))) == AT_ONCE + 1)
+
+
+def test_that_there_is_no_room_is_told_once(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    recorder, terms, telemetry = began(tmp_path)
+    exchanges = [recorder.begin(terms, telemetry) for _ in range(AT_ONCE + 3)]
+    assert caplog.text.count("8 exchanges are recorded at a time") == 1
+    for exchange in exchanges:
+        exchange.close()
+
+
+def test_of_a_file_that_can_not_be_written_nothing_is_left(tmp_path: Path) -> None:
+    path = tmp_path / "recording.json"
+    path.mkdir()  # which no file can replace
+    with pytest.raises(IsADirectoryError):
+        shelf.write_whole(path, b"{}")
+    assert list(tmp_path.iterdir()) == [path]
+
+
+def test_what_a_killed_processor_left_behind_is_removed(tmp_path: Path) -> None:
+    left, writing = tmp_path / "left.part", tmp_path / "writing.part"
+    for part in (left, writing):
+        part.write_text("half")
+    os.utime(left, (0, 0))
+    began(tmp_path)
+    assert list(tmp_path.iterdir()) == [writing], "another processor may have begun it just now"
+
+
+def test_a_directory_that_is_full_is_told_of_before_any_request_and_looked_at_again(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("one", "two"):
+        (tmp_path / f"{name}.json").write_text("{}")
+    recorder, terms, telemetry = began(tmp_path, files=2)
+    assert f"{tmp_path} holds 2 recordings, so that no more are made" in caplog.text
+    assert type(recorder.begin(terms, telemetry)) is Exchange
+    (tmp_path / "one.json").unlink()
+    monkeypatch.setattr(shelf, "RECOUNTED", 0)
+    wait_until(lambda: type(recorder.begin(terms, telemetry)) is not Exchange)
+
+
+def test_no_file_is_written_over_another(tmp_path: Path) -> None:
+    _, terms, _ = began(tmp_path)
+    ended = shelf.Ended(terms.config, datetime.now(UTC), complete=True, kept=())
+    there = shelf.Shelf(Recording(directory=tmp_path))
+    for _ in range(3):
+        there.put(ended).result()
+    assert len(list(tmp_path.glob("*Z-unnamed*.json"))) == 3
 
 
 def test_without_the_setting_an_exchange_is_a_plain_one() -> None:

@@ -9,8 +9,9 @@ from typing import Any
 
 import pytest
 
-from extproc.recording.document import Document
+from extproc.recording.document import Document, Kind
 from extproc.recording.envoy_json import as_json, bytes_as_json, bytes_from_json, from_json
+from extproc.recording.replay import expecting, replay
 from extproc.wire import ProcessingRequest, ProcessingResponse
 from tests.test_cli import run
 from tests.test_reports import REPORTS
@@ -18,6 +19,7 @@ from tests.test_reports import REPORTS
 PROMPT, TEMPLATE, NATIVE = (
     next(path for path in REPORTS if path.stem.startswith(f"{mode}-mode")) for mode in ("prompt", "template", "native")
 )
+[ABANDONED] = [path for path in REPORTS if path.stem == "abandoned-stream"]
 
 
 def changed(path: Path, folder: Path, change: Callable[[Any], object]) -> Path:
@@ -26,6 +28,14 @@ def changed(path: Path, folder: Path, change: Callable[[Any], object]) -> Path:
     change(fields)
     copy = folder / "recording.json"
     copy.write_text(json.dumps(fields))
+    return copy
+
+
+def made_today(path: Path, folder: Path) -> Path:
+    """The recording with the prompts of this very code, whose words may change without a fault."""
+    document = Document.read(path.read_bytes())
+    copy = folder / path.name
+    copy.write_bytes(expecting(document, replay(document)).written())
     return copy
 
 
@@ -62,12 +72,13 @@ def test_the_first_line_that_differs_is_shown(tmp_path: Path) -> None:
 
 
 def test_several_recordings_are_the_same_if_each_is(tmp_path: Path) -> None:
-    done = run("replay", *REPORTS)
-    assert done.stdout.count("the same as recorded") == len(REPORTS)
+    recordings = [made_today(path, tmp_path) for path in REPORTS]
+    done = run("replay", *recordings)
+    assert done.stdout.count("the same as recorded") == len(recordings)
     assert done.status == 0
-    other = changed(PROMPT, tmp_path, lambda fields: fields["entries"].pop())
-    done = run("replay", other, *REPORTS)
-    assert done.stdout.count(": the same as recorded") == len(REPORTS)
+    other = changed(made_today(PROMPT, tmp_path), tmp_path, lambda fields: fields["entries"].pop())
+    done = run("replay", other, *recordings)
+    assert done.stdout.count(": the same as recorded") == len(recordings)
     assert done.status == 1
     assert run("replay", *REPORTS, "--save-test", "several").status == 2
 
@@ -99,14 +110,15 @@ def test_another_configuration_can_be_tried(tmp_path: Path) -> None:
 
 
 def test_an_exchange_that_breaks_off_does_so_again_and_shows_where(tmp_path: Path) -> None:
-    def answer_first(fields: Any) -> None:
-        [answer] = [entry for entry in fields["entries"] if "response_headers" in entry.get("envoy", {})]
-        fields["entries"] = [answer, {"at": 1, "broke_off": {"exception": "ProtocolError"}}]
+    def answered_twice(fields: Any) -> None:
+        entries = fields["entries"]
+        [at] = [at for at, entry in enumerate(entries) if "response_headers" in entry.get("envoy", {})]
+        entries[at + 2 :] = [entries[at], {"at": 99, "broke_off": {"exception": "ProtocolError"}}]
 
-    path = changed(NATIVE, tmp_path, answer_first)
+    path = changed(NATIVE, tmp_path, answered_twice)
     done = run("replay", path)
     assert "the same as recorded" in done.stdout
-    assert "ProtocolError: got response_headers while waiting for request headers" in done.stderr
+    assert "ProtocolError: got response_headers while waiting for response stream" in done.stderr
     assert "nothing a test could expect" in run("replay", path, "--save-test", "broken").stderr
 
 
@@ -117,8 +129,29 @@ def test_a_recording_that_is_only_a_beginning_is_compared_as_far_as_it_goes(tmp_
 
     done = run("replay", changed(TEMPLATE, tmp_path, beginning))
     assert "too large to be recorded whole" in done.stdout
-    assert "the same as recorded" in done.stdout
+    assert done.stdout.endswith("(cut: recorded), as far as it goes: 3 of 3 steps\n")
     assert done.status == 0
+
+
+def test_an_abandoned_exchange_is_compared_with_all_that_was_recorded(tmp_path: Path) -> None:
+    assert run("replay", ABANDONED).status == 0
+
+    def more(fields: Any) -> None:
+        *_, piece = (reply["response_body"] for reply in replies(fields) if "response_body" in reply)
+        piece["response"]["body_mutation"]["streamed_response"]["body"] = 'data: {"and": "more"}\n\n'
+
+    done = run("replay", changed(ABANDONED, tmp_path, more))
+    assert "not the same as recorded" in done.stdout
+    assert done.status == 1
+
+    def swallowed(fields: Any) -> None:
+        """What is recorded now is nothing but what the code would have to send besides."""
+        fields["entries"] = [entry for entry in fields["entries"] if "response_body" not in entry.get("envoy", {})]
+
+    done = run("replay", changed(ABANDONED, tmp_path, swallowed))
+    assert "not the same as recorded" in done.stdout
+    assert "  now       (nothing)" in done.stdout
+    assert done.status == 1
 
 
 def test_the_requests_and_answers_are_shown_in_their_order() -> None:
@@ -130,6 +163,33 @@ def test_the_requests_and_answers_are_shown_in_their_order() -> None:
     assert titles[3] == "--- the client gets"
     assert len(titles) == 4
     assert said.count("data: [DONE]") == 2
+
+
+def test_nothing_that_is_shown_commands_the_terminal(tmp_path: Path) -> None:
+    def hostile(fields: Any) -> None:
+        for entry in fields["entries"]:
+            if "request_body" in entry.get("envoy", {}):
+                asked = json.loads(entry["envoy"]["request_body"]["body"])
+                asked["messages"].append({"role": "user", "content": "\ud800 \x1b[2J \x9b1m \x00\ttab"})
+                entry["envoy"]["request_body"]["body"] = json.dumps(asked)
+        fields["extproc"] = "\x1b]0;title\x07"
+
+    done = run("replay", changed(PROMPT, tmp_path, hostile), "--show")
+    assert done.stderr == ""
+    assert r"\ud800 \u001b[2J \x9b1m \u0000\ttab" in done.stdout
+    assert r"recorded with extproc \x1b]0;title\x07" in done.stdout
+    assert not [character for character in done.stdout if ord(character) < 32 and character != "\n"]
+
+
+def test_json_that_is_too_deep_is_shown_as_it_is(tmp_path: Path) -> None:
+    def deep(fields: Any) -> None:
+        for entry in fields["entries"]:
+            if "request_body" in entry.get("envoy", {}):
+                entry["envoy"]["request_body"]["body"] = "[" * 5000
+
+    done = run("replay", changed(PROMPT, tmp_path, deep), "--show")
+    assert "[" * 5000 in done.stdout
+    assert done.stderr == ""
 
 
 # What can't be replayed
@@ -161,14 +221,22 @@ def test_what_is_no_recording_is_told_in_one_line(tmp_path: Path, content: str, 
         ),
         (lambda fields: fields["entries"][0]["envoy"].update(request_body={"body": 1}), "a message of Envoy's in it"),
         (lambda fields: fields["entries"].append({"at": 1, "said": {}}), "a backend's answer in it can't be read"),
+        (lambda fields: replies(fields)[0].update(request_headers=1), "a reply of the processor's in it can't be read"),
+        (lambda fields: replies(fields)[1].update(dynamic_metadata=[]), "a reply of the processor's in it can't"),
+        (lambda fields: fields["entries"].append({"at": 1, "asked": {"body": ""}}), "of the processor's own in it"),
+        (lambda fields: fields["entries"].append({"at": 1, "broke_off": {}}), "an exception in it can't be read"),
+        (lambda fields: fields.update(complete="no"), "not a recording as this extproc knows them"),
+        (lambda fields: fields.update(entries=[]), "there is no request in it, and so nothing to be played"),
+        (lambda fields: fields["entries"].pop(2), "there is no request in it, and so nothing to be played"),
         (lambda fields: fields["entries"].append({"at": 1}), "not a recording as this extproc knows them"),
         (lambda fields: fields["settings"].update(models=[]), "its settings can't be used here"),
     ],
 )
 def test_a_damaged_recording_is_told_as_such(tmp_path: Path, change: Callable[[Any], object], complaint: str) -> None:
-    done = run("replay", changed(PROMPT, tmp_path, change))
+    done = run("replay", changed(PROMPT, tmp_path, change), NATIVE)
     assert complaint in done.stderr
-    assert done.status == 1
+    assert done.stderr.count("\n") == 1
+    assert (done.stdout.count("the same as recorded"), done.status) == (1, 1), "the others are told of all the same"
 
 
 def test_a_cut_is_a_word_or_a_number() -> None:
@@ -202,13 +270,37 @@ def test_a_test_expects_what_comes_of_the_exchange_now(tmp_path: Path, monkeypat
     assert "a test's name is made of" in run("replay", path, "--save-test", "../mended").stderr
 
 
+@pytest.mark.parametrize(
+    ("change", "complaint"),
+    [
+        (lambda fields: fields.update(complete=False), "it is only the beginning of an exchange"),
+        (
+            lambda fields: fields.update(entries=[each for each in fields["entries"] if "response" not in str(each)]),
+            "the client gets no answer that would be seen",
+        ),
+    ],
+)
+def test_a_test_is_made_of_nothing_without_an_answer(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, change: Callable[[Any], object], complaint: str
+) -> None:
+    path = changed(PROMPT, tmp_path, change)
+    Path(tmp_path, "tests", "recordings").mkdir(parents=True)
+    monkeypatch.chdir(tmp_path)
+    done = run("replay", path, "--save-test", "nothing")
+    assert complaint in done.stderr
+    assert done.status == 1
+    assert not list(Path("tests/recordings").rglob("*.json"))
+
+
 # The messages in it
 
 
 def test_envoys_messages_come_back_as_they_were() -> None:
     for path in REPORTS:
         for entry in Document.read(path.read_bytes()).entries:
-            kind = ProcessingRequest if entry.kind.value == "envoy" else ProcessingResponse
+            if entry.kind not in (Kind.ENVOY, Kind.PROCESSOR):
+                continue
+            kind = ProcessingRequest if entry.kind is Kind.ENVOY else ProcessingResponse
             assert as_json(from_json(entry.what, kind)) == entry.what
 
 

@@ -62,20 +62,23 @@ def _cut(text: str) -> Cut:
 def _replay(options: argparse.Namespace) -> int:
     if options.save_test is not None and len(options.files) > 1:
         options.misused("a test is made of one FILE")
+    from extproc.recording.reading import printable
+
     config = load(options.config) if options.config is not None else None
     same = True
     for path in options.files:
         try:
             same &= _replay_one(path, config, options)
         except RecordingError as error:
-            raise RecordingError(f"{path}: {error}") from error
+            print(printable(f"extproc: {path}: {error}"), file=sys.stderr)  # the others are told of all the same
+            same = False
     return 0 if same else 1
 
 
 def _replay_one(path: Path, config: Config | None, options: argparse.Namespace) -> bool:
     """Tell what comes of it; whether it is the same."""
-    from extproc.recording.difference import first_difference
-    from extproc.recording.reading import shown
+    from extproc.recording.difference import first_difference, steps_of
+    from extproc.recording.reading import printable, shown
     from extproc.recording.replay import Outcome, replay
 
     document = Document.read(path.read_bytes())
@@ -83,17 +86,21 @@ def _replay_one(path: Path, config: Config | None, options: argparse.Namespace) 
     if options.show:
         print(shown(document, now))
     for note in document.notes:
-        print(f"{path}: {note}")
+        print(printable(f"{path}: {note}"))
     if now.trace:
-        print(now.trace, end="", file=sys.stderr)
+        print(printable(now.trace), end="", file=sys.stderr)
     if options.save_test is not None:
         print(f"{_save(options.save_test, document, now)}: made; it expects what comes of the exchange now")
         return True
-    difference = first_difference(Outcome.recorded(document), now)
+    recorded = Outcome.recorded(document)
+    difference = first_difference(recorded, now)
     verdict = "the same as" if difference is None else "not the same as"
-    print(f"{path}: {verdict} recorded with extproc {document.extproc} (cut: {options.cut})")
+    print(printable(f"{path}: {verdict} recorded with extproc {document.extproc} (cut: {options.cut})"), end="")
+    if difference is None and not document.complete:
+        print(f", as far as it goes: {steps_of(recorded)} of {steps_of(now)} steps", end="")
+    print()
     if difference is not None:
-        print(difference)
+        print(printable(str(difference)))
     return difference is None
 
 

@@ -36,15 +36,20 @@ class Difference:
 
 
 def first_difference(recorded: Outcome, now: Outcome) -> Difference | None:
-    """None when they are the same as far as both go."""
+    """None when they are the same; of a recording without an end, when what comes now begins with it."""
     before, after = list(_comparable(recorded)), list(_comparable(now))
-    if not recorded.complete or not now.complete:
-        _shorten(before, after)
+    if not recorded.complete:
+        _shorten(after, before)
     for number, (then, today) in enumerate(zip_longest(before, after), 1):
         if then != today:
             what = "/".join(sorted(_parts(then) | _parts(today)))
             return _inner(f"step {number}, {what}", then, today)
     return None
+
+
+def steps_of(outcome: Outcome) -> int:
+    """How many there are to be compared."""
+    return sum(1 for _ in _comparable(outcome))
 
 
 def to_client(outcome: Outcome) -> list[Any]:
@@ -109,15 +114,15 @@ def _is_length(value: Any) -> bool:
     return False
 
 
-def _shorten(before: list[Json], after: list[Json]) -> None:
-    """Have both end where the shorter one does: the other was recorded, or could be played, further."""
-    shared = min(len(before), len(after))
-    del before[shared:], after[shared:]
-    if not shared or "stream" not in before[-1] or "stream" not in after[-1]:
+def _shorten(after: list[Json], before: list[Json]) -> None:
+    """Have `after` end where `before` does, which Envoy, or the room for it, ended there."""
+    del after[len(before) :]
+    if not after or len(after) < len(before) or "stream" not in before[-1] or "stream" not in after[-1]:
         return
-    one, other = bytes_from_json(before[-1]["stream"]), bytes_from_json(after[-1]["stream"])
-    size = min(len(one), len(other))
-    before[-1], after[-1] = {"stream": bytes_as_json(one[:size])}, {"stream": bytes_as_json(other[:size])}
+    recorded, now = bytes_from_json(before[-1]["stream"]), bytes_from_json(after[-1]["stream"])
+    if len(now) >= len(recorded):
+        before[-1] = {"stream": bytes_as_json(recorded)}
+        after[-1] = {"stream": bytes_as_json(now[: len(recorded)])}
 
 
 def _parts(step: Json | None) -> set[str]:

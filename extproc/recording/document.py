@@ -26,13 +26,16 @@ from __future__ import annotations
 import enum
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any, Self, TypeAlias
+from typing import Any, Self, TypeAlias, TypeVar
 
 import orjson
 
 from extproc.openai.json_body import encode
+from extproc.recording.envoy_json import bytes_from_json, from_json
+from extproc.wire import ProcessingRequest, ProcessingResponse
 
 Json: TypeAlias = dict[str, Any]
+_T = TypeVar("_T")
 
 VERSION = 1
 NO_ANSWER = 0
@@ -112,6 +115,11 @@ class Document:
             and not self._has(Kind.PROCESSOR, "immediate_response")
         )
 
+    @property
+    def asked(self) -> bool:
+        """The request is in it, so that there is something to play."""
+        return self._has(Kind.ENVOY, "request_body")
+
     def _of(self, kind: Kind) -> Iterator[Entry]:
         return (entry for entry in self.entries if entry.kind is kind)
 
@@ -148,10 +156,10 @@ class Document:
             )
         try:
             return cls(
-                extproc=fields["extproc"],
-                began=fields["began"],
-                complete=fields["complete"],
-                settings=fields["settings"],
+                extproc=_of_type(fields, "extproc", str),
+                began=_of_type(fields, "began", str),
+                complete=_of_type(fields, "complete", bool),
+                settings=_of_type(fields, "settings", dict),
                 entries=tuple(map(_entry, fields["entries"])),
             )
         except (KeyError, TypeError, ValueError) as error:
@@ -160,7 +168,45 @@ class Document:
 
 def _entry(fields: Json) -> Entry:
     [kind] = [kind for kind in Kind if kind.value in fields]
-    what = fields[kind.value]
-    if not isinstance(what, dict):
-        raise TypeError(f"{kind.value!r} has to be an object")
+    what = _of_type(fields, kind.value, dict)
+    try:
+        _check(kind, what)
+    except (KeyError, TypeError, ValueError) as error:
+        raise RecordingError(f"{_NAMES[kind]} in it can't be read: {error}") from error
     return Entry(float(fields["at"]), kind, what)
+
+
+_NAMES = {
+    Kind.ENVOY: "a message of Envoy's",
+    Kind.PROCESSOR: "a reply of the processor's",
+    Kind.ASKED: "a request of the processor's own",
+    Kind.SAID: "a backend's answer",
+    Kind.SILENCE: "a silence",
+    Kind.BROKE_OFF: "an exception",
+}
+
+
+def _check(kind: Kind, what: Json) -> None:
+    """Raises KeyError, TypeError or ValueError when an entry of this kind says something else."""
+    match kind:
+        case Kind.ENVOY:
+            from_json(what, ProcessingRequest)
+        case Kind.PROCESSOR:
+            from_json(what, ProcessingResponse)
+        case Kind.ASKED:
+            _of_type(what, "backend", str)
+            bytes_from_json(what["body"])
+        case Kind.SAID:
+            _of_type(what, "status", int)
+            bytes_from_json(what["body"])
+        case Kind.BROKE_OFF:
+            _of_type(what, "exception", str)
+        case Kind.SILENCE:
+            pass
+
+
+def _of_type(fields: Json, name: str, kind: type[_T]) -> _T:
+    value = fields[name]
+    if not isinstance(value, kind):
+        raise TypeError(f"{name!r} has to be of type {kind.__name__}")
+    return value

@@ -2,11 +2,14 @@
 
 All is left out that isn't known to be harmless: of header fields only the values of those listed here are kept, of
 settings only what decides how an exchange is processed, of what Envoy tells besides nothing. What was said isn't
-touched: a recording without it could show nothing. So the file itself says that it is there.
+touched: a recording without it could show nothing. So the file itself says that it is there. Only backends' addresses
+are taken out of that too, because Envoy tells them where it can't reach one.
 """
 
 from __future__ import annotations
 
+import ipaddress
+import re
 from collections.abc import Iterator
 from typing import Any
 
@@ -14,7 +17,9 @@ from google.protobuf.message import Message
 from google.protobuf.struct_pb2 import Struct
 
 from extproc.config import Config
+from extproc.config.address import Address
 from extproc.names import METADATA_NAMESPACE
+from extproc.recording.envoy_json import bytes_as_json, bytes_from_json
 from extproc.wire import HeaderValue, ProcessingRequest, ProcessingResponse
 
 REMOVED = b"(removed)"
@@ -40,6 +45,8 @@ REMOVED_BACKEND = frozenset({"address", "tls", "api_key", "health_check", "max_r
 
 NOWHERE = "backend.invalid:80"
 """In the place of an address: a name that is reserved for none."""
+_NO_HOST = NOWHERE.partition(":")[0]
+_IP = r"(?:\d{1,3}(?:\.\d{1,3}){3}|\[[0-9a-fA-F:.]+\])"
 
 
 def hide(message: ProcessingRequest | ProcessingResponse) -> None:
@@ -74,6 +81,49 @@ def settings_of(config: Config, model: str | None) -> dict[str, Any]:
         ],
         "limits": config.limits.model_dump(mode="json", exclude_defaults=True),
     }
+
+
+def addresses_of(config: Config) -> re.Pattern[str]:
+    """Finds where backends are: what their addresses say, and what Envoy makes of them, an IP address with that port.
+
+    A host without a port is found where it can be told from a word, and tells anything. What stands before is no part
+    of it, even if it is a letter: that of an escape in JSON, or of a subdomain.
+    """
+    endpoints = {endpoint for backend in config.backends for endpoint in backend.endpoints}
+    exact = sorted(re.escape(str(endpoint)) for endpoint in endpoints)
+    ports = sorted({str(endpoint.port) for endpoint in endpoints})
+    hosts = sorted(re.escape(endpoint.host) for endpoint in endpoints if _tells_a_place(endpoint))
+    whole = rf"(?P<whole>(?:{'|'.join(exact)}|{_IP}:(?:{'|'.join(ports)}))(?!\d))"
+    alone = rf"|(?<![\d.])(?:{'|'.join(hosts)})(?![\w-]|\.\w)" if hosts else ""
+    return re.compile(whole + alone, re.ASCII)
+
+
+def without_addresses(value: Any, addresses: re.Pattern[str]) -> Any:
+    """A message as JSON, with `NOWHERE` in the place of each."""
+    match value:
+        case str():
+            return addresses.sub(_nowhere, value)
+        case {"base64": str()}:
+            text = bytes_from_json(value).decode("latin-1")
+            return bytes_as_json(addresses.sub(_nowhere, text).encode("latin-1"))
+        case dict():
+            return {name: without_addresses(inner, addresses) for name, inner in value.items()}
+        case list():
+            return [without_addresses(inner, addresses) for inner in value]
+        case _:
+            return value
+
+
+def _nowhere(found: re.Match[str]) -> str:
+    return NOWHERE if found["whole"] else _NO_HOST
+
+
+def _tells_a_place(endpoint: Address) -> bool:
+    """Whether its host alone is an address: `vllm` may be anything, and 127.0.0.1 is everywhere."""
+    try:
+        return not ipaddress.ip_address(endpoint.host).is_loopback
+    except ValueError:
+        return "." in endpoint.host
 
 
 def _header_fields(message: Message) -> Iterator[HeaderValue]:

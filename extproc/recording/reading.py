@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterator
 from typing import Any
 
@@ -10,6 +11,14 @@ from extproc.recording.difference import streamed_piece
 from extproc.recording.document import Document, Entry, Json, Kind
 from extproc.recording.envoy_json import bytes_from_json
 from extproc.recording.replay import Outcome
+
+_UNSEEN = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\ud800-\udfff]")
+"""What a terminal would obey, and halves of characters, which can't be written; not tabs and ends of lines."""
+
+
+def printable(text: str) -> str:
+    """With escapes in the place of what must not reach a terminal."""
+    return _UNSEEN.sub(lambda found: ascii(found[0])[1:-1], text)
 
 
 def shown(document: Document, now: Outcome) -> str:
@@ -23,7 +32,7 @@ def shown(document: Document, now: Outcome) -> str:
         *_second_try(document, steps),
         *_client_answer(steps),
     ]
-    return "\n".join(parts) + "\n"
+    return printable("\n".join(parts)) + "\n"
 
 
 def _request(document: Document) -> Iterator[str]:
@@ -104,9 +113,9 @@ def _readable(body: Any) -> str:
 
 
 def _readable_bytes(data: bytes) -> str:
-    """JSON is indented; anything else is shown as it is."""
+    """JSON is indented; anything else is shown as it is, JSON that is too deep for it as well."""
     text = data.decode("utf-8", "replace")
     try:
         return json.dumps(json.loads(text), indent=2, ensure_ascii=False)
-    except ValueError:
+    except (ValueError, RecursionError):
         return text.strip("\n")

@@ -16,7 +16,7 @@ from functools import partial
 
 from extproc.config.recording import Recording
 from extproc.effects import AskBackend, BackendSaid, Effect, Result
-from extproc.exchange import Exchange, Replies
+from extproc.exchange import Exchange, Phase, Replies
 from extproc.names import METADATA_NAMESPACE
 from extproc.recording.document import NO_ANSWER, Kind
 from extproc.recording.shelf import Ended, Kept, Shelf
@@ -42,17 +42,28 @@ class Recorder:
         self._always = always
         self._shelf: Shelf | None = None
         self._room = threading.Semaphore(AT_ONCE)
+        self._told_of_room = False
+        if always is not None:
+            self.open(always)
+
+    def open(self, settings: Recording | None) -> None:
+        """Look at the directory, and tell what will be recorded, unless that has been done."""
+        if settings is None:
+            self._shelf = None  # so that switching it on again begins anew
+        elif self._shelf is None or self._shelf.settings != settings:
+            log.warning("recording exchanges, with all that is said in them, into %s", settings.directory)
+            self._shelf = Shelf(settings)
+            self._told_of_room = False
 
     def begin(self, terms: Terms, telemetry: Telemetry) -> Exchange:
         """An exchange by these terms, which is recorded if that is wanted and there is room for it."""
-        settings = self._always or terms.config.recording
-        if settings is None:
-            self._shelf = None  # so that switching it on again begins anew
+        self.open(self._always or terms.config.recording)
+        if self._shelf is None or self._shelf.full:
             return Exchange(terms, telemetry)
-        if self._shelf is None or self._shelf.settings != settings:
-            self._shelf = Shelf(settings)
-            log.warning("recording exchanges, with all that is said in them, into %s", settings.directory)
-        if self._shelf.full or not self._room.acquire(blocking=False):
+        if not self._room.acquire(blocking=False):
+            if not self._told_of_room:
+                self._told_of_room = True
+                log.warning("%d exchanges are recorded at a time; those that begin meanwhile are not", AT_ONCE)
             return Exchange(terms, telemetry)
         return _RecordedExchange(terms, telemetry, self._shelf, self._room.release)
 
@@ -61,7 +72,7 @@ class _RecordedExchange(Exchange):
     """Does what any exchange does, and keeps what it came to."""
 
     def __init__(self, terms: Terms, telemetry: Telemetry, shelf: Shelf, leave: Callable[[], None]) -> None:
-        """`leave` is called when nothing of it is kept any more, in whatever thread."""
+        """`leave` is called once, when nothing of it is kept any more, in whatever thread."""
         super().__init__(terms, telemetry)
         self._shelf = shelf
         self._leave = leave
@@ -70,13 +81,21 @@ class _RecordedExchange(Exchange):
         self._kept: list[Kept] = []
         self._size = 0
         self._full = False
-        self._of_interest = False
+        self._asked = False
+        """The request has come."""
+        self._dropped = False
+        """It is of no interest."""
         self._at_work = False
 
     def receive(self, message: ProcessingRequest) -> Replies:
-        self._of_interest |= message.HasField("request_body")
+        if self._dropped:
+            return super().receive(message)
+        self._asked |= message.HasField("request_body")
         self._keep(Kind.ENVOY, message.SerializeToString())
-        return self._noted(partial(super().receive, message))
+        replies = self._noted(partial(super().receive, message))
+        if self.phase in (Phase.PASSED_BY, Phase.ENDED) and not self._asked:
+            self._drop()  # no chat completion, or none that was let in
+        return replies
 
     def resume(self, result: Result) -> Replies:
         if isinstance(result, BackendSaid):
@@ -91,8 +110,9 @@ class _RecordedExchange(Exchange):
 
     def close(self) -> None:
         super().close()
-        if not self._of_interest:
-            self._leave()
+        if not self._asked:
+            self._drop()
+        if self._dropped:
             return
         ended = Ended(self.terms.config, self._began_at, complete=not self._full, kept=tuple(self._kept))
         self._kept.clear()
@@ -124,11 +144,20 @@ class _RecordedExchange(Exchange):
         if isinstance(reply, ProcessingResponse):
             self._keep(Kind.PROCESSOR, reply.SerializeToString())
             if reply.HasField("request_body") and self._shelf.settings.model not in (None, _model(reply)):
-                self._of_interest = False
+                self._drop()
         elif isinstance(reply, AskBackend):
             self._keep(Kind.ASKED, reply.body, backend=reply.backend.name)
 
+    def _drop(self) -> None:
+        """Keep nothing of it, and leave its room to others."""
+        if not self._dropped:
+            self._dropped = True
+            self._kept.clear()
+            self._leave()
+
     def _keep(self, kind: Kind, data: bytes, **beside: str | int) -> None:
+        if self._dropped:
+            return
         self._size += len(data) + _ENTRY_BYTES
         self._full |= self._size > MOST_BYTES
         if not self._full:  # else nothing small either, which would stand behind a gap

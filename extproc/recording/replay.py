@@ -39,7 +39,7 @@ class Outcome:
 
     entries: tuple[Entry, ...]
     complete: bool = True
-    """It came to its end."""
+    """It came to its end. Else it may have gone further than this."""
     trace: str = ""
     """Where it broke off, if it did."""
 
@@ -56,6 +56,8 @@ class Outcome:
 
 def replay(document: Document, cut: Cut = "recorded", config: Config | None = None) -> Outcome:
     """Its course now, by the recorded settings or by other ones. Raises RecordingError."""
+    if not document.asked:
+        raise RecordingError("there is no request in it, and so nothing to be played")
     playing = _Playing(document, config or settings_of(document))
     try:
         playing.play(cut)
@@ -72,14 +74,25 @@ def settings_of(document: Document) -> Config:
     try:
         return Config.model_validate(document.settings)
     except ValidationError as error:
-        raise RecordingError(f"its settings can't be used here: {error}") from error
+        faults = "; ".join(f"{'.'.join(map(str, fault['loc']))}: {fault['msg']}" for fault in error.errors())
+        raise RecordingError(f"its settings can't be used here: {faults}") from error
 
 
 def expecting(document: Document, now: Outcome) -> Document:
     """The recording as it would have been made now. Raises RecordingError when that is nothing to be expected."""
+    if not document.complete:
+        raise RecordingError("it is only the beginning of an exchange: there is nothing a test could expect")
     if now.trace or not now.complete:
         raise RecordingError("the exchange doesn't come to its end as it is now: there is nothing a test could expect")
+    if not any(_answers(entry) for entry in now.steps):
+        raise RecordingError("the client gets no answer that would be seen: there is nothing a test could expect")
     return replace(document, extproc=version("extproc"), entries=now.entries)
+
+
+def _answers(step: Entry) -> bool:
+    """Whether the client gets something by it."""
+    body = step.what.get("response_body", {}).get("response", {}).get("body_mutation", {})
+    return "immediate_response" in step.what or bool(body.get("body") or body.get("streamed_response", {}).get("body"))
 
 
 class _NoAnswerError(Exception):
@@ -91,7 +104,7 @@ class _Playing:
         self.entries: list[Entry] = []
         self._at = 0.0
         self._inputs = deque(
-            (entry.at, _message(entry.what) if entry.kind is Kind.ENVOY else None)
+            (entry.at, from_json(entry.what, ProcessingRequest) if entry.kind is Kind.ENVOY else None)
             for entry in document.entries
             if entry.kind in (Kind.ENVOY, Kind.SILENCE)
         )
@@ -165,16 +178,6 @@ class _Playing:
                 self._carry(self._exchange.resume(answer))
 
 
-def _message(what: Json) -> ProcessingRequest:
-    try:
-        return from_json(what, ProcessingRequest)
-    except ValueError as error:
-        raise RecordingError(f"a message of Envoy's in it can't be read: {error}") from error
-
-
 def _answer(said: Json) -> BackendSaid | None:
-    try:
-        status, body = int(said["status"]), bytes_from_json(said["body"])
-    except (KeyError, TypeError, ValueError) as error:
-        raise RecordingError(f"a backend's answer in it can't be read: {error!r}") from error
+    status, body = said["status"], bytes_from_json(said["body"])
     return None if status == NO_ANSWER else BackendSaid(status, body)

@@ -11,6 +11,7 @@ import json
 import threading
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 from extproc.scripted_vllm import Fail, Reply, ScriptedVLLM, Trouble
 from extproc.scripted_vllm.checks import ChatRequest
@@ -44,6 +45,17 @@ class Step:
     """Exactly this, in place of calls in the model's format."""
     troubles: tuple[Trouble, ...] = ()
     """What goes wrong at the first tries."""
+    pace: float = 0.0
+    """Seconds between two tokens: what has been written has then reached the client before the next comes."""
+
+
+@dataclass(frozen=True, slots=True)
+class Said:
+    """What the model says at a turn, whatever way it is written."""
+
+    content: str
+    calls: tuple[tuple[str, Any], ...] = ()
+    """Names and arguments."""
 
 
 def step(
@@ -52,9 +64,10 @@ def step(
     sees: str | Sequence[str] = (),
     raw: str | None = None,
     troubles: Sequence[Trouble] = (),
+    pace: float = 0.0,
 ) -> Step:
     """A step, as it is best read in a test."""
-    return Step(calls, says, (sees,) if isinstance(sees, str) else tuple(sees), raw, tuple(troubles))
+    return Step(calls, says, (sees,) if isinstance(sees, str) else tuple(sees), raw, tuple(troubles), pace)
 
 
 @dataclass(slots=True)
@@ -104,13 +117,13 @@ class _Performance:
             return Reply(step.raw, trouble=trouble)
         if self.writer is None:
             found = [(call.name, json.dumps(call.arguments, ensure_ascii=False)) for call in step.calls]
-            return Reply(step.says, calls=found, trouble=trouble)
+            return Reply(step.says, calls=found, trouble=trouble, pace=step.pace)
         if not step.calls:
-            return Reply(step.says, trouble=trouble)
+            return Reply(step.says, trouble=trouble, pace=step.pace)
         # Some formats number the calls of a conversation.
         earlier = sum(len(done.calls) for done in self.steps[:turn])
         calls = tuple(Call(call.name, call.arguments, earlier + at) for at, call in enumerate(step.calls))
-        return Reply(self.writer.write(Output(calls=calls, before=step.says)), trouble=trouble)
+        return Reply(self.writer.write(Output(calls=calls, before=step.says)), trouble=trouble, pace=step.pace)
 
     def _refuse(self, problem: str) -> Reply:
         self.problems.append(problem)
@@ -138,6 +151,13 @@ class Actor(ScriptedVLLM):
         """The steps in the order in which they went out; one that was tried again is there again."""
         with self._lock:
             return list(self._performance.played)
+
+    @property
+    def said(self) -> list[Said]:
+        """What has been said in these steps."""
+        with self._lock:
+            steps = [self._performance.steps[turn] for turn in self._performance.played]
+        return [Said(step.says, tuple((call.name, call.arguments) for call in step.calls)) for step in steps]
 
     @property
     def asides(self) -> list[ChatRequest]:

@@ -30,6 +30,15 @@ def sandbox(tmp_path: Path) -> Iterator[Sandbox]:
     sandbox.close()
 
 
+@pytest.fixture(autouse=True)
+def answers_are_right(request: pytest.FixtureRequest) -> Iterator[None]:
+    """Whatever a client makes of its answers, and whatever its test looks at."""
+    stages = [request.getfixturevalue(name) for name in ("stage", "tls_stage") if name in request.fixturenames]
+    yield
+    for stage in stages:
+        stage.check_answers()
+
+
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
     """Say which clients were not run: a skipped test is easily overlooked."""
     here = str(Path(__file__).parent)

@@ -5,7 +5,7 @@ Every client has names of its own for the tools; what comes of the errand is the
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -49,6 +49,11 @@ def errand(tools: Tools, workspace: Path, *, together: bool = True) -> tuple[Ste
         *reading,
         step(says=LAST_WORDS, sees=(text, number) if together else number),
     )
+
+
+def words(steps: Sequence[Step]) -> list[str]:
+    """All that a user may be shown as words of the model."""
+    return [step.says for step in steps if step.says]
 
 
 def check_done(stage: Stage, sandbox: Sandbox, turns: int = 4) -> None:

@@ -15,7 +15,7 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
-from tests.clients.errand import LAST_WORDS, TASK, Tools, check_done, errand
+from tests.clients.errand import TASK, Tools, check_done, errand
 from tests.clients.installed import Installed
 from tests.clients.sandbox import Sandbox
 from tests.clients.stage import Stage
@@ -36,8 +36,8 @@ TOOLS = Tools(
 class Told:
     """What a program prints."""
 
-    answer: str
-    """The model's last words."""
+    contents: list[str]
+    """The text of each turn, empty where there was none."""
     calls: list[list[Any]]
     """Names and arguments of all calls, as the library hands them over."""
     reasons: list[str]
@@ -69,6 +69,6 @@ def run_errand(
     assert finished.status == 0, finished
     check_done(stage, sandbox, len(steps))
     told = Told(**json.loads(finished.stdout))
-    assert told.answer == LAST_WORDS
+    assert [content.strip() for content in told.contents] == [step.says for step in steps]
     assert told.calls == [[call.name, call.arguments] for step in steps for call in step.calls]
     return told

@@ -42,10 +42,9 @@ def run(
     return sandbox.run(installed, "run", *options, "--format", "json", TASK, env={**quiet, **env})
 
 
-def last_words(finished: Finished) -> str:
-    """What the client shows as the answer; its last event says that it stopped, and not why it gave up."""
+def said(finished: Finished) -> list[str]:
+    """The words of the model that the client shows; its last event says that it stopped, and not why it gave up."""
     events = finished.json_lines()
     assert events, finished
     assert (events[-1]["type"], events[-1]["part"]["reason"]) == ("step_finish", "stop"), finished
-    said = [event["part"]["text"] for event in events if event["type"] == "text"]
-    return str(said[-1])
+    return [event["part"]["text"].strip() for event in events if event["type"] == "text"]

@@ -9,8 +9,9 @@ from pathlib import Path
 
 import trustme
 
-from tests.clients.actor import MODEL, WRITER_OF, Actor, Step
-from tests.gateway import Gateway, configured_gateway
+from tests.clients.actor import ASIDE, MODEL, WRITER_OF, Actor, Said, Step
+from tests.clients.answers import recorded_answers
+from tests.gateway import Gateway, configured_gateway, wait_until
 from tests.tls_ends import trusting, write_certificate
 
 NATIVE = ("native", "deepseek-v3.2")
@@ -27,6 +28,8 @@ class Stage:
     actor: Actor
     certificate: Path
     """The authority's, for clients of a gateway that speaks TLS."""
+    recordings: Path
+    """Has a file for each exchange since the performance began."""
 
     @property
     def url(self) -> str:
@@ -37,8 +40,25 @@ class Stage:
         """Let `model` take these steps when it is given `task`; everything from before is forgotten."""
         for actor in (self.plain, self.parsing):
             actor.perform("", format="hermes")
+        for recording in self.recordings.glob("*.json"):
+            recording.unlink()
         self.actor = self.parsing if model in NATIVE else self.plain
         self.actor.perform(task, *steps, format="hermes" if model in NATIVE else model.partition("-")[2])
+
+    def check_answers(self) -> None:
+        """What left the gateway is what the model said, no more and no less, with a right reason and a right end.
+
+        That is so of whatever the gateway rewrites; the rest is the backend's own, byte for byte.
+        """
+        # They are written after the clients have their answers.
+        wait_until(lambda: sum(1 for _ in self.recordings.glob("*.json")) >= len(self.actor.requests))
+        answers = recorded_answers(self.recordings)
+        for answer in answers:
+            assert (answer.reason, answer.closed) == ("tool_calls" if answer.said.calls else "stop", True), answer
+        said = self.actor.said
+        if not answers and (self.actor is self.parsing or not any(turn.calls for turn in said)):
+            return  # in native mode, and without tools, the backend's answers go past the processor as they are
+        assert [answer.said for answer in answers if answer.said != Said(ASIDE)] == said
 
 
 @contextmanager
@@ -51,11 +71,13 @@ def running_stage(folder: Path, *, tls: bool = False) -> Iterator[Stage]:
     write_certificate(folder, authority.issue_cert("127.0.0.1"))
     trust = trusting(authority) if tls else None
     with plain.running(), parsing.running():
+        recordings = folder / "recordings"
         configuration = _configuration(plain, parsing)
+        configuration += f"recording: {{directory: {recordings}, files: 10000}}\n"
         if tls:
             configuration += f"tls: {{certificate: {folder}/tls.crt, key: {folder}/tls.key}}\n"
         with configured_gateway(folder, configuration, plain, parsing, trust=trust) as gateway:
-            yield Stage(gateway, plain, parsing, plain, certificate)
+            yield Stage(gateway, plain, parsing, plain, certificate, recordings)
 
 
 def _configuration(plain: Actor, parsing: Actor) -> str:

@@ -1,7 +1,7 @@
 """Every block of docs/clients.md does what it says: it is run as it is printed, at the tests' gateway.
 
-What is left out is the installing, of which `tests.clients.setup` does the same; in the place of the document's address
-and model there are those of the tests.
+In the place of the document's address and model there are those of the tests. In the place of npm there is a program
+that puts on PATH what `tests.clients.setup` has installed, if it is told to do so as npm has to be told.
 """
 
 from __future__ import annotations
@@ -51,12 +51,11 @@ class Section:
 
     @property
     def block(self) -> tuple[str, str]:
-        """The first block: its language, and its text without the lines that install."""
+        """The first block: its language, and its text."""
         section = DOCUMENT.partition(f"\n## {self.heading}\n")[2].partition("\n## ")[0]
         found = re.search(r"```(bash|python|js)\n(.*?)```", section, re.DOTALL)
         assert found, self.heading
-        lines = found[2].splitlines(keepends=True)
-        return found[1], "".join(line for line in lines if not line.startswith(("npm install", "pip install")))
+        return found[1], found[2]
 
 
 def writes(tool: str, path: str, text: str, last: Step) -> Callable[[Path], tuple[Step, ...]]:
@@ -86,19 +85,39 @@ LIBRARIES = [
 ]
 
 
+def npm(folder: Path, name: str) -> None:
+    """A program `npm` in `folder` that can install this client there, and nothing else in no other way."""
+    packages = " ".join(CLIENTS[name].packages)
+    modules = client(name).folder / "node_modules"
+    program = folder / "npm"
+    folder.mkdir()
+    program.write_text(
+        f"""#!/bin/sh
+if [ "$*" != "install -g {packages}" ]; then
+    echo "npm $*: this puts no program on PATH" >&2
+    exit 1
+fi
+ln -s {modules}/.bin/* {folder}
+"""
+    )
+    program.chmod(0o755)
+
+
 def run_as_printed(stage: Stage, sandbox: Sandbox, section: Section) -> str:
     """Run the block in the workspace; what it prints."""
     installed = OWN_PYTHON if section.client is None else client(section.client)
     language, text = section.block
     text = text.replace("http://127.0.0.1:10000/v1", stage.url).replace("qwen2.5-coder", section.model)
     stage.perform(section.model, QUESTION if QUESTION in text else TASK, *section.steps(sandbox.workspace))
-    modules = installed.folder / "node_modules"
     if language == "bash":
-        installed = Installed("/bin/bash", installed.folder, f"{modules / '.bin'}:{installed.path}")
+        assert section.client is not None
+        programs = sandbox.home / "npm"
+        npm(programs, section.client)
+        installed = Installed("/bin/bash", installed.folder, f"{programs}:{installed.path}")
     program = sandbox.workspace / {"bash": "block.sh", "python": "block.py", "js": "block.mjs"}[language]
     program.write_text(text)
     if language == "js":  # where the language looks for what is installed
-        (sandbox.workspace / "node_modules").symlink_to(modules)
+        (sandbox.workspace / "node_modules").symlink_to(installed.folder / "node_modules")
     finished = sandbox.run(installed, str(program), env=QUIET)
     assert finished.status == 0, finished
     return finished.stdout
@@ -119,6 +138,18 @@ def test_a_program_gets_its_call(stage: Stage, sandbox: Sandbox, section: Sectio
 
 
 def test_the_versions_are_those_that_are_tried() -> None:
-    named = set(re.findall(r"(?<=install )\S+[@=]=?[\d.]+|@ai-sdk/\S+@[\d.]+", DOCUMENT))
-    assert named <= {package for tried in CLIENTS.values() for package in tried.packages}
+    tried = DOCUMENT.partition("\n## aider\n")[0]
+    named = set(re.findall(r"(?:(?<=install )|(?<=install -g ))(?!-g)\S+[@=]=?[\d.]+|@ai-sdk/\S+@[\d.]+", tried))
+    assert named <= {package for each in CLIENTS.values() for package in each.packages}
     assert len(named) >= len(CLIENTS)
+
+
+@pytest.mark.parametrize("printed", ["npm install cline@3.0.65", "npm install -g cline", "npm install -g cline@3.0.64"])
+def test_an_installation_that_gives_no_such_program_would_be_noticed(sandbox: Sandbox, printed: str) -> None:
+    programs = sandbox.home / "npm"
+    npm(programs, "cline")
+    block = f"{printed}\ncline --version"
+    installed = Installed("/bin/bash", programs, f"{programs}:/usr/bin:/bin")
+    finished = sandbox.run(installed, "-c", block)
+    assert finished.status == 127
+    assert "this puts no program on PATH" in finished.stderr

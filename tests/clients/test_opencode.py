@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tests.clients import opencode_like
-from tests.clients.errand import LAST_WORDS, TASK, check_done, errand
+from tests.clients.errand import TASK, check_done, errand, words
 from tests.clients.installed import client
 from tests.clients.sandbox import Sandbox
 from tests.clients.stage import Stage
@@ -15,10 +15,11 @@ pytestmark = pytest.mark.clients
 
 def do_errand(stage: Stage, sandbox: Sandbox, model: str, **env: str) -> None:
     opencode = client("opencode")
-    stage.perform(model, TASK, *errand(opencode_like.TOOLS, sandbox.workspace))
+    steps = errand(opencode_like.TOOLS, sandbox.workspace)
+    stage.perform(model, TASK, *steps)
     finished = opencode_like.run(sandbox, opencode, "opencode", stage, model, **env)
     check_done(stage, sandbox)
-    assert opencode_like.last_words(finished) == LAST_WORDS
+    assert opencode_like.said(finished) == words(steps)
 
 
 @pytest.mark.parametrize("model", ["prompt-hermes", "template-qwen3_coder"])

@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from tests.clients.errand import LAST_WORDS, TASK, Tools, check_done, errand
+from tests.clients.errand import LAST_WORDS, TASK, Tools, check_done, errand, words
 from tests.clients.installed import client
 from tests.clients.sandbox import Sandbox
 from tests.clients.stage import Stage
@@ -24,7 +24,8 @@ TOOLS = Tools(
 @pytest.mark.parametrize("model", ["prompt-hermes", "template-qwen3_coder"])
 def test_it_does_the_errand(stage: Stage, sandbox: Sandbox, model: str) -> None:
     qwen = client("qwen-code")
-    stage.perform(model, TASK, *errand(TOOLS, sandbox.workspace))
+    steps = errand(TOOLS, sandbox.workspace)
+    stage.perform(model, TASK, *steps)
     environment = {
         "OPENAI_API_KEY": "unused",
         "OPENAI_BASE_URL": stage.url,
@@ -34,5 +35,7 @@ def test_it_does_the_errand(stage: Stage, sandbox: Sandbox, model: str) -> None:
     }
     finished = sandbox.run(qwen, "--auth-type", "openai", "--yolo", "-o", "json", TASK, env=environment)
     check_done(stage, sandbox)
-    result = json.loads(finished.stdout)[-1]  # its whole output is one array
+    *events, result = json.loads(finished.stdout)  # its whole output is one array
+    parts = [part for event in events if event["type"] == "assistant" for part in event["message"]["content"]]
+    assert [part["text"].strip() for part in parts if part["type"] == "text"] == words(steps)
     assert (result["type"], result["is_error"], result["result"]) == ("result", False, LAST_WORDS)

@@ -1,6 +1,7 @@
 """What Cline 3 makes of trouble at one turn, as docs/behaviour.md says: it finishes all the same, or says why not.
 
-What decides is whether anything of the turn was shown before the trouble came.
+What decides is whether anything of the turn was shown before the trouble came. Two rows take Cline a minute, and one
+needs a processor to be killed: those aren't tried again here.
 """
 
 from __future__ import annotations
@@ -28,15 +29,16 @@ INSIDE_TEXT, INSIDE_CALL = 2, 40
 HEAD = 'data: {"id": "1", "object": "chat.completion.chunk", "created": 1, "model": "m", "choices": [{"index": 0, '
 
 
-def chunk(content: str, finish_reason: str) -> str:
-    """An answer of one chunk."""
-    words = json.dumps(content)
-    return f'{HEAD}"delta": {{"role": "assistant", "content": {words}}}, "finish_reason": "{finish_reason}"}}]}}\n\n'
+def chunk(content: str, finish_reason: str | None) -> str:
+    """An answer of one chunk; without a reason it ends too early."""
+    words, reason = json.dumps(content), json.dumps(finish_reason)
+    return f'{HEAD}"delta": {{"role": "assistant", "content": {words}}}, "finish_reason": {reason}}}]}}\n\n'
 
 
 TOO_LONG = Fail(400, message="This model's maximum context length is 4096 tokens. Please reduce the length.")
 EMPTY = Verbatim(chunk("", "stop"))
-CUT_OFF = Verbatim(chunk('<tool_call>\n{"name": "editor", "arguments": {"path": "hello', "length"))
+PART_OF_CALL = '<tool_call>\n{"name": "editor", "arguments": {"path": "hello'
+PACE = 0.02
 
 
 @pytest.fixture(scope="module")
@@ -60,9 +62,9 @@ limits: {{silence_seconds: 1}}
         yield gateway
 
 
-def writing(workspace: Path, *troubles: Trouble, says: str = "", sees: str = TASK) -> Step:
+def writing(workspace: Path, *troubles: Trouble, says: str = "", sees: str = TASK, pace: float = 0.0) -> Step:
     call = Call("editor", {"path": str(workspace / "hello.txt"), "new_text": GREETING})
-    return step(call, says=says, sees=sees, troubles=troubles)
+    return step(call, says=says, sees=sees, troubles=troubles, pace=pace)
 
 
 def submitting() -> Step:
@@ -92,6 +94,8 @@ def assert_done(run: ClineRun, actor: Actor, workspace: Path, played: list[int])
         Garbage(Nonsense.BROKEN_JSON, after=INSIDE_CALL),
         Garbage(Nonsense.WRONG_TYPE),
         EMPTY,
+        Verbatim(chunk("", None)),
+        Verbatim(chunk(PART_OF_CALL, None)),
     ],
     ids=lambda trouble: type(trouble).__name__,
 )
@@ -108,11 +112,13 @@ def test_a_call_that_is_held_can_break_off(gateway: Gateway, actor: Actor, sandb
     assert_done(run, actor, sandbox.workspace, [0, 0, 1])
 
 
-def test_a_call_that_reached_the_limit_is_reported_to_the_model(
-    gateway: Gateway, actor: Actor, sandbox: Sandbox
+@pytest.mark.parametrize("reason", ["length", "stop"])
+def test_a_call_that_is_cut_off_is_reported_to_the_model(
+    gateway: Gateway, actor: Actor, sandbox: Sandbox, reason: str
 ) -> None:
+    cut_off = Verbatim(chunk(PART_OF_CALL, reason))
     again = writing(sandbox.workspace, sees="could not be parsed as JSON")
-    actor.perform(TASK, writing(sandbox.workspace, CUT_OFF), again, submitting())
+    actor.perform(TASK, writing(sandbox.workspace, cut_off), again, submitting())
     run = run_cline(sandbox, f"{gateway.url}/v1", "coder", TASK)
     assert_done(run, actor, sandbox.workspace, [0, 1, 2])
 
@@ -136,8 +142,9 @@ def test_a_conversation_that_is_too_long_is_shortened(gateway: Gateway, actor: A
         ),
         (Stall(after=INSIDE_TEXT, seconds=60), r"Nothing came from the model's backend for 1 seconds\."),
         (EMPTY, "Model returned empty response"),
+        (Verbatim(chunk("First I write the file.", None)), r"The model's backend [^{}<>]*\."),
     ],
-    ids=["Fail", "too long", "ErrorEvent", "Garbage", "Stall", "Empty"],
+    ids=["Fail", "too long", "ErrorEvent", "Garbage", "Stall", "Empty", "ends too early"],
 )
 def test_else_it_says_why_in_clean_words(
     gateway: Gateway, actor: Actor, sandbox: Sandbox, trouble: Trouble, reason: str
@@ -148,3 +155,19 @@ def test_else_it_says_why_in_clean_words(
     assert re.fullmatch(reason, run.said[-1])
     assert not (sandbox.workspace / "hello.txt").exists()
     assert len(actor.requests) <= 3
+
+
+@pytest.mark.parametrize(
+    ("cut", "says"),
+    [(Cut(after=INSIDE_TEXT), "First I write the file."), (Cut(after=INSIDE_CALL), "")],
+    ids=["text", "call"],
+)
+def test_after_a_cut_in_what_was_shown_it_gives_up(
+    gateway: Gateway, actor: Actor, sandbox: Sandbox, cut: Cut, says: str
+) -> None:
+    actor.perform(TASK, writing(sandbox.workspace, cut, says=says, pace=PACE), submitting())
+    run = run_cline(sandbox, f"{gateway.url}/v1", "coder", TASK)
+    assert not run.completed
+    assert "socket connection was closed" in run.said[-1]
+    assert actor.played == [0]
+    assert not (sandbox.workspace / "hello.txt").exists()

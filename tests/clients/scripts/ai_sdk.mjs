@@ -25,10 +25,11 @@ async function streamed() {
   let failure;
   await result.consumeStream({ onError: (error) => (failure = error) });
   if (failure) throw failure;
-  return { text: await result.text, steps: await result.steps, totalUsage: await result.totalUsage };
+  return { steps: await result.steps, totalUsage: await result.totalUsage };
 }
 
-const { text, steps, totalUsage } = await (way === "streamText" ? streamed() : generateText(request));
+const { steps, totalUsage } = await (way === "streamText" ? streamed() : generateText(request));
 const calls = steps.flatMap((step) => step.toolCalls.map((call) => [call.toolName, call.input]));
+const contents = steps.map((step) => step.text);
 const reasons = steps.map((step) => step.finishReason);
-console.log(JSON.stringify({ answer: text, calls, reasons, tokens: totalUsage.totalTokens }));
+console.log(JSON.stringify({ contents, calls, reasons, tokens: totalUsage.totalTokens }));

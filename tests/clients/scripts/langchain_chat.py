@@ -27,11 +27,12 @@ def main(url: str, name: str, task: str, way: str) -> None:
     chat = ChatOpenAI(model=name, base_url=url, api_key="unused", max_retries=0, stream_usage=True)
     model = chat.bind_tools(list(TOOLS))
     messages: list[Any] = [HumanMessage(task)]
-    calls, reasons, tokens = list[Any](), list[str](), 0
+    contents, calls, reasons, tokens = list[str](), list[Any](), list[str](), 0
     while True:
         message = model.invoke(messages) if way == "invoke" else stream(model, messages)
         assert not message.invalid_tool_calls
         messages.append(message)
+        contents.append(message.content)
         reasons.append(message.response_metadata["finish_reason"])
         tokens += message.usage_metadata["total_tokens"]
         if not message.tool_calls:
@@ -39,7 +40,7 @@ def main(url: str, name: str, task: str, way: str) -> None:
         for call in message.tool_calls:
             calls.append([call["name"], call["args"]])
             messages.append(ToolMessage(RUN[call["name"]](**call["args"]), tool_call_id=call["id"]))
-    print(json.dumps({"answer": message.content, "calls": calls, "reasons": reasons, "tokens": tokens}))
+    print(json.dumps({"contents": contents, "calls": calls, "reasons": reasons, "tokens": tokens}))
 
 
 if __name__ == "__main__":

@@ -27,7 +27,7 @@ async function loop(options) {
   }));
   const runner = completions.runTools({ model, messages, tools: runnable, ...options });
   runner.on("chatCompletion", (completion) => turns.push(completion));
-  return runner.finalContent();
+  await runner.done();
 }
 
 // A loop by hand over streams that the library puts together.
@@ -38,7 +38,7 @@ async function stream() {
     const { message } = completion.choices[0];
     turns.push(completion);
     messages.push(message);
-    if (!message.tool_calls?.length) return message.content;
+    if (!message.tool_calls?.length) return;
     for (const call of message.tool_calls) {
       const content = run(call.function.name, JSON.parse(call.function.arguments));
       messages.push({ role: "tool", tool_call_id: call.id, content });
@@ -51,7 +51,8 @@ const ways = {
   runToolsStream: () => loop({ stream: true, stream_options: { include_usage: true } }),
   stream,
 };
-const answer = await ways[way]();
+await ways[way]();
+const contents = turns.map((turn) => turn.choices[0].message.content ?? "");
 const reasons = turns.map((turn) => turn.choices[0].finish_reason);
 const tokens = turns.reduce((sum, turn) => sum + turn.usage.total_tokens, 0);
-console.log(JSON.stringify({ answer, calls, reasons, tokens }));
+console.log(JSON.stringify({ contents, calls, reasons, tokens }));

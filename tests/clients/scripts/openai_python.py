@@ -79,7 +79,7 @@ def main(url: str, model: str, task: str, way: str) -> None:
     turn = {"create": create, "stream": stream, "parse": parse}[way]
     client = openai.OpenAI(base_url=url, api_key="unused", max_retries=0)
     messages: list[Any] = [{"role": "system", "content": "Be brief."}, {"role": "user", "content": task}]
-    calls, reasons, tokens = list[Any](), list[str](), 0
+    contents, calls, reasons, tokens = list[str](), list[Any](), list[str](), 0
     while True:
         completion = turn(client, model=model, messages=messages)
         assert completion.usage is not None
@@ -87,6 +87,7 @@ def main(url: str, model: str, task: str, way: str) -> None:
         choice = completion.choices[0]
         reasons.append(choice.finish_reason)
         messages.append(choice.message)
+        contents.append(choice.message.content or "")
         if not choice.message.tool_calls:
             break
         for call in choice.message.tool_calls:
@@ -95,7 +96,7 @@ def main(url: str, model: str, task: str, way: str) -> None:
             calls.append([call.function.name, arguments])
             result = RUN[call.function.name](**arguments)
             messages.append({"role": "tool", "tool_call_id": call.id, "content": result})
-    print(json.dumps({"answer": choice.message.content, "calls": calls, "reasons": reasons, "tokens": tokens}))
+    print(json.dumps({"contents": contents, "calls": calls, "reasons": reasons, "tokens": tokens}))
 
 
 if __name__ == "__main__":

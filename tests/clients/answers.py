@@ -1,0 +1,74 @@
+"""What clients got from a stage's gateway, read out of its own recordings: the same look at all clients.
+
+Many a client shows its user only the model's last words, and forgives an answer without an end or with a wrong reason.
+So it isn't asked: what the gateway sent is compared with what the model said, word for word.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from dataclasses import dataclass
+from itertools import groupby
+from pathlib import Path
+from typing import Any
+
+from extproc.recording.document import Document, Kind
+from extproc.recording.envoy_json import bytes_from_json
+from tests.clients.actor import Said
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """An answer to a request with tools."""
+
+    said: Said
+    reason: str | None
+    """The only `finish_reason` in it."""
+    closed: bool
+    """A stream with `[DONE]` at its end, or a whole answer."""
+
+
+def recorded_answers(directory: Path) -> list[Answer]:
+    """All that came to their ends, in the order in which they were asked for."""
+    documents = (Document.read(path.read_bytes()) for path in sorted(directory.glob("*.json")))
+    return [answer for document in documents if (answer := _answer(document)) is not None]
+
+
+def _answer(document: Document) -> Answer | None:
+    """None where the client left, and where the answer went past the processor: there was no tool in it."""
+    bodies = [
+        entry.what["response_body"]["response"].get("body_mutation", {})
+        for entry in document.entries
+        if entry.kind is Kind.PROCESSOR and "response_body" in entry.what
+    ]
+    if not document.finished or not bodies:
+        return None
+    if all("streamed_response" in body for body in bodies):
+        return _of_stream(b"".join(bytes_from_json(body["streamed_response"].get("body", "")) for body in bodies))
+    [body] = bodies
+    [choice] = json.loads(body["body"])["choices"]
+    message = choice["message"]
+    functions = [call["function"] for call in message.get("tool_calls") or ()]
+    return Answer(_said(message["content"], functions), choice["finish_reason"], closed=True)
+
+
+def _of_stream(body: bytes) -> Answer:
+    events = [line.removeprefix("data: ") for line in body.decode().splitlines() if line]
+    choices = [choice for event in events if event != "[DONE]" for choice in json.loads(event)["choices"]]
+    content = "".join(choice["delta"].get("content") or "" for choice in choices)
+    pieces = [piece for choice in choices for piece in choice["delta"].get("tool_calls") or ()]
+    functions = [_joined(of_one) for _, of_one in groupby(pieces, lambda piece: piece["index"])]
+    reasons = [choice["finish_reason"] for choice in choices if choice["finish_reason"] is not None]
+    reason = reasons[0] if len(reasons) == 1 else None
+    return Answer(_said(content, functions), reason, closed=events[-1] == "[DONE]" and events.count("[DONE]") == 1)
+
+
+def _joined(pieces: Iterator[dict[str, Any]]) -> dict[str, str]:
+    functions = [piece["function"] for piece in pieces]
+    return {"name": functions[0]["name"], "arguments": "".join(each.get("arguments", "") for each in functions)}
+
+
+def _said(content: str | None, functions: list[dict[str, str]]) -> Said:
+    calls = tuple((function["name"], json.loads(function["arguments"])) for function in functions)
+    return Said((content or "").strip(), calls)
