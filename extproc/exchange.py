@@ -405,7 +405,7 @@ class Exchange:
         answer = StreamedAnswer(self._prepared.answer, self._prepared.sent)
         piece = answer.feed(data) + answer.close()
         self._outcome.answered(answer.usage, answer.faults)
-        if answer.error or answer.faults or not answer.called:
+        if answer.error or answer.faults.first or not answer.called:
             return None
         return lambda: self._give_stream(answer, piece)
 

@@ -65,6 +65,11 @@ class EnvoyFiles:
         """Those of them that what is in force leads to; a file that Envoy refused may lie beside them."""
         self._busy = asyncio.Lock()  # what Envoy makes of a file is seen in its counters: one at a time
 
+    @property
+    def can_be_asked(self) -> bool:
+        """Whether Envoy tells what it has taken."""
+        return self._admin is not None
+
     async def begin(self, config: Config) -> None:
         """Write all of them, for an Envoy that starts later or runs already. Raises OSError.
 
@@ -74,11 +79,13 @@ class EnvoyFiles:
         self._directory.mkdir(parents=True, exist_ok=True)
         self._written = self._found(config)
         if not self._written:
+            (self._directory / _MADE_FOR).unlink(missing_ok=True)
             made = await self._made(config, ())
             # Envoy would count a secret's file that comes again with the same text as taken, without looking at it.
             self._written = {name: text for name, text in made.items() if self._on_disk(name) == text}
             for name, text in made.items():
                 self._write(name, text)
+            self._needed = frozenset(made)
             self._record(config)
         self._needed = frozenset(self._written)
 
@@ -156,6 +163,7 @@ class EnvoyFiles:
             raise
         self._needed = frozenset(made)
         if not leaving:
+            self._leave_out(self._written.keys() - self._needed)  # what was offered, and refused, before
             self._record(config)
 
     async def settle(self, config: Config, leaving: Sequence[Backend]) -> None:
@@ -172,21 +180,24 @@ class EnvoyFiles:
                 self._record(config)
 
     def _record(self, config: Config) -> None:
-        made = {"for": self._purpose(config), "files": sorted(self._written)}
-        self._put(_MADE_FOR, json.dumps(made))
+        digests = {name: _digest(self._written[name]) for name in sorted(self._needed)}
+        self._put(_MADE_FOR, json.dumps({"for": self._purpose(config), "files": digests}))
 
     def _found(self, config: Config) -> dict[str, str]:
         """The files that lie there, if they were made for this very configuration; else nothing."""
         with suppress(OSError, ValueError, LookupError):
             made = json.loads((self._directory / _MADE_FOR).read_bytes())
             if made["for"] == self._purpose(config):
-                return {name: (self._directory / name).read_text(encoding="utf-8") for name in made["files"]}
+                texts = {name: (self._directory / name).read_text(encoding="utf-8") for name in made["files"]}
+                if {name: _digest(text) for name, text in texts.items()} == made["files"]:
+                    return texts
         return {}
 
     def _purpose(self, config: Config) -> str:
         """All that the files' texts hang on, as a hash: the configuration, where they lie, and who makes them."""
         purpose = sha256(f"{self._directory}\n{config.model_dump_json()}\n".encode())
-        for module in sorted((Path(__file__).parent / "envoy").glob("*.py")):
+        here = Path(__file__).parent
+        for module in (here / "names.py", *sorted((here / "envoy").glob("*.py"))):
             purpose.update(module.read_bytes())
         return purpose.hexdigest()
 
@@ -339,3 +350,7 @@ def _blank(name: str) -> str:
     """
     kind = "type.googleapis.com/envoy.extensions.transport_sockets.tls.v3.Secret"
     return f"resources:\n- '@type': {kind}\n  name: {_secret(name)}\n"
+
+
+def _digest(text: str) -> str:
+    return sha256(text.encode()).hexdigest()

@@ -101,12 +101,14 @@ async def serve(options: Options) -> int:
             await served.enter_async_context(running)
             if envoy is not None:
                 await envoy.begin(config)
-                if last is not None:
-                    last.keep(beginning.source.file.content)
                 await processor.show_health()
             work = [reports.run(), reloading.run(options.interval)]
-            if envoy is not None:
-                work.append(_show_when_taken(envoy, processor))
+            if envoy is not None and last is not None:
+                taken = _when_taken(envoy, processor, beginning, last)
+                if envoy.can_be_asked:
+                    work.append(taken)
+                else:
+                    await taken
             await served.enter_async_context(_beside(*work))
             log.info("the processor is ready on %s", options.address)
             await signals.asked()
@@ -135,10 +137,12 @@ class _Beginning:
 def _beginning(source: Source, last: LastInForce | None) -> _Beginning:
     """What the file says, or if that can't be used, what was last in force. Raises ConfigError.
 
-    A file that asks for API keys is never passed over for a copy that asks for none. Other files that it names are
+    A file that can't be read is somebody's slip: the copy doesn't stand for it. A file that asks for API keys is never
+    passed over for a copy that asks for none. Other files that it names are
     Envoy's to read: in a pod the processor doesn't see them.
     """
     asks_for_keys = False
+    _ = source.file.content  # or it can't be read
     try:
         config = source.read()
         asks_for_keys = config.api_keys is not None
@@ -166,8 +170,11 @@ def _read(source: Source, config: Config) -> _Beginning:
     return _Beginning(source, config, file, read_keys(file))
 
 
-async def _show_when_taken(envoy: EnvoyFiles, processor: Processor) -> None:
+async def _when_taken(envoy: EnvoyFiles, processor: Processor, beginning: _Beginning, last: LastInForce) -> None:
+    """Only what Envoy goes by too is in force, and worth a copy. What was taken after it has its own by then."""
     await envoy.until_taken()
+    if processor.terms.config is beginning.config:
+        last.keep(beginning.source.file.content)
     await processor.show_envoy_health()
 
 

@@ -448,9 +448,13 @@ def test_a_processor_that_is_killed_while_its_configuration_is_broken_starts_wit
         assert next(status).status == health_pb2.HealthCheckResponse.SERVING
         assert "\nextproc_config_valid 1.0\n" in httpx.get(f"http://{metrics}/metrics").text
 
-    good.unlink()
-    with served(good, *options, first=f"{INSTEAD}{good}: can't be read: No such file or directory"):
+    good.write_text("models: [")
+    with served(good, *options, first=INSTEAD + complaint):
         assert 'extproc_requests_total{model="other"}' in httpx.get(f"http://{metrics}/metrics").text
+
+    good.unlink()
+    done = run_apart("serve", "--config", good, "--envoy", files)
+    assert (logged(done), done.status) == ([f"{good}: can't be read: No such file or directory"], 1)
 
 
 def test_a_processor_that_was_never_in_force_does_not_start_with_a_broken_configuration(good: Path) -> None:

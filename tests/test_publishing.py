@@ -213,6 +213,19 @@ def test_a_processor_that_is_started_again_makes_nothing_anew(tmp_path: Path) ->
     asyncio.run(main())
 
 
+def test_what_is_not_as_it_was_made_is_made_anew(tmp_path: Path) -> None:
+    """Whoever changed it: a hand, or a processor that was killed while it wrote for another configuration."""
+
+    async def main() -> None:
+        await EnvoyFiles(tmp_path, None).begin(config("one"))
+        before = (tmp_path / "clusters.yaml").read_text()
+        (tmp_path / "clusters.yaml").write_text(before.replace("one", "two"))
+        await EnvoyFiles(tmp_path, None).begin(config("one"))
+        assert (tmp_path / "clusters.yaml").read_text() == before
+
+    asyncio.run(main())
+
+
 def test_what_a_processor_left_unsettled_is_made_anew(tmp_path: Path) -> None:
     async def main() -> None:
         files = EnvoyFiles(tmp_path, None)

@@ -363,6 +363,15 @@ def test_what_can_not_be_written_disturbs_nobody_and_is_told_once(
     assert "Not a directory" in said or "File exists" in said
 
 
+def test_a_directory_that_can_not_even_be_looked_at_disturbs_nobody(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    recorder, terms, telemetry = began(tmp_path / ("x" * 300))
+    for _ in range(2):
+        assert type(begin(recorder, terms, telemetry, b"{}")).receive is not None
+    assert caplog.text.count("exchanges can't be recorded into") == 1
+
+
 # Bounds, at an exchange of its own
 
 

@@ -90,8 +90,14 @@ class TestExchange:
     @pytest.mark.parametrize("kind", [EVENTS, JSON], ids=["stream", "whole"])
     @pytest.mark.parametrize(
         "second",
-        [None, BackendSaid(503, b"no"), BackendSaid(200, b"nonsense"), "wrong again"],
-        ids=["nothing", "an error", "nonsense", "wrong again"],
+        [
+            None,
+            BackendSaid(503, b"no"),
+            BackendSaid(200, b"nonsense"),
+            BackendSaid(200, b'{"choices": []}'),
+            "wrong again",
+        ],
+        ids=["nothing", "an error", "nonsense", "no choice", "wrong again"],
     )
     def test_no_better_answer_leaves_the_first(self, kind: dict[str, str], second: BackendSaid | str | None) -> None:
         counted = Counted()
@@ -115,8 +121,9 @@ class TestExchange:
             ({"model": "once"}, WORDS, "stop"),  # not asked for
             ({"n": 2}, WORDS, "stop"),  # which of them?
             ({}, WORDS, "length"),  # cut off: a second try would be as well
+            ({"parallel_tool_calls": False}, f"{CALL}\n{WRONG}", "stop"),  # the client gets the first call alone
         ],
-        ids=["good", "auto", "off", "several", "cut off"],
+        ids=["good", "auto", "off", "several", "cut off", "dropped"],
     )
     def test_otherwise_there_is_no_second_try(
         self, kind: dict[str, str], changes: dict[str, Any], text: str, finish_reason: str

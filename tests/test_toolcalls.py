@@ -308,6 +308,13 @@ def test_a_list_of_arguments_is_a_wrong_call_and_no_text(begin: str) -> None:
     assert parsed.calls == [Call("get_weather", '["Paris"]')]
 
 
+@pytest.mark.parametrize("marker", ["`<tool_call>`", "<tool_call>", "<tool_call> "])
+def test_prose_that_speaks_of_a_marker_stays(marker: str) -> None:
+    text = f"Models write {marker} before a call, and then the name of the tool."
+    for name in ("hermes", "glm45", "qwen3_coder", "hy_v3"):
+        assert parse(text, format=name, tools=TOOLS).content == text
+
+
 def test_a_list_under_another_key_is_text() -> None:
     text = '{"name": "get_weather", "parameters": ["city"]}'
     assert parse(text, format="hermes", tools=TOOLS) == Parsed(text, None, [])

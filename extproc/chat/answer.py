@@ -97,7 +97,7 @@ def rewrite_completion(body: bytes, plan: AnswerPlan, sent: Sent | None = None) 
     outputs = [_Output(plan, checker, faults) for _ in choices]
     for output, (choice, message) in zip(outputs, choices, strict=True):
         changed |= _rewrite_message(choice, message, output, shape_for(plan))
-    called = all(output.called for output in outputs)
+    called = bool(outputs) and all(output.called for output in outputs)
     return Rewritten(_encoded(completion) if changed else body, count, usage is not count, faults, called)
 
 
@@ -195,7 +195,7 @@ class StreamedAnswer:
     @property
     def called(self) -> bool:
         """The model made a call, in each choice, and was not cut off."""
-        return all(output.called for output in self._outputs.values())
+        return bool(self._outputs) and all(output.called for output in self._outputs.values())
 
     @property
     def usage(self) -> Json | None:

@@ -36,7 +36,7 @@ class Faults(Counter[str]):
     """By code, how many of the model's calls had a fault."""
 
     first = ""
-    """A sentence about the first one."""
+    """A sentence about the first one that the client was to get."""
 
     def found(self, code: str, message: str) -> None:
         self[code] += 1
@@ -134,7 +134,7 @@ class CheckedCalls:
         self.held = 0
         fault = None if cut_off else self._checker.fault(self._name, arguments)
         if fault is not None:
-            self._faults.found(fault.code, fault.message)
+            self._faults.found(fault.code, "" if self._ruled_out else fault.message)
         if self._ruled_out:
             return []
         if fault is not None and self._policy == "text":

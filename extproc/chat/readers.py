@@ -136,7 +136,7 @@ class NativeReader:
             # What was cut off is the last that the model wrote; a call with something behind it was complete.
             events += self._end(cut_off=cut_off and len(self._waiting) == 1)
         if self._text is not None:
-            events += self._counted(self._text.close())
+            events += self._counted(self._text.close(cut_off=cut_off))
         return events
 
     def _put(self, piece: Json, place: int) -> bool:
@@ -242,9 +242,9 @@ class _RenumberedText:
             self._plan = replace(self._plan, thinking=None)  # only the first stretch begins inside the thinking
         return self._reader.feed({"content": content})
 
-    def close(self) -> list[Event]:
+    def close(self, *, cut_off: bool = False) -> list[Event]:
         reader, self._reader = self._reader, None
-        return reader.close() if reader is not None else []
+        return reader.close(cut_off=cut_off) if reader is not None else []
 
 
 def _text(message: Json) -> str:

@@ -104,8 +104,11 @@ class Shelf:
         self._told = ""
         self._full = False
         self._counted = time.monotonic()
-        _remove_parts(settings.directory)
-        self._count()
+        try:
+            _remove_parts(settings.directory)
+            self._count()
+        except OSError as error:
+            self._tell(error)
 
     @property
     def full(self) -> bool:
@@ -144,23 +147,27 @@ class Shelf:
                 write_whole(_free(directory, name), document.written())
                 self._count()
         except OSError as error:
-            if self._told != (said := error.strerror or str(error)):
-                self._told = said
-                log.error("exchanges can't be recorded into %s: %s", directory, said)
+            self._tell(error)
             return
         self._told = ""
+
+    def _tell(self, error: OSError) -> None:
+        if self._told != (said := error.strerror or str(error)):
+            self._told = said
+            log.error("exchanges can't be recorded into %s: %s", self.settings.directory, said)
 
 
 def write_whole(path: Path, content: bytes) -> None:
     """Nobody finds half a file under its name, and nobody else may read it."""
     part = path.with_suffix(_PART)
-    try:
-        with open(part, "xb", opener=lambda name, flags: os.open(name, flags, 0o600)) as file:
+    with open(part, "xb", opener=lambda name, flags: os.open(name, flags, 0o600)) as file:
+        try:
             file.write(content)
-        part.rename(path)
-    except OSError:
-        part.unlink(missing_ok=True)
-        raise
+            file.flush()
+            part.rename(path)
+        except OSError:
+            part.unlink(missing_ok=True)
+            raise
 
 
 def _free(directory: Path, name: str) -> Path:

@@ -38,6 +38,9 @@ from extproc.toolcalls.table import (
 )
 from extproc.toolcalls.tagged import ArgumentsWriter
 
+_LONGEST_HEAD, _MOST_WORDS = 200, 4
+"""Of a call that is cut off before its first argument, without its markers: a name, a key, and what pads them."""
+
 _LONGEST_NAME = 512  # no tool has a longer name; what is longer is text
 _NAME_WINDOW = 2 * _LONGEST_NAME
 # The beginning of a marker that nobody writes for another reason: `<|t`, `<tool_`; but not `<`, `<tool` or `fun`.
@@ -407,13 +410,20 @@ class Parser:
                 marked = marked and state.possible.fullmatch("".join(self._parts)) is not None
             case Gap() as state if not self._candidate:
                 marked = state.trailing or self._is_markup(held, state.rules)
+            case Body():
+                marked = self._marked  # its own reader has judged the text
             case _:
-                marked = self._marked
+                marked = self._marked and self._may_be_head(held)
         if not marked:
             self._give_back_at_end(held)
         elif name is not None:
             self._begin_call(name)
             self._close_begun(whole=False)
+
+    def _may_be_head(self, held: str) -> bool:
+        """Whether what stands behind the marker is as short as a name and a key: prose can speak of markers."""
+        text = "".join(piece for piece, is_marker in self._candidate if not is_marker) + held
+        return len(text) <= _LONGEST_HEAD and len(text.split()) <= _MOST_WORDS
 
     def _name_at_end(self, held: str) -> str | None:
         """The name of the tool whose call is cut off, if it is whole."""
