@@ -59,6 +59,11 @@ def _without_words(record: logging.LogRecord) -> str:
     return f"{known} ({record.module}.{record.funcName}, line {record.lineno}); its other words may quote a request"
 
 
+def line(message: str, *arguments: object, logger: logging.Logger) -> str:
+    """What a record of this logger would be, as one that isn't logged."""
+    return JsonLines().format(logger.makeRecord(logger.name, logging.INFO, "", 0, message, arguments, None))
+
+
 def log_to(stream: TextIO = sys.stderr, level: int = logging.INFO) -> None:
     """Send the records of every logger to `stream`."""
     lines = logging.StreamHandler(stream)

@@ -18,6 +18,7 @@ from extproc.config import Config, ConfigError
 from extproc.config.recording import Recording
 from extproc.envoy_admin import EnvoyAdmin
 from extproc.last_in_force import LastInForce
+from extproc.logs import line
 from extproc.metrics_page import metrics_served
 from extproc.publishing import EnvoyFiles
 from extproc.recording.recorder import Recorder
@@ -110,7 +111,8 @@ async def serve(options: Options) -> int:
                 else:
                     await taken
             await served.enter_async_context(_beside(*work))
-            log.info("the processor is ready on %s", options.address)
+            # On its standard output: whoever runs it beside others, as `up` does, need not show it.
+            print(line("the processor is ready on %s", options.address, logger=log), flush=True)
             await signals.asked()
             if processor.exchanges:
                 log.info("stopping; exchanges still running: %d", processor.exchanges)

@@ -257,10 +257,11 @@ def served(good: Path, *options: str, first: str | None = None) -> Iterator[Serv
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
         try:
             assert process.stderr
+            assert process.stdout
             if first is not None:
                 said = json.loads(process.stderr.readline())
                 assert (said["level"], said["message"]) == ("error", first)
-            line = process.stderr.readline()
+            line = process.stdout.readline()
             assert json.loads(line)["message"] == f"the processor is ready on unix:{socket}", line
             with grpc.insecure_channel(f"unix:{socket}") as channel:
                 yield Served(process, channel)
