@@ -228,6 +228,8 @@ def aftermath(pod: Pod, backend: ScriptedVLLM) -> Aftermath:
             if kind.stream:
                 assert all(each.begun.wait(PATIENCE) for each in group)
         assert all(each.under_way for each in asked)
+        # A stream without tools is let go right after its headers, which its client may have a moment before.
+        wait_until(lambda: _has_a_part_in(pod) == len(asked) - OTHERS)
         restarts = pod.processor.restarts
         os.kill(pod.processor.pid, signal.SIGKILL)
         killed = time.monotonic()
@@ -255,6 +257,13 @@ def aftermath(pod: Pod, backend: ScriptedVLLM) -> Aftermath:
         print(f"{kind}: {_told(made.verdicts[kind])} (status: {dict(made.statuses[kind])})")
     print(f"served again after {seconds:.2f} s, of which a start takes up to {made.start:.2f} s; {dict(made.refusals)}")
     return made
+
+
+def _has_a_part_in(pod: Pod) -> int:
+    """How many exchanges the processor says that it carries."""
+    sample = "extproc_running_exchanges "
+    lines = httpx.get(pod.metrics_url).text.splitlines()
+    return sum(int(float(line.removeprefix(sample))) for line in lines if line.startswith(sample))
 
 
 def _have_come(backend: ScriptedVLLM, chats: int) -> bool:
