@@ -213,6 +213,27 @@ def test_a_processor_that_is_started_again_makes_nothing_anew(tmp_path: Path) ->
     asyncio.run(main())
 
 
+def test_what_was_refused_and_taken_back_is_nothing_that_is_waited_for(tmp_path: Path) -> None:
+    """Else a processor that is started again would wait for a secret that no Envoy asks for."""
+    old = config("one")
+    backend = old.backends[0].model_copy(update={"api_key": tmp_path / "key"})
+    refused = old.model_copy(update={"backends": (backend,), "listen": "127.0.0.1:1"})
+    secret = tmp_path / "secret-key-one.yaml"
+
+    async def main() -> None:
+        files = EnvoyFiles(tmp_path, None)
+        await files.begin(old)
+        (tmp_path / ".listener.yaml.new").mkdir()
+        with pytest.raises(OSError, match="directory"):
+            await files.offer(refused, ())
+        assert secret.exists()
+        (tmp_path / ".listener.yaml.new").rmdir()
+        await files.offer(old, ())
+        assert not secret.exists()
+
+    asyncio.run(main())
+
+
 def test_what_is_not_as_it_was_made_is_made_anew(tmp_path: Path) -> None:
     """Whoever changed it: a hand, or a processor that was killed while it wrote for another configuration."""
 
