@@ -90,6 +90,9 @@ _WRONG_KEY = ApiError(
     401, "Incorrect API key provided. Ask those who run this gateway for one.", code="invalid_api_key"
 )
 
+KEY_ERRORS = {"no_key": _NO_KEY, "wrong_key": _WRONG_KEY}
+"""The answers to requests that don't come in, by the reasons that Envoy's check of keys knows (extproc.key_check)."""
+
 
 def _keys(fields: Mapping[str, str]) -> Iterator[str]:
     for name in KEY_HEADERS:

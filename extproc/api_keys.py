@@ -57,6 +57,11 @@ class ApiKeys:
             raise ConfigError(f"{source}: holds no key, so that nobody could come in")
         return cls(tuple(entries))
 
+    @property
+    def entries(self) -> tuple[tuple[str, bytes], ...]:
+        """The names, with the hashes: a name may stand more than once."""
+        return self._entries
+
     def owner(self, key: str) -> str | None:
         """The name that the key stands under, if any. It takes the same time for every key of a length."""
         digest = _hash(key)

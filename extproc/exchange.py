@@ -46,6 +46,7 @@ from extproc.replies import (
     mutation,
     past_us,
     streamed,
+    to_the_end,
     whole_body,
     with_metadata,
 )
@@ -203,11 +204,8 @@ class Exchange:
             error = invalid_request("The request has no body. Send a JSON object.", code="invalid_json")
             return [self._refuse(error, client=client)]
         reply = ProcessingResponse(request_headers=HeadersResponse())
-        if chat:
-            self.phase = Phase.REQUEST_BODY
-        else:
-            self.phase = Phase.PASSED_BY
-            reply.mode_override.CopyFrom(past_us())
+        self.phase = Phase.REQUEST_BODY if chat else Phase.PASSED_BY
+        reply.mode_override.CopyFrom(to_the_end() if chat else past_us())
         return [with_metadata(reply, _client_metadata(client))]
 
     def _request_body(self, body: HttpBody) -> Replies:

@@ -19,6 +19,12 @@ DROPPED_HEADER = "x-extproc-dropped"
 USAGE_HEADER = "x-extproc-usage"
 """Set by the processor on a whole answer that its backend didn't count: `estimated`. Never taken from a backend."""
 
+CLIENT_HEADER = "x-extproc-client"
+"""Set by Envoy on a request: the name of the key that it came with. Never taken from a client."""
+
+DENIED_HEADER = "x-extproc-denied"
+"""Set by Envoy on a request that has no right key: why."""
+
 OWN_HEADERS = "x-extproc-"
 """How the names of all of these begin. What a client sends under such a name is removed before anything sees it."""
 

@@ -27,8 +27,11 @@ from typing import Any
 
 import yaml
 
+from extproc.api_keys import ApiKeys
 from extproc.config import Backend, Config
 from extproc.envoy_admin import EnvoyAdmin, Taken, Tries
+from extproc.key_check import FILE as KEYS
+from extproc.key_check import keys_file
 
 log = logging.getLogger(__name__)
 
@@ -121,6 +124,18 @@ class EnvoyFiles:
             await asyncio.sleep(_POLL_AT_START)
         if told:
             log.info("Envoy serves: it has taken all of its files")
+
+    def publish_keys(self, keys: ApiKeys | None) -> None:
+        """Have Envoy check clients' keys by these, from its next look at the file on: that takes it milliseconds.
+
+        Raises OSError. Without keys there is nothing that would look.
+        """
+        if keys is None:
+            return
+        self._directory.mkdir(parents=True, exist_ok=True)
+        text = keys_file(keys)
+        if self._on_disk(KEYS) != text:
+            self._put(KEYS, text)
 
     def _told_to_envoy(self) -> dict[str, str]:
         return {name: self._written[name] for name in sorted(self._needed)}

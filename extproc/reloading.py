@@ -252,6 +252,7 @@ class Reloading:
         else:
             watched = await asyncio.to_thread(keys_file, config)
             keys = read_keys(watched)
+            self._publish_keys(keys)
         await self._prepare(config)  # though it be the old one: what was refused may have left traces
         if config == terms.config:
             return
@@ -268,6 +269,7 @@ class Reloading:
         except ConfigError as error:
             return str(error)
         self._processor.terms = replace(self._processor.terms, keys=keys)
+        self._publish_keys(keys)
         log.info("the API keys are in force as they are now")
         return None
 
@@ -284,6 +286,14 @@ class Reloading:
         self._telemetry.show_validity(file, valid=valid)
 
     # Envoy's part
+
+    def _publish_keys(self, keys: ApiKeys | None) -> None:
+        """Have Envoy refuse what the processor would refuse anyway: that it learns late harms nobody but a new key."""
+        if self._envoy is not None:
+            try:
+                self._envoy.publish_keys(keys)
+            except OSError as error:
+                log.warning("Envoy goes on with the API keys as they were, for its files can't be written: %s", error)
 
     async def _prepare(self, config: Config) -> None:
         """Have Envoy know all that `config` needs, and still all that is in use."""

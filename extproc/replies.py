@@ -52,6 +52,21 @@ def immediate(status: int, body: bytes, details: str, fields: Mapping[str, str] 
     )
 
 
+def to_the_end() -> ProcessingMode:
+    """The request's body is wanted, and the head of its answer.
+
+    Envoy is configured to send the latter only when it is asked to: so the answers that it gives itself, before it has
+    asked the processor (a wrong key, a limit, a body too large), cost the processor nothing.
+    """
+    return ProcessingMode(
+        request_header_mode=ProcessingMode.SEND,
+        request_body_mode=ProcessingMode.BUFFERED,
+        request_trailer_mode=ProcessingMode.SKIP,
+        response_header_mode=ProcessingMode.SEND,
+        response_trailer_mode=ProcessingMode.SEND,
+    )
+
+
 def past_us() -> ProcessingMode:
     """Nothing more of this exchange is wanted."""
     return ProcessingMode(response_header_mode=ProcessingMode.SKIP, response_trailer_mode=ProcessingMode.SKIP)

@@ -101,6 +101,7 @@ async def serve(options: Options) -> int:
             running = processor.running(options.address, options.health, healthy=envoy is None)
             await served.enter_async_context(running)
             if envoy is not None:
+                envoy.publish_keys(beginning.keys)
                 await envoy.begin(config)
                 await processor.show_health()
             work = [reports.run(), reloading.run(options.interval)]

@@ -132,8 +132,11 @@ def running(gateway: Gateway, *, follows: bool = True) -> Iterator[Gateway]:
     """
     folder = gateway.processor.parent
     told = folder / "envoy.yaml"
-    ends = {"processor": str(gateway.processor), "admin": str(gateway.admin_socket)}
-    made = dynamic_bootstrap(str(gateway.files), **ends) if follows else bootstrap(load(gateway.file), **ends)
+    at, admin = str(gateway.processor), str(gateway.admin_socket)
+    if follows:
+        made = dynamic_bootstrap(str(gateway.files), processor=at, admin=admin)
+    else:
+        made = bootstrap(load(gateway.file), processor=at, admin=admin)
     told.write_text(to_yaml(made))
     serve: list[str | Path] = [
         *EXTPROC,

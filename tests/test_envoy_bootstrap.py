@@ -14,6 +14,7 @@ from envoy_data_plane.envoy.config.bootstrap.v3 import Bootstrap
 from envoy_data_plane.envoy.config.cluster.v3 import Cluster, ClusterDiscoveryType, ClusterLbPolicy
 from envoy_data_plane.envoy.config.core.v3 import Address
 from envoy_data_plane.envoy.config.route.v3 import Route
+from envoy_data_plane.envoy.extensions.filters.http.buffer.v3 import Buffer, BufferPerRoute
 from envoy_data_plane.envoy.extensions.filters.http.ext_proc.v3 import (
     ExternalProcessor,
     ProcessingMode,
@@ -57,6 +58,11 @@ def manager_of(made: Bootstrap) -> HttpConnectionManager:
     manager = settings.unpack() if settings else None
     assert isinstance(manager, HttpConnectionManager)
     return manager
+
+
+def filters_of(made: Bootstrap) -> dict[str, Any]:
+    """The settings of the HTTP filters, packed, by their names."""
+    return {each.name: each.typed_config for each in manager_of(made).http_filters}
 
 
 def routes_of(made: Bootstrap) -> list[Route]:
@@ -140,18 +146,17 @@ def test_the_sample_is_what_its_configuration_implies() -> None:
 
 
 def test_the_filter_has_the_layout_that_the_processor_is_made_for() -> None:
-    ext_proc = manager_of(made_of(config("127.0.0.1:8000"))).http_filters[0].typed_config
-    assert ext_proc is not None
-    settings = ext_proc.unpack()
+    settings = filters_of(made_of(config("127.0.0.1:8000")))["envoy.filters.http.ext_proc"].unpack()
     assert isinstance(settings, ExternalProcessor)
     send, skip = ProcessingModeHeaderSendMode.SEND, ProcessingModeHeaderSendMode.SKIP
     assert settings.processing_mode == ProcessingMode(
         request_header_mode=send,
         request_body_mode=ProcessingModeBodySendMode.BUFFERED,
         request_trailer_mode=skip,
-        response_header_mode=send,
+        # Envoy's own answers before the processor has asked for more are none of its business.
+        response_header_mode=skip,
         response_body_mode=ProcessingModeBodySendMode.NONE,
-        response_trailer_mode=send,
+        response_trailer_mode=skip,
     )
     assert settings.allow_mode_override
     assert not settings.failure_mode_allow, "without the processor, tools would silently not work"
@@ -160,11 +165,11 @@ def test_the_filter_has_the_layout_that_the_processor_is_made_for() -> None:
 
 def test_only_chat_completions_and_models_go_through_the_processor() -> None:
     made = made_of(config("127.0.0.1:8000", "127.0.0.1:8001"))
-    ext_proc, _router = manager_of(made).http_filters
+    buffer, ext_proc, _router = manager_of(made).http_filters
+    assert buffer.disabled
     assert ext_proc.disabled
-    processed = [route for route in routes_of(made) if route.typed_per_filter_config]
+    processed = [route for route in routes_of(made) if ext_proc.name in route.typed_per_filter_config]
     assert [route.name for route in processed] == ["chat-completions", "chat-completions", "models"]
-    assert all([*route.typed_per_filter_config] == [ext_proc.name] for route in processed)
 
 
 def test_where_there_are_keys_to_check_no_backend_is_asked_past_the_processor() -> None:
@@ -329,13 +334,19 @@ def test_replicas_are_chosen_by_conversation_only_where_that_is_asked_for() -> N
 # ---- the edges
 
 
-def test_the_body_limit_holds_for_both_versions_of_http() -> None:
+def test_only_a_chat_completion_may_have_its_body_buffered_whole() -> None:
     made = made_of(config("127.0.0.1:8000", max_body_bytes=5_000_000))
+    buffered = [
+        (route.name, packed.unpack())
+        for route in routes_of(made)
+        if (packed := route.typed_per_filter_config.get("envoy.filters.http.buffer")) is not None
+    ]
+    assert buffered == [("chat-completions", BufferPerRoute(buffer=Buffer(max_request_bytes=5_000_000)))] * 2
     assert made.static_resources is not None
-    assert made.static_resources.listeners[0].per_connection_buffer_limit_bytes == 5_000_000
+    assert made.static_resources.listeners[0].per_connection_buffer_limit_bytes == 256 * 1024
     http2 = manager_of(made).http2_protocol_options
     assert http2 is not None
-    assert http2.initial_stream_window_size == 5_000_000
+    assert http2.initial_stream_window_size == 256 * 1024
 
 
 def test_there_is_an_admin_interface_only_where_one_is_asked_for() -> None:

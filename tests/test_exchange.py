@@ -95,7 +95,8 @@ class TestRequest:
         exchange = started()
         reply = only(exchange.receive(request_headers()))
         assert reply.WhichOneof("response") == "request_headers"
-        assert not reply.HasField("mode_override")
+        assert reply.mode_override.request_body_mode == ProcessingMode.BUFFERED
+        assert reply.mode_override.response_header_mode == ProcessingMode.SEND
         reply = only(exchange.receive(request_body(WITH_TOOLS)))
         common = reply.request_body.response
         assert b"You can use these tools" in common.body_mutation.body

@@ -21,6 +21,7 @@ import schemathesis
 import extproc
 from extproc.admission import KEY_HEADERS
 from extproc.api_keys import hash_line
+from extproc.config.settings import Limits
 from extproc.envoy.local_replies import local_replies
 from extproc.names import CHAT_PATH, DROPPED_HEADER, MODELS_PATH, USAGE_HEADER
 from extproc.openai.definitions import FUNCTION_NAME, MOST_TOOLS, TOOL_PARAMETERS
@@ -171,7 +172,7 @@ def codes_of_backends() -> set[str]:
 
 def errors_of_envoy() -> list[Json]:
     """What Envoy says for itself, with placeholders."""
-    config = local_replies(max_body_bytes=1, silence=timedelta(1), processing=timedelta(1))
+    config = local_replies(Limits(), silence=timedelta(1), processing=timedelta(1))
     formats = [mapper.body_format_override for mapper in config.mappers if mapper.body_format_override is not None]
     return [json.loads(it.json_format.to_json()) for it in formats if it.json_format is not None]
 

@@ -401,7 +401,10 @@ def test_an_exchange_that_is_too_large_is_recorded_as_far_as_there_is_room(tmp_p
     assert "too large to be recorded whole" in document.notes[0]
     with pytest.raises(RecordingError, match="there is no request in it"):
         replay(document)
-    assert [list(entry.what) for entry in document.entries] == [["request_headers"], ["request_headers"]]
+    assert [list(entry.what) for entry in document.entries] == [
+        ["request_headers"],
+        ["request_headers", "mode_override"],
+    ]
 
 
 def test_a_files_name_is_not_made_by_a_client(tmp_path: Path) -> None:

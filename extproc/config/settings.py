@@ -31,10 +31,12 @@ class ListenerTls(Settings):
 
 
 class Limits(Settings):
-    """What one exchange may use."""
+    """What one exchange, and one client, may use."""
 
     max_body_bytes: Annotated[int, Field(ge=1024, le=1 << 30)] = 32 * 1024 * 1024
     """The largest request or response body that is buffered; above it the client gets a 413."""
+    requests_per_minute: Annotated[int, Field(ge=1, le=1_000_000)] | None = 3000
+    """How many requests one key may send in a minute; one more is a 429. `null`: as many as it likes."""
     silence_seconds: Annotated[float, Field(gt=0, le=1800)] = 300.0
     """How long a backend may say nothing in the middle of a stream with tools, before it is ended with an error."""
 

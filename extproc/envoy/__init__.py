@@ -15,33 +15,36 @@ from envoy_data_plane.envoy.config.bootstrap.v3 import (
     BootstrapStaticResources,
 )
 from envoy_data_plane.envoy.config.core import v3 as core
-from envoy_data_plane.envoy.config.overload.v3 import OverloadManager, ResourceMonitor
-from envoy_data_plane.envoy.extensions.resource_monitors.downstream_connections.v3 import DownstreamConnectionsConfig
 
 from extproc.config import Config
 from extproc.envoy.addresses import tcp_or_unix
 from extproc.envoy.clusters import backend_cluster, processor_cluster
 from extproc.envoy.dynamic import CLUSTERS, ENVOY_ARGUMENTS, LISTENER, source
-from extproc.envoy.extensions import packed
 from extproc.envoy.listener import listener
+from extproc.envoy.overload import HEAP_BYTES, MAX_CONNECTIONS, overload_manager
 from extproc.envoy.plain import plain
 from extproc.envoy.secrets import secrets
 
-__all__ = ["ENVOY_ARGUMENTS", "bootstrap", "dynamic_bootstrap", "to_yaml"]
+__all__ = ["ENVOY_ARGUMENTS", "HEAP_BYTES", "MAX_CONNECTIONS", "bootstrap", "dynamic_bootstrap", "to_yaml"]
 
 HEAD = """\
 # Made by `extproc envoy`: change extproc's configuration instead. Why each setting is as it is: extproc/envoy/.
 """
 
-MAX_CONNECTIONS = 50_000
-"""Of all clients together. Envoy warns at every start unless there is a number."""
 
-
-def bootstrap(config: Config, *, processor: str, admin: str | None = None) -> Bootstrap:
+def bootstrap(
+    config: Config,
+    *,
+    processor: str,
+    admin: str | None = None,
+    connections: int = MAX_CONNECTIONS,
+    heap_bytes: int = HEAP_BYTES,
+) -> Bootstrap:
     """The whole bootstrap for `config`.
 
     `processor` is where the processor listens, `admin` where Envoy is to serve its admin interface (`/ready`,
     `/stats`): the path of a unix socket, beginning with a slash, or host:port. Without `admin` there is none.
+    `connections` and `heap_bytes` are what Envoy may use at most: see extproc.envoy.overload.
     """
     return Bootstrap(
         static_resources=BootstrapStaticResources(
@@ -49,12 +52,19 @@ def bootstrap(config: Config, *, processor: str, admin: str | None = None) -> Bo
             clusters=[processor_cluster(processor), *map(backend_cluster, config.backends)],
             secrets=secrets(config),
         ),
-        overload_manager=_overload_manager(),
+        overload_manager=overload_manager(connections, heap_bytes),
         admin=_admin(admin),
     )
 
 
-def dynamic_bootstrap(directory: str, *, processor: str, admin: str | None = None) -> Bootstrap:
+def dynamic_bootstrap(
+    directory: str,
+    *,
+    processor: str,
+    admin: str | None = None,
+    connections: int = MAX_CONNECTIONS,
+    heap_bytes: int = HEAP_BYTES,
+) -> Bootstrap:
     """The bootstrap for an Envoy that finds its clusters, its routes and its listener in the files of `directory`.
 
     It is the same for every configuration; extproc.envoy.dynamic makes the files. Otherwise as `bootstrap`.
@@ -65,19 +75,8 @@ def dynamic_bootstrap(directory: str, *, processor: str, admin: str | None = Non
         dynamic_resources=BootstrapDynamicResources(
             cds_config=source(directory, CLUSTERS), lds_config=source(directory, LISTENER)
         ),
-        overload_manager=_overload_manager(),
+        overload_manager=overload_manager(connections, heap_bytes),
         admin=_admin(admin),
-    )
-
-
-def _overload_manager() -> OverloadManager:
-    return OverloadManager(
-        resource_monitors=[
-            ResourceMonitor(
-                name="envoy.resource_monitors.global_downstream_max_connections",
-                typed_config=packed(DownstreamConnectionsConfig(max_active_downstream_connections=MAX_CONNECTIONS)),
-            )
-        ]
     )
 
 

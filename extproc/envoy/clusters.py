@@ -36,6 +36,18 @@ IDLE_BACKEND_CONNECTION = timedelta(seconds=4)
 """vLLM's HTTP server closes connections that were idle for 5 seconds. A request sent at that very moment is lost
 and may not be repeated, so Envoy must be the first to close."""
 
+STREAMS_PER_CONNECTION = 50
+"""Calls on one connection to the processor, before Envoy opens one more. What breaks a connection breaks all calls on
+it, and the answers that they rewrite."""
+
+QUEUED_FRAMES = 1_000_000
+"""What Envoy may have to tell the processor and couldn't send yet, in frames. Its own limits (10,000, and 1,000 of
+those that end a stream) are meant for peers that don't read. But a client that goes leaves one of the latter for each
+of its requests: 2,000 requests, dropped at once, would end the connection with everybody's calls on it."""
+
+BUFFERED = 256 * 1024
+"""Bytes of an answer that are read ahead for a client that is slower than the backend."""
+
 LOAD_BOUND = 150
 """How much of the average load a replica may have, in percent, before affinity gives way: conversations beyond it go
 elsewhere until it has less to do, and so does one that asks for much at once."""
@@ -57,6 +69,7 @@ def backend_cluster(backend: Backend, directory: str | None = None) -> cluster.C
             update_merge_window=timedelta(0),
         ),
         connect_timeout=CONNECT_TIMEOUT,
+        per_connection_buffer_limit_bytes=BUFFERED,
         load_assignment=_assignment(backend.name, replicas),
         health_checks=health_checks(backend),
         outlier_detection=outlier_detection(),
@@ -101,7 +114,11 @@ def processor_cluster(address: str) -> cluster.Cluster:
         typed_extension_protocol_options=_protocol(
             upstreams.HttpProtocolOptions(
                 explicit_http_config=upstreams.HttpProtocolOptionsExplicitHttpConfig(
-                    http2_protocol_options=core.Http2ProtocolOptions()
+                    http2_protocol_options=core.Http2ProtocolOptions(
+                        max_concurrent_streams=STREAMS_PER_CONNECTION,
+                        max_outbound_frames=QUEUED_FRAMES,
+                        max_outbound_control_frames=QUEUED_FRAMES,
+                    )
                 )
             )
         ),

@@ -14,8 +14,11 @@ from envoy_data_plane.envoy.config.common.mutation_rules.v3 import HeaderMutatio
 from envoy_data_plane.envoy.config.core import v3 as core
 from envoy_data_plane.envoy.config.listener import v3 as listeners
 from envoy_data_plane.envoy.extensions.access_loggers.stream.v3 import StdoutAccessLog
+from envoy_data_plane.envoy.extensions.filters.http.buffer.v3 import Buffer
 from envoy_data_plane.envoy.extensions.filters.http.ext_proc import v3 as ext_proc
 from envoy_data_plane.envoy.extensions.filters.http.router.v3 import Router
+from envoy_data_plane.envoy.extensions.filters.listener.http_inspector.v3 import HttpInspector
+from envoy_data_plane.envoy.extensions.filters.listener.tls_inspector.v3 import TlsInspector
 from envoy_data_plane.envoy.extensions.filters.network.http_connection_manager import v3 as hcm
 from envoy_data_plane.envoy.extensions.http.early_header_mutation.header_mutation.v3 import HeaderMutation
 from envoy_data_plane.envoy.type.matcher.v3 import StringMatcher
@@ -23,10 +26,11 @@ from envoy_data_plane.google.protobuf import Struct
 
 from extproc.config import Config
 from extproc.envoy.addresses import tcp
+from extproc.envoy.clients import client_filters
 from extproc.envoy.clusters import PROCESSOR
 from extproc.envoy.extensions import extension, packed
 from extproc.envoy.local_replies import local_replies
-from extproc.envoy.routes import EXT_PROC, SILENCE, route_configuration
+from extproc.envoy.routes import BUFFER, EXT_PROC, SILENCE, route_configuration
 from extproc.envoy.transport import for_clients
 from extproc.names import METADATA_NAMESPACE, OWN_HEADERS
 
@@ -36,6 +40,26 @@ PROCESSING = timedelta(seconds=5)
 ANOTHER_TRY = timedelta(minutes=5)
 """The most that the processor may ask for instead, by `override_message_timeout`: when it lets a model try again, a
 model's time does lie inside of a message. Envoy ignores what is longer, and without such a limit all that is asked."""
+
+BUFFERED = 256 * 1024
+"""Bytes of an answer that Envoy holds for a client that doesn't read, before it stops reading from the backend; and of
+a request, until a filter asks for more (BUFFER in routes.py)."""
+
+STREAMS_PER_CONNECTION = 100
+"""Requests under way on one HTTP/2 connection; the others wait at the client, as RFC 9113 recommends no fewer."""
+
+RESETS, RESETS_PER_SECOND = 200, 20
+"""Requests that a client may take back on one connection, at once and in the long run, before the connection is closed.
+An agent that is interrupted takes back a few; taking back is all that a rapid reset (CVE-2023-44487) does."""
+
+HEADERS_TIMEOUT = timedelta(seconds=15)
+"""For a TLS handshake, for the first byte on a connection, and for the head of a request, each."""
+
+REQUEST_TIMEOUT = timedelta(seconds=60)
+"""For a whole request: 32 MB at 4.5 Mbit/s. A body that doesn't go on holds memory for so long at most."""
+
+IDLE_CONNECTION = timedelta(minutes=5)
+"""Without a request. Longer than load balancers keep theirs (60 seconds mostly), so that they are the ones to close."""
 
 ACCESS_LOG = {
     "time": "%START_TIME%",
@@ -59,39 +83,54 @@ ACCESS_LOG = {
 
 
 def listener(config: Config, directory: str | None = None) -> listeners.Listener:
-    """`directory` is where Envoy finds the files of its secrets (`extproc.envoy.secrets`), unless in the bootstrap."""
+    """`directory` is where Envoy finds the files of clients' keys and of its secrets (`extproc.envoy.secrets`).
+
+    Without it the secrets are in the bootstrap, and clients' keys are the processor's business alone.
+    """
     manager = listeners.Filter(
-        name="envoy.filters.network.http_connection_manager", typed_config=packed(_http_connection_manager(config))
+        name="envoy.filters.network.http_connection_manager",
+        typed_config=packed(_http_connection_manager(config, directory)),
     )
     return listeners.Listener(
         name="openai",
         address=tcp(config.listen_address),
         # By this a pod that leaves shuts clients out and goes on being watched: `drain_listeners?inboundonly`.
         traffic_direction=core.TrafficDirection.INBOUND,
-        # The bound of what is buffered for one exchange, requests and rewritten responses alike.
-        per_connection_buffer_limit_bytes=config.limits.max_body_bytes,
+        per_connection_buffer_limit_bytes=BUFFERED,
         filter_chains=[
             listeners.FilterChain(
                 filters=[manager],
                 transport_socket=for_clients(config.tls, directory) if config.tls is not None else None,
+                transport_socket_connect_timeout=HEADERS_TIMEOUT,
             )
         ],
+        # It waits for the first bytes, which nothing else does: a connection that never says anything is closed.
+        listener_filters=[_first_bytes(tls=config.tls is not None)],
+        listener_filters_timeout=HEADERS_TIMEOUT,
     )
 
 
-def _http_connection_manager(config: Config) -> hcm.HttpConnectionManager:
+def _first_bytes(*, tls: bool) -> listeners.ListenerFilter:
+    if tls:
+        return listeners.ListenerFilter(
+            name="envoy.filters.listener.tls_inspector", typed_config=packed(TlsInspector())
+        )
+    return listeners.ListenerFilter(name="envoy.filters.listener.http_inspector", typed_config=packed(HttpInspector()))
+
+
+def _http_connection_manager(config: Config, directory: str | None) -> hcm.HttpConnectionManager:
     return hcm.HttpConnectionManager(
         stat_prefix="openai",
         codec_type=hcm.HttpConnectionManagerCodecType.AUTO,
-        http2_protocol_options=_http2(config.limits.max_body_bytes),
+        http2_protocol_options=_http2(),
         route_config=route_configuration(config),
         http_filters=[
+            *client_filters(config, directory),
+            hcm.HttpFilter(name=BUFFER, typed_config=packed(Buffer(max_request_bytes=1)), disabled=True),
             hcm.HttpFilter(name=EXT_PROC, typed_config=packed(_ext_proc()), disabled=True),
             hcm.HttpFilter(name="envoy.filters.http.router", typed_config=packed(Router(suppress_envoy_headers=True))),
         ],
-        local_reply_config=local_replies(
-            max_body_bytes=config.limits.max_body_bytes, silence=SILENCE, processing=PROCESSING
-        ),
+        local_reply_config=local_replies(config.limits, silence=SILENCE, processing=PROCESSING),
         access_log=[_access_log()],
         # The backend, and the replica, are the processor's choice: a client's headers of our own names go before
         # anything looks at them.
@@ -112,9 +151,10 @@ def _http_connection_manager(config: Config) -> hcm.HttpConnectionManager:
         # Backends take %2F for a slash: what is no chat completion to us may not be one to them.
         path_with_escaped_slashes_action=hcm.HttpConnectionManagerPathWithEscapedSlashesAction.UNESCAPE_AND_FORWARD,
         # A request must arrive in reasonable time; for its answer, SILENCE in the routes decides.
-        request_headers_timeout=timedelta(seconds=30),
-        request_timeout=timedelta(minutes=5),
+        request_headers_timeout=HEADERS_TIMEOUT,
+        request_timeout=REQUEST_TIMEOUT,
         stream_idle_timeout=SILENCE,
+        common_http_protocol_options=core.HttpProtocolOptions(idle_timeout=IDLE_CONNECTION),
     )
 
 
@@ -122,10 +162,14 @@ def _without(prefix: str) -> Mutation:
     return Mutation(remove_on_match=HeaderMutationRemoveOnMatch(key_matcher=StringMatcher(prefix=prefix)))
 
 
-def _http2(max_body_bytes: int) -> core.Http2ProtocolOptions:
-    # What Envoy buffers for an HTTP/2 exchange is bounded by the stream's window, not by the listener's limit.
-    window = max(max_body_bytes, 65_535)
-    return core.Http2ProtocolOptions(initial_stream_window_size=window, initial_connection_window_size=window)
+def _http2() -> core.Http2ProtocolOptions:
+    return core.Http2ProtocolOptions(
+        max_concurrent_streams=STREAMS_PER_CONNECTION,
+        initial_stream_window_size=BUFFERED,
+        initial_connection_window_size=4 * BUFFERED,
+        stream_reset_burst=RESETS,
+        stream_reset_rate=RESETS_PER_SECOND,
+    )
 
 
 def _ext_proc() -> ext_proc.ExternalProcessor:
@@ -136,9 +180,10 @@ def _ext_proc() -> ext_proc.ExternalProcessor:
             request_header_mode=send,
             request_body_mode=ext_proc.ProcessingModeBodySendMode.BUFFERED,
             request_trailer_mode=skip,
-            response_header_mode=send,
+            # The processor asks for the rest when it wants it (extproc.replies.to_the_end).
+            response_header_mode=skip,
             response_body_mode=ext_proc.ProcessingModeBodySendMode.NONE,
-            response_trailer_mode=send,
+            response_trailer_mode=skip,
         ),
         # Without a list of allowed modes: Envoy compares its entries with the whole resulting mode, not the override.
         allow_mode_override=True,

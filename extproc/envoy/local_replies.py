@@ -8,8 +8,8 @@ is why there are only mappers, of which the first that matches decides.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
 from datetime import timedelta
 
 from envoy_data_plane.envoy.config.accesslog import v3 as accesslog
@@ -18,6 +18,8 @@ from envoy_data_plane.envoy.extensions.access_loggers.filters.cel.v3 import Expr
 from envoy_data_plane.envoy.extensions.filters.network.http_connection_manager import v3 as hcm
 from envoy_data_plane.google.protobuf import Struct
 
+from extproc.admission import CHALLENGE, KEY_ERRORS
+from extproc.config.settings import Limits
 from extproc.envoy.extensions import packed
 from extproc.names import CHAT_PATH, MODELS_PATH, REPLY_DETAILS
 
@@ -37,17 +39,43 @@ class LocalReply:
     type: str = "server_error"
     status: int | None = None
     """Sent instead of Envoy's status."""
+    fields: Mapping[str, str] = field(default_factory=dict)
+    """Header fields that the reply gets."""
 
 
-def local_replies(*, max_body_bytes: int, silence: timedelta, processing: timedelta) -> hcm.LocalReplyConfig:
+AGAIN = {"retry-after": "1"}
+"""For clients that wait as they are told: what is too much now may not be in a second."""
+
+
+def local_replies(limits: Limits, *, silence: timedelta, processing: timedelta) -> hcm.LocalReplyConfig:
     """`silence` is how long a backend may send nothing, `processing` how long the processor may take."""
-    replies = _replies(max_body_bytes, f"{silence.total_seconds():g}", f"{processing.total_seconds():g}")
+    replies = _replies(limits, f"{silence.total_seconds():g}", f"{processing.total_seconds():g}")
     untouched = hcm.ResponseMapper(filter=_filter(_begins(REPLY_DETAILS)))
     return hcm.LocalReplyConfig(mappers=[untouched, *map(_mapper, replies)])
 
 
-def _replies(max_body_bytes: int, silence: str, processing: str) -> Iterator[LocalReply]:
+def _replies(limits: Limits, silence: str, processing: str) -> Iterator[LocalReply]:
+    max_body_bytes = limits.max_body_bytes
     backend = "the backend '%UPSTREAM_CLUSTER%'"
+    yield from (
+        LocalReply(
+            _is(f"rbac_access_denied_matched_policy[{policy}]"),
+            error.code or error.type,
+            error.message,
+            type=error.type,
+            status=error.status,
+            fields=CHALLENGE,
+        )
+        for policy, error in KEY_ERRORS.items()
+    )
+    yield LocalReply(
+        _is("local_rate_limited"),
+        "rate_limit_exceeded",
+        f"Too many requests with this key: at most {limits.requests_per_minute} a minute are allowed. "
+        "Try again in a moment, or raise limits.requests_per_minute.",
+        type="requests",
+        fields=AGAIN,
+    )
     yield LocalReply(
         "response.code == 404 && " + _begins("route_not_found", "direct_response"),
         "unknown_path",
@@ -73,6 +101,21 @@ def _replies(max_body_bytes: int, silence: str, processing: str) -> Iterator[Loc
         "backend_overloaded",
         f"As many requests as {backend} may have at a time are under way. "
         "Try again in a moment, or raise max_requests in its settings.",
+        fields=AGAIN,
+    )
+    yield LocalReply(
+        _is("overload"),
+        "gateway_overloaded",
+        "The gateway has as much to do as it can hold. Try again in a moment.",
+        fields=AGAIN,
+    )
+    yield LocalReply(
+        # What gRPC calls CANCELLED and RESOURCE_EXHAUSTED: nobody has looked at the request.
+        _begins("ext_proc_error_gRPC_error_1{", "ext_proc_error_gRPC_error_8{"),
+        "processor_overloaded",
+        "The processor that handles chat completions has as much to do as it can. Try again in a moment.",
+        status=503,
+        fields=AGAIN,
     )
     yield LocalReply(
         _begins("upstream_reset_before_response_started{") + " && response.code_details.contains('TLS_error')",
@@ -135,12 +178,14 @@ def _replies(max_body_bytes: int, silence: str, processing: str) -> Iterator[Loc
         "processor_unavailable",
         "The processor that handles chat completions can't be reached. Check that it is running, and try again.",
         status=503,
+        fields=AGAIN,
     )
     yield LocalReply(
         _is("ext_proc_error_per-message_timeout_exceeded"),
         "processor_timeout",
         f"The processor that handles chat completions didn't reply within {processing} seconds. Try again later.",
         status=503,
+        fields=AGAIN,
     )
     yield LocalReply(
         _begins("ext_proc_error", "mismatch_between_content_length", "unhandled_message", "spurious_message"),
@@ -185,5 +230,9 @@ def _mapper(reply: LocalReply) -> hcm.ResponseMapper:
     return hcm.ResponseMapper(
         filter=_filter(reply.when),
         status_code=reply.status,
+        headers_to_add=[
+            core.HeaderValueOption(header=core.HeaderValue(key=name, value=value))
+            for name, value in reply.fields.items()
+        ],
         body_format_override=core.SubstitutionFormatString(json_format=Struct.from_dict({"error": error})),
     )

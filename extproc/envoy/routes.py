@@ -18,6 +18,7 @@ from datetime import timedelta
 
 from envoy_data_plane.envoy.config.core import v3 as core
 from envoy_data_plane.envoy.config.route import v3 as route
+from envoy_data_plane.envoy.extensions.filters.http.buffer.v3 import Buffer, BufferPerRoute
 from envoy_data_plane.envoy.extensions.filters.http.ext_proc.v3 import (
     ExtProcOverrides,
     ExtProcPerRoute,
@@ -30,10 +31,22 @@ from envoy_data_plane.google.protobuf import Any
 
 from extproc.admission import KEY_HEADERS
 from extproc.config import Config
+from extproc.envoy.clients import refusing
 from extproc.envoy.extensions import packed
-from extproc.names import BACKEND_HEADER, CHAT_PATH, DROPPED_HEADER, MODELS_PATH, USAGE_HEADER
+from extproc.names import (
+    BACKEND_HEADER,
+    CHAT_PATH,
+    CLIENT_HEADER,
+    DENIED_HEADER,
+    DROPPED_HEADER,
+    MODELS_PATH,
+    USAGE_HEADER,
+)
 
 EXT_PROC = "envoy.filters.http.ext_proc"
+BUFFER = "envoy.filters.http.buffer"
+"""Stands before the processor, which so hears of a chat completion when its body is there, and not of requests that
+never end. It also sets what Envoy may buffer for the exchange, for its answer too."""
 
 SILENCE = timedelta(minutes=30)
 """How long an exchange may go without a byte in either direction. It has no limit in all: an answer may stream for
@@ -57,28 +70,32 @@ is no client's choice. What requests are followed by (x-request-id, traceparent,
 
 
 def route_configuration(config: Config) -> route.RouteConfiguration:
-    first, keys = config.backends[0].name, config.api_keys is not None
+    first = config.backends[0].name
+    # With keys, the processor has a look at all: under an Envoy that doesn't know them (clients.py), it alone does.
+    asking = {**_processed(ExtProcOverrides(processing_mode=_HEADERS_ALONE)), **refusing(config)}
+    for_others = asking if config.api_keys is not None else {}
     virtual_host = route.VirtualHost(
         name="openai",
         domains=["*"],
         routes=[
-            _chat_completions(CHAT_PATH),
-            _chat_completions(CHAT_PATH + "/"),  # as some clients spell it
-            _to_backend("chat-preflight", _preflight(CHAT_PATH), first, keys=keys),
+            _chat_completions(CHAT_PATH, config),
+            _chat_completions(CHAT_PATH + "/", config),  # as some clients spell it
+            _to_backend("chat-preflight", _preflight(CHAT_PATH), first, for_others),
             _wrong_method(CHAT_PATH),
             _wrong_method(CHAT_PATH + "/"),
-            _models(),
-            *(_to_backend("other-path", route.RouteMatch(path=path), first, keys=keys) for path in config.other_paths),
+            _models(asking),
+            *(_to_backend("other-path", route.RouteMatch(path=path), first, for_others) for path in config.other_paths),
         ],
     )
     return route.RouteConfiguration(
         name="openai",
         virtual_hosts=[virtual_host],
-        request_headers_to_remove=[*KEY_HEADERS, *WITHHELD],
+        request_headers_to_remove=[*KEY_HEADERS, *WITHHELD, CLIENT_HEADER, DENIED_HEADER],
     )
 
 
-def _chat_completions(path: str) -> route.Route:
+def _chat_completions(path: str, config: Config) -> route.Route:
+    buffer = Buffer(max_request_bytes=config.limits.max_body_bytes)
     return route.Route(
         name="chat-completions",
         match=route.RouteMatch(path=path, headers=[_with_method("POST")]),
@@ -89,7 +106,11 @@ def _chat_completions(path: str) -> route.Route:
         # A backend's own: this happens before the processor sees the answer, and sets its own. And a challenge, which
         # would be for the gateway's key.
         response_headers_to_remove=[DROPPED_HEADER, USAGE_HEADER, "www-authenticate"],
-        typed_per_filter_config=_processed(ExtProcOverrides()),  # what it overrides doesn't matter
+        typed_per_filter_config={
+            BUFFER: packed(BufferPerRoute(buffer=buffer)),
+            **_processed(ExtProcOverrides()),  # what it overrides doesn't matter
+            **refusing(config),
+        },
     )
 
 
@@ -108,22 +129,22 @@ def _wrong_method(path: str) -> route.Route:
     )
 
 
-def _models() -> route.Route:
+def _models(filters: dict[str, Any]) -> route.Route:
     return route.Route(
         name="models",
         match=route.RouteMatch(path_separated_prefix=MODELS_PATH),
         # The processor answers before it comes to this: should it ever not, no backend is asked either.
         direct_response=route.DirectResponseAction(status=404),
-        typed_per_filter_config=_processed(ExtProcOverrides(processing_mode=_HEADERS_ALONE)),
+        typed_per_filter_config=filters,
     )
 
 
-def _to_backend(name: str, match: route.RouteMatch, backend: str, *, keys: bool) -> route.Route:
+def _to_backend(name: str, match: route.RouteMatch, backend: str, filters: dict[str, Any]) -> route.Route:
     return route.Route(
         name=name,
         match=match,
         route=_action(route.RouteAction(cluster=backend)),
-        typed_per_filter_config=_processed(ExtProcOverrides(processing_mode=_HEADERS_ALONE)) if keys else {},
+        typed_per_filter_config=filters,
     )
 
 

@@ -111,7 +111,9 @@ class Document:
     def _passed(self) -> bool:
         return (
             self._has(Kind.ENVOY, "response_headers")
-            and not self._has(Kind.PROCESSOR, "mode_override")
+            and not any(
+                "mode_override" in entry.what for entry in self._of(Kind.PROCESSOR) if "response_headers" in entry.what
+            )
             and not self._has(Kind.PROCESSOR, "immediate_response")
         )
 

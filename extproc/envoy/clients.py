@@ -1,0 +1,128 @@
+"""What Envoy itself refuses, and counts, by whose request it is: before the processor hears of it.
+
+    key check    a header tells the client's name, or why it has none (extproc.key_check)
+    RBAC         a request without a name is a 401, counted as `http.openai.rbac.policy.POLICY.denied`
+    rate limit   of the requests of one key in a minute; one more is a 429 with `retry-after`
+
+Only with `api_keys` in the settings. The words of both answers are in local_replies.py.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from datetime import timedelta
+
+from envoy_data_plane.envoy.config.core import v3 as core
+from envoy_data_plane.envoy.config.rbac import v3 as rbac
+from envoy_data_plane.envoy.config.route import v3 as route
+from envoy_data_plane.envoy.extensions.common.ratelimit import v3 as ratelimit
+from envoy_data_plane.envoy.extensions.filters.http.local_ratelimit.v3 import LocalRateLimit
+from envoy_data_plane.envoy.extensions.filters.http.lua.v3 import Lua
+from envoy_data_plane.envoy.extensions.filters.http.rbac.v3 import Rbac, RbacPerRoute
+from envoy_data_plane.envoy.extensions.filters.network.http_connection_manager.v3 import HttpFilter
+from envoy_data_plane.envoy.type.matcher.v3 import StringMatcher
+from envoy_data_plane.envoy.type.v3 import FractionalPercent, FractionalPercentDenominatorType, TokenBucket
+from envoy_data_plane.google.protobuf import Any
+
+from extproc.admission import KEY_ERRORS
+from extproc.config import Config
+from extproc.envoy.extensions import packed
+from extproc.key_check import FILE, FILTER, LUA
+from extproc.names import CLIENT_HEADER, DENIED_HEADER
+
+RBAC = "envoy.filters.http.rbac"
+
+_KEY_NAMES = 10_000
+"""Keys whose requests are counted at a time; those that were quiet the longest are forgotten first."""
+
+
+def client_filters(config: Config, directory: str | None) -> list[HttpFilter]:
+    """The filters, in their order. `directory` is where Envoy finds the file of keys; without one it knows none."""
+    if config.api_keys is None or directory is None:
+        return []
+    # Only the routes that ask for a key refuse a request without one.
+    filters = [_key_check(directory), HttpFilter(name=RBAC, typed_config=packed(_refusal()), disabled=True)]
+    if config.limits.requests_per_minute is not None:
+        limit = packed(_rate_limit(config.limits.requests_per_minute))
+        filters.append(HttpFilter(name="envoy.filters.http.local_ratelimit", typed_config=limit))
+    return filters
+
+
+def refusing(config: Config) -> dict[str, Any]:
+    """What a route that asks for a key says of the filters."""
+    return {RBAC: packed(RbacPerRoute(rbac=_refusal()))} if config.api_keys is not None else {}
+
+
+def _key_check(directory: str) -> HttpFilter:
+    source = core.ConfigSource(
+        path_config_source=core.PathConfigSource(
+            path=f"{directory}/{FILE}", watched_directory=core.WatchedDirectory(path=directory)
+        ),
+        resource_api_version=core.ApiVersion.V3,
+    )
+    return HttpFilter(
+        name=FILTER,
+        config_discovery=core.ExtensionConfigSource(
+            config_source=source,
+            # Until the file is there: names nobody and refuses nobody, which leaves both to the processor.
+            default_config=packed(Lua(default_source_code=core.DataSource(inline_string=_NOBODY))),
+            apply_default_config_without_warming=True,
+            type_urls=[LUA],
+        ),
+    )
+
+
+_NOBODY = "function envoy_on_request(handle) end"
+
+
+def _refusal() -> Rbac:
+    policies = {
+        name: rbac.Policy(
+            permissions=[rbac.Permission(any=True)],
+            principals=[
+                rbac.Principal(header=route.HeaderMatcher(name=DENIED_HEADER, string_match=StringMatcher(exact=name)))
+            ],
+        )
+        for name in KEY_ERRORS
+    }
+    return Rbac(rules=rbac.Rbac(action=rbac.RbacAction.DENY, policies=policies), track_per_rule_stats=True)
+
+
+def _rate_limit(per_minute: int) -> LocalRateLimit:
+    client = "client"
+    return LocalRateLimit(
+        stat_prefix="requests_per_key",
+        filter_enabled=_always(),
+        filter_enforced=_always(),
+        rate_limits=list(_by(client)),
+        descriptors=[
+            ratelimit.LocalRateLimitDescriptor(
+                # Without a value: a bucket for each that comes.
+                entries=[ratelimit.RateLimitDescriptorEntry(key=client)],
+                token_bucket=_bucket(per_minute),
+            )
+        ],
+        max_dynamic_descriptors=_KEY_NAMES,
+    )
+
+
+def _by(client: str) -> Iterator[route.RateLimit]:
+    header = route.RateLimitActionRequestHeaders(header_name=CLIENT_HEADER, descriptor_key=client, skip_if_absent=True)
+    yield route.RateLimit(actions=[route.RateLimitAction(request_headers=header)])
+
+
+def _bucket(per_minute: int) -> TokenBucket:
+    """A minute's requests at once, and then as many as come back with time.
+
+    They come back one by one, unless Envoy's shortest interval (50 ms) is too long for that.
+    """
+    tokens = 1 + (per_minute - 1) // 1200
+    return TokenBucket(
+        max_tokens=per_minute, tokens_per_fill=tokens, fill_interval=timedelta(minutes=1) * tokens / per_minute
+    )
+
+
+def _always() -> core.RuntimeFractionalPercent:
+    return core.RuntimeFractionalPercent(
+        default_value=FractionalPercent(numerator=100, denominator=FractionalPercentDenominatorType.HUNDRED)
+    )

@@ -1,0 +1,31 @@
+"""Many small requests, begun and taken back: what they cost nobody else."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+
+from tests.gateway import Gateway
+from tests.hardening.gateways import attacked_gateway, port_of
+from tests.hardening.h2_client import H2Client
+from tests.pods.clients import Load, Verdict
+
+STREAMS = 20
+
+
+@pytest.fixture(scope="module")
+def gateway(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Gateway]:
+    with attacked_gateway(tmp_path_factory.mktemp("gateway")) as running:
+        yield running
+
+
+def test_requests_that_are_begun_and_dropped_cut_no_stream(gateway: Gateway) -> None:
+    load = Load()
+    with load.from_clients(STREAMS, lambda: gateway.url):
+        for _ in range(3):
+            client = H2Client(port_of(gateway))
+            client.open_streams(2000)
+            client.close()
+    assert load.verdicts() == {Verdict.WHOLE: len(load.answers)}
+    assert gateway.stat("cluster._processor.http2.outbound_control_flood") == 0
