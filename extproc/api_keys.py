@@ -62,6 +62,11 @@ class ApiKeys:
         """The names, with the hashes: a name may stand more than once."""
         return self._entries
 
+    @property
+    def names(self) -> frozenset[str]:
+        """All clients that there are."""
+        return frozenset(name for name, _ in self._entries)
+
     def owner(self, key: str) -> str | None:
         """The name that the key stands under, if any. It takes the same time for every key of a length."""
         digest = _hash(key)

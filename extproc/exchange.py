@@ -33,6 +33,8 @@ from typing import TypeAlias
 
 from extproc.admission import WANTED, Admitted, Answered, Refused, admit
 from extproc.chat import Prepared, Rewritten, StreamedAnswer, rewrite_completion
+from extproc.concurrency import Lease
+from extproc.config import Backend
 from extproc.content_coding import Decoder, UnreadableCodingError
 from extproc.effects import AskBackend, BackendSaid, Effect, Prepare, Result
 from extproc.names import AFFINITY_HEADER, BACKEND_HEADER, DROPPED_HEADER, USAGE_HEADER
@@ -48,6 +50,7 @@ from extproc.replies import (
     streamed,
     to_the_end,
     whole_body,
+    with_lease,
     with_metadata,
 )
 from extproc.telemetry import Telemetry
@@ -66,6 +69,8 @@ from extproc.wire import (
 
 Replies: TypeAlias = list[ProcessingResponse | Effect]
 
+AGAIN = {"retry-after": "1"}
+"""For what is too much now, and may not be in a second."""
 LARGE = 256 * 1024
 """Bytes of a request body. Smaller ones take some 10 ms at most, which is less than a thread would."""
 SILENCE = "backend_timeout"
@@ -102,6 +107,8 @@ class Exchange:
         """The request's `x-request-id`, for logs; made up when Envoy sends none."""
         self._headers_alone = False
         self._prepared: Prepared | None = None
+        self._client: str | None = None
+        self._lease: Lease | None = None
         self._shown: dict[str, str] = {}  # header fields that every answer of this exchange gets
         self._status = 200
         self._decoder = Decoder("", terms.config.limits.max_body_bytes)
@@ -140,6 +147,7 @@ class Exchange:
 
     def close(self) -> None:
         """Envoy has nothing more to say, wherever the exchange stands. What an abandoned stream came to counts too."""
+        passed_by = self.phase is Phase.PASSED_BY
         if self.phase is Phase.RESPONSE_STREAM:
             assert self._answer is not None  # made on entering the phase
             self._outcome.answered(self._answer.usage, self._answer.faults)
@@ -149,6 +157,12 @@ class Exchange:
             self._outcome.unfinished(self.phase.name.lower())
             self.phase = Phase.ENDED
         self._first = None  # which holds the exchange
+        if self._lease is not None:
+            if passed_by:
+                self.terms.concurrency.passed(self._lease)
+            else:
+                self.terms.concurrency.release(self._lease.number)
+            self._lease = None
 
     @property
     def patience(self) -> float | None:
@@ -178,8 +192,7 @@ class Exchange:
             case Phase.PREPARING, Prepared():
                 return [self._forward(result)]
             case Phase.PREPARING, ApiError():
-                again = {"retry-after": "1"} if result.status == 503 else None
-                return [self._refuse(result, keep=again)]
+                return [self._refuse(result, keep=AGAIN if result.status == 503 else None)]
             case Phase.ASKING_AGAIN, BackendSaid() | None:
                 return [self._second_answer(result)]
             case _:
@@ -197,13 +210,18 @@ class Exchange:
                 self.phase = Phase.ENDED
                 return [with_metadata(immediate(200, body, "models"), _client_metadata(client))]
             case Admitted(client, chat):
-                pass
+                self._client = client
         if chat and self._headers_alone:
             raise ProtocolError("configure Envoy's route for chat completions with request_body_mode BUFFERED")
         if chat and headers.end_of_stream:
             error = invalid_request("The request has no body. Send a JSON object.", code="invalid_json")
             return [self._refuse(error, client=client)]
         reply = ProcessingResponse(request_headers=HeadersResponse())
+        if not chat:
+            try:
+                self._take_place(self._config.backends[0], reply)
+            except ApiError as error:
+                return [self._refuse(error.caught(), keep=AGAIN, client=client)]
         self.phase = Phase.REQUEST_BODY if chat else Phase.PASSED_BY
         reply.mode_override.CopyFrom(to_the_end() if chat else past_us())
         return [with_metadata(reply, _client_metadata(client))]
@@ -218,7 +236,12 @@ class Exchange:
         return [more_time(PREPARING), work] if len(body.body) > LARGE else self.resume(work.perform())
 
     def _forward(self, prepared: Prepared) -> ProcessingResponse:
-        """Send the request to its backend."""
+        """Send the request to its backend, if its client may have one more there."""
+        reply = ProcessingResponse(request_body=BodyResponse())
+        try:
+            self._take_place(self._config.backends_by_name[prepared.backend], reply)
+        except ApiError as error:
+            return self._refuse(error.caught(), keep=AGAIN)
         # Without its body, which nobody needs any more: it may be a megabyte, for as long as the answer takes.
         self._prepared = replace(prepared, body=None)
         self.phase = Phase.RESPONSE_HEADERS
@@ -232,8 +255,17 @@ class Exchange:
         common.header_mutation.CopyFrom(mutation(new_fields))
         if prepared.dropped:
             self._shown = {DROPPED_HEADER: listed(prepared.dropped)}
-        reply = ProcessingResponse(request_body=BodyResponse(response=common))
+        reply.request_body.response.CopyFrom(common)
         return with_metadata(reply, self._outcome.accepted(prepared))
+
+    def _take_place(self, backend: Backend, reply: ProcessingResponse) -> None:
+        """Count the request against its client's share of the backend. Raises ApiError when it has that already."""
+        if self._client is None:
+            return
+        keys, limit = self.terms.keys, self._config.limits.concurrent_requests
+        alone = keys is not None and len(keys.names) == 1
+        self._lease = self.terms.concurrency.take(self._client, backend.name, backend.max_requests, limit, alone=alone)
+        with_lease(reply, self._lease)
 
     def _refuse(
         self, error: ApiError, *, keep: Mapping[str, str] | None = None, client: str | None = None

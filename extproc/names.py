@@ -31,6 +31,9 @@ OWN_HEADERS = "x-extproc-"
 METADATA_NAMESPACE = "extproc"
 """Dynamic metadata of an exchange, for the access log: model, backend, error and counts."""
 
+LEASE_NAMESPACE, LEASE_KEY = "extproc.lease", "number"
+"""Dynamic metadata of a request that is counted against its client's share: what Envoy says of it when it is over."""
+
 REPLY_DETAILS = "extproc."
 """How the response code details of every answer begin that the processor gives itself. Envoy's own answers are
 rewritten on the way out, and are told from the processor's by this."""

@@ -8,7 +8,8 @@ from itertools import islice
 from types import MappingProxyType
 from typing import Any, cast
 
-from extproc.names import METADATA_NAMESPACE, REPLY_DETAILS
+from extproc.concurrency import Lease
+from extproc.names import LEASE_KEY, LEASE_NAMESPACE, METADATA_NAMESPACE, REPLY_DETAILS
 from extproc.wire import (
     BodyMutation,
     BodyResponse,
@@ -111,6 +112,12 @@ def with_metadata(reply: ProcessingResponse, values: Mapping[str, Any]) -> Proce
     """Have the access log learn these."""
     if values:
         reply.dynamic_metadata.get_or_create_struct(METADATA_NAMESPACE).update(dict(values))
+    return reply
+
+
+def with_lease(reply: ProcessingResponse, lease: Lease) -> ProcessingResponse:
+    """Have Envoy tell by its log when the request is over."""
+    reply.dynamic_metadata.get_or_create_struct(LEASE_NAMESPACE).update({LEASE_KEY: lease.number})
     return reply
 
 

@@ -75,7 +75,7 @@ async def serve(options: Options) -> int:
     config = beginning.config
     telemetry = Telemetry(config, beginning.source.digest)
     reports = BackendReports(lambda: processor.terms.config)
-    terms = Terms(config, beginning.keys, reports.by_backend, int(time.time()))
+    terms = Terms(config, beginning.keys, reports.by_backend, since=int(time.time()))
     recorder = Recorder(options.recording)
     recorder.open(options.recording or config.recording)
     processor = Processor(terms, telemetry, recorder)
@@ -101,6 +101,7 @@ async def serve(options: Options) -> int:
             running = processor.running(options.address, options.health, healthy=envoy is None)
             await served.enter_async_context(running)
             if envoy is not None:
+                terms.concurrency.expects_log = True
                 envoy.publish_keys(beginning.keys)
                 await envoy.begin(config)
                 await processor.show_health()

@@ -20,6 +20,7 @@ import grpc
 from grpc_health.v1 import health, health_pb2, health_pb2_grpc
 from grpc_reflection.v1alpha import reflection
 
+from extproc.access_log import access_log_handler
 from extproc.backend_client import ask_again
 from extproc.chat import Prepared
 from extproc.config import Config
@@ -49,6 +50,15 @@ server runs, which this can't: the exchange itself looks at it."""
 
 _HUGE = 4 * 1024 * 1024
 """Bytes of a request that may take a second to read, where most take a tenth."""
+
+_PATIENT = (
+    # gRPC's own limits are for strangers on a network: from 1,000 calls on that wait for the loop it drops some at
+    # random, as CANCELLED and without a word. Our one client is Envoy, which has bounds of its own.
+    ("grpc.server.max_pending_requests", 100_000),
+    ("grpc.server.max_pending_requests_hard_limit", 100_000),
+    # Gateways keep their connections alive by pings, as often as they like.
+    ("grpc.http2.max_ping_strikes", 0),
+)
 
 _MOST_BEING_READ = 96 * 1024 * 1024
 """Bytes of large requests that are read or wait for it. Each takes some ten times its size for a moment: 13 requests of
@@ -102,6 +112,7 @@ class Processor:
                 ("grpc.max_receive_message_length", _LARGEST_MESSAGE),
                 ("grpc.max_send_message_length", _LARGEST_MESSAGE),
                 ("grpc.so_reuseport", 0),  # a second processor on the same port is a mistake, not a helper
+                *_PATIENT,
             ]
         )
         process = grpc.stream_stream_rpc_method_handler(
@@ -110,6 +121,7 @@ class Processor:
             response_serializer=ProcessingResponse.SerializeToString,
         )
         server.add_generic_rpc_handlers((grpc.method_handlers_generic_handler(SERVICE, {"Process": process}),))
+        server.add_generic_rpc_handlers((access_log_handler(self.terms.concurrency),))
         health_pb2_grpc.add_HealthServicer_to_server(self._health, server)
         reflection.enable_server_reflection((SERVICE, health.SERVICE_NAME, reflection.SERVICE_NAME), server)
         servers = [server]

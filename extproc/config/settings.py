@@ -37,6 +37,8 @@ class Limits(Settings):
     """The largest request or response body that is buffered; above it the client gets a 413."""
     requests_per_minute: Annotated[int, Field(ge=1, le=1_000_000)] | None = 3000
     """How many requests one key may send in a minute; one more is a 429. `null`: as many as it likes."""
+    concurrent_requests: Annotated[int, Field(ge=1)] | None = None
+    """How many requests of one key may be under way at one backend. Unless given: as many as it has left free."""
     silence_seconds: Annotated[float, Field(gt=0, le=1800)] = 300.0
     """How long a backend may say nothing in the middle of a stream with tools, before it is ended with an error."""
 

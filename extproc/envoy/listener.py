@@ -13,6 +13,10 @@ from envoy_data_plane.envoy.config.common.mutation_rules.v3 import HeaderMutatio
 from envoy_data_plane.envoy.config.common.mutation_rules.v3 import HeaderMutationRemoveOnMatch
 from envoy_data_plane.envoy.config.core import v3 as core
 from envoy_data_plane.envoy.config.listener import v3 as listeners
+from envoy_data_plane.envoy.extensions.access_loggers.grpc.v3 import (
+    CommonGrpcAccessLogConfig,
+    HttpGrpcAccessLogConfig,
+)
 from envoy_data_plane.envoy.extensions.access_loggers.stream.v3 import StdoutAccessLog
 from envoy_data_plane.envoy.extensions.filters.http.buffer.v3 import Buffer
 from envoy_data_plane.envoy.extensions.filters.http.ext_proc import v3 as ext_proc
@@ -21,7 +25,12 @@ from envoy_data_plane.envoy.extensions.filters.listener.http_inspector.v3 import
 from envoy_data_plane.envoy.extensions.filters.listener.tls_inspector.v3 import TlsInspector
 from envoy_data_plane.envoy.extensions.filters.network.http_connection_manager import v3 as hcm
 from envoy_data_plane.envoy.extensions.http.early_header_mutation.header_mutation.v3 import HeaderMutation
-from envoy_data_plane.envoy.type.matcher.v3 import StringMatcher
+from envoy_data_plane.envoy.type.matcher.v3 import (
+    MetadataMatcher,
+    MetadataMatcherPathSegment,
+    StringMatcher,
+    ValueMatcher,
+)
 from envoy_data_plane.google.protobuf import Struct
 
 from extproc.config import Config
@@ -32,7 +41,7 @@ from extproc.envoy.extensions import extension, packed
 from extproc.envoy.local_replies import local_replies
 from extproc.envoy.routes import BUFFER, EXT_PROC, SILENCE, route_configuration
 from extproc.envoy.transport import for_clients
-from extproc.names import METADATA_NAMESPACE, OWN_HEADERS
+from extproc.names import LEASE_KEY, LEASE_NAMESPACE, METADATA_NAMESPACE, OWN_HEADERS
 
 PROCESSING = timedelta(seconds=5)
 """How long the processor may take for one message. Only its own work counts: a model's time is never inside."""
@@ -60,6 +69,9 @@ REQUEST_TIMEOUT = timedelta(seconds=60)
 
 IDLE_CONNECTION = timedelta(minutes=5)
 """Without a request. Longer than load balancers keep theirs (60 seconds mostly), so that they are the ones to close."""
+
+FLUSH = timedelta(milliseconds=100)
+"""Between the end of a request and the processor's hearing of it."""
 
 ACCESS_LOG = {
     "time": "%START_TIME%",
@@ -131,7 +143,7 @@ def _http_connection_manager(config: Config, directory: str | None) -> hcm.HttpC
             hcm.HttpFilter(name="envoy.filters.http.router", typed_config=packed(Router(suppress_envoy_headers=True))),
         ],
         local_reply_config=local_replies(config.limits, silence=SILENCE, processing=PROCESSING),
-        access_log=[_access_log()],
+        access_log=[_access_log(), *([_ends()] if config.api_keys is not None else [])],
         # The backend, and the replica, are the processor's choice: a client's headers of our own names go before
         # anything looks at them.
         early_header_mutation_extensions=[
@@ -190,8 +202,33 @@ def _ext_proc() -> ext_proc.ExternalProcessor:
         message_timeout=PROCESSING,
         max_message_timeout=ANOTHER_TRY,
         metadata_options=ext_proc.MetadataOptions(
-            receiving_namespaces=ext_proc.MetadataOptionsMetadataNamespaces(untyped=[METADATA_NAMESPACE])
+            receiving_namespaces=ext_proc.MetadataOptionsMetadataNamespaces(
+                untyped=[METADATA_NAMESPACE, LEASE_NAMESPACE]
+            )
         ),
+    )
+
+
+def _ends() -> accesslog.AccessLog:
+    """Tells the processor when a request is over that it counts against its client's share (extproc.concurrency)."""
+    leased = accesslog.MetadataFilter(
+        matcher=MetadataMatcher(
+            filter=LEASE_NAMESPACE,
+            path=[MetadataMatcherPathSegment(key=LEASE_KEY)],
+            value=ValueMatcher(present_match=True),
+        ),
+        match_if_key_not_found=False,
+    )
+    to_the_processor = CommonGrpcAccessLogConfig(
+        log_name="extproc",
+        grpc_service=core.GrpcService(envoy_grpc=core.GrpcServiceEnvoyGrpc(cluster_name=PROCESSOR)),
+        transport_api_version=core.ApiVersion.V3,
+        buffer_flush_interval=FLUSH,
+    )
+    return accesslog.AccessLog(
+        name="envoy.access_loggers.http_grpc",
+        filter=accesslog.AccessLogFilter(metadata_filter=leased),
+        typed_config=packed(HttpGrpcAccessLogConfig(common_config=to_the_processor)),
     )
 
 
