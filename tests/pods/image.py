@@ -1,4 +1,4 @@
-"""What the image installs, installed: some 20 seconds and a package registry, so not among `make test`'s.
+"""What the image installs, installed: two minutes or so and a package registry, so not among `make test`'s.
 
     make test-image
 
