@@ -71,6 +71,8 @@ Replies: TypeAlias = list[ProcessingResponse | Effect]
 
 AGAIN = {"retry-after": "1"}
 """For what is too much now, and may not be in a second."""
+LONGEST_ID = 128
+"""Characters of a request's id, in logs."""
 LARGE = 256 * 1024
 """Bytes of a request body. Smaller ones take some 10 ms at most, which is less than a thread would."""
 SILENCE = "backend_timeout"
@@ -202,7 +204,7 @@ class Exchange:
 
     def _request_headers(self, headers: HttpHeaders) -> Replies:
         fields = fields_of(headers.headers, *WANTED, "x-request-id")
-        self.id = fields.get("x-request-id") or str(uuid.uuid4())
+        self.id = fields.get("x-request-id", "")[:LONGEST_ID] or str(uuid.uuid4())
         match admit(fields, self.terms):
             case Refused(error, extra, client):
                 return [self._refuse(error, keep=extra, client=client)]

@@ -56,6 +56,10 @@ _PATIENT = (
     # random, as CANCELLED and without a word. Our one client is Envoy, which has bounds of its own.
     ("grpc.server.max_pending_requests", 100_000),
     ("grpc.server.max_pending_requests_hard_limit", 100_000),
+    # A client that doesn't read its answer makes Envoy stop reading from the backend; what is on the way to us by then
+    # comes back to wait in Envoy. A larger message still gets the window that it needs.
+    ("grpc.http2.lookahead_bytes", 64 * 1024),
+    ("grpc.http2.bdp_probe", 0),
     # Gateways keep their connections alive by pings, as often as they like.
     ("grpc.http2.max_ping_strikes", 0),
 )

@@ -99,6 +99,8 @@ class Gateway:
     ) -> None:
         self.url = url
         self.backends = backends
+        self.processes: tuple[int, ...] = ()
+        """The ids of the processor and of Envoy."""
         self._metrics = metrics
         self._socket = admin
         self._admin = httpx.Client(transport=httpx.HTTPTransport(uds=str(admin)), base_url="http://envoy")
@@ -223,6 +225,7 @@ def configured_gateway(
             children.append(subprocess.Popen(command, stdout=envoy_log, stderr=envoy_log))
         wait_until(lambda: gateway.ready() or children[1].poll() is not None, 30)
         assert children[1].poll() is None, log.read_text()
+        gateway.processes = tuple(child.pid for child in children)
         yield gateway
     finally:
         gateway.close()

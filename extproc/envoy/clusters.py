@@ -110,12 +110,15 @@ def processor_cluster(address: str) -> cluster.Cluster:
         name=PROCESSOR,
         type=_discovery(endpoint_address),
         connect_timeout=timedelta(seconds=1),
+        per_connection_buffer_limit_bytes=BUFFERED,
         load_assignment=_assignment(PROCESSOR, [endpoint.Endpoint(address=endpoint_address)]),
         typed_extension_protocol_options=_protocol(
             upstreams.HttpProtocolOptions(
                 explicit_http_config=upstreams.HttpProtocolOptionsExplicitHttpConfig(
                     http2_protocol_options=core.Http2ProtocolOptions(
                         max_concurrent_streams=STREAMS_PER_CONNECTION,
+                        initial_stream_window_size=BUFFERED,
+                        initial_connection_window_size=STREAMS_PER_CONNECTION * BUFFERED,
                         max_outbound_frames=QUEUED_FRAMES,
                         max_outbound_control_frames=QUEUED_FRAMES,
                     )

@@ -74,11 +74,12 @@ FLUSH = timedelta(milliseconds=100)
 """Between the end of a request and the processor's hearing of it."""
 
 ACCESS_LOG = {
+    # What a client sends is cut: it may be 60 kB.
     "time": "%START_TIME%",
-    "request_id": "%REQ(X-REQUEST-ID)%",
-    "method": "%REQ(:METHOD)%",
-    "path": "%PATH(NQ:PATH)%",
-    "traceparent": "%REQ(TRACEPARENT)%",
+    "request_id": "%REQ(X-REQUEST-ID):128%",
+    "method": "%REQ(:METHOD):20%",
+    "path": "%PATH(NQ:PATH):200%",
+    "traceparent": "%REQ(TRACEPARENT):64%",
     "status": "%RESPONSE_CODE%",
     "details": "%RESPONSE_CODE_DETAILS%",
     "flags": "%RESPONSE_FLAGS%",

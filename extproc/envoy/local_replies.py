@@ -86,7 +86,15 @@ def _replies(limits: Limits, silence: str, processing: str) -> Iterator[LocalRep
     yield LocalReply(
         "response.code == 405 && " + _is("direct_response"),
         "method_not_allowed",
-        "Chat completions are asked for with POST, not with %REQ(:METHOD):20%.",
+        "%REQ(:METHOD):20% isn't allowed here: chat completions are asked for with POST, and for other paths the "
+        "header allow tells what is.",
+        type="invalid_request_error",
+    )
+    yield LocalReply(
+        _is("upgrade_failed"),
+        "upgrade_refused",
+        "The gateway speaks plain HTTP only: no WebSocket, nor another protocol to change to. Leave out the "
+        "header upgrade.",
         type="invalid_request_error",
     )
     yield LocalReply(

@@ -14,6 +14,7 @@ headers alone.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from datetime import timedelta
 
 from envoy_data_plane.envoy.config.core import v3 as core
@@ -26,7 +27,7 @@ from envoy_data_plane.envoy.extensions.filters.http.ext_proc.v3 import (
     ProcessingModeBodySendMode,
     ProcessingModeHeaderSendMode,
 )
-from envoy_data_plane.envoy.type.matcher.v3 import StringMatcher
+from envoy_data_plane.envoy.type.matcher.v3 import RegexMatcher, StringMatcher
 from envoy_data_plane.google.protobuf import Any
 
 from extproc.admission import KEY_HEADERS
@@ -47,6 +48,9 @@ EXT_PROC = "envoy.filters.http.ext_proc"
 BUFFER = "envoy.filters.http.buffer"
 """Stands before the processor, which so hears of a chat completion when its body is there, and not of requests that
 never end. It also sets what Envoy may buffer for the exchange, for its answer too."""
+
+OTHER_METHODS = ("GET", "HEAD", "POST", "OPTIONS")
+"""What `other_paths` are asked with."""
 
 SILENCE = timedelta(minutes=30)
 """How long an exchange may go without a byte in either direction. It has no limit in all: an answer may stream for
@@ -78,13 +82,15 @@ def route_configuration(config: Config) -> route.RouteConfiguration:
         name="openai",
         domains=["*"],
         routes=[
+            _grpc(),
             _chat_completions(CHAT_PATH, config),
             _chat_completions(CHAT_PATH + "/", config),  # as some clients spell it
             _to_backend("chat-preflight", _preflight(CHAT_PATH), first, for_others),
             _wrong_method(CHAT_PATH),
             _wrong_method(CHAT_PATH + "/"),
             _models(asking),
-            *(_to_backend("other-path", route.RouteMatch(path=path), first, for_others) for path in config.other_paths),
+            *(_to_backend("other-path", _other(path), first, for_others) for path in config.other_paths),
+            *(_wrong_method(path, OTHER_METHODS) for path in config.other_paths),
         ],
     )
     return route.RouteConfiguration(
@@ -120,12 +126,29 @@ def _preflight(path: str) -> route.RouteMatch:
     return route.RouteMatch(path=path, headers=[_with_method("OPTIONS"), asks_for_a_method])
 
 
-def _wrong_method(path: str) -> route.Route:
+def _other(path: str) -> route.RouteMatch:
+    one_of = StringMatcher(safe_regex=RegexMatcher(regex="|".join(OTHER_METHODS)))
+    return route.RouteMatch(path=path, headers=[route.HeaderMatcher(name=":method", string_match=one_of)])
+
+
+def _grpc() -> route.Route:
+    """Envoy tells such a client of a failure by 200 and a `grpc-status`, which may as well be the right one."""
+    content_type = route.HeaderMatcher(name="content-type", string_match=StringMatcher(prefix="application/grpc"))
+    return route.Route(
+        name="grpc",
+        match=route.RouteMatch(prefix="/", headers=[content_type]),
+        direct_response=route.DirectResponseAction(status=404),  # which is UNIMPLEMENTED
+    )
+
+
+def _wrong_method(path: str, allowed: Sequence[str] = ("POST",)) -> route.Route:
     return route.Route(
         name="wrong-method",
         match=route.RouteMatch(path=path),
         direct_response=route.DirectResponseAction(status=405),  # the words: local_replies.py
-        response_headers_to_add=[core.HeaderValueOption(header=core.HeaderValue(key="allow", value="POST"))],
+        response_headers_to_add=[
+            core.HeaderValueOption(header=core.HeaderValue(key="allow", value=", ".join(allowed)))
+        ],
     )
 
 

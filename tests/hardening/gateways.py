@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -32,3 +33,9 @@ def attacked_gateway(folder: Path, settings: str = "", *, keys: bool = False, ba
 
 def port_of(gateway: Gateway) -> int:
     return int(gateway.url.rpartition(":")[2])
+
+
+def memory_of(process: int) -> int:
+    """Bytes that the process holds in memory."""
+    pages = int(Path(f"/proc/{process}/statm").read_text().split()[1])
+    return pages * os.sysconf("SC_PAGESIZE")
