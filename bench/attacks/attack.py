@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import asyncio
-import collections
 import contextlib
 from abc import ABC, abstractmethod
+from collections import Counter
 from collections.abc import AsyncIterator, Awaitable, Callable
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from typing import Any, ClassVar
+
+from tests.attacks import http1
 
 BODY_LIMIT = 16 * 1024 * 1024
 """`limits.max_body_bytes` as deploy/k8s ships it."""
@@ -49,11 +51,11 @@ class Tally:
     sent: int = 0
     """Bytes that the system took."""
     requests: int = 0
-    answers: collections.Counter[str] = field(default_factory=collections.Counter)
+    answers: Counter[str] = field(default_factory=Counter)
     """Statuses; `closed` for none."""
 
     def json(self) -> dict[str, Any]:
-        return asdict(self)
+        return {**asdict(replace(self, answers=Counter())), "answers": dict(self.answers)}
 
 
 class Attack(ABC):
@@ -99,6 +101,24 @@ class Attack(ABC):
             writer.write(piece)
             await writer.drain()
             self.tally.sent += len(piece)
+
+    async def answer(self, reader: asyncio.StreamReader, *, bodiless: bool = False) -> str:
+        """Read a whole answer; its status, which is counted. A connection that ends instead raises OSError."""
+        try:
+            head = await reader.readuntil(b"\r\n\r\n")
+            status = http1.status(head)
+            lower = head.lower()
+            if b"transfer-encoding: chunked" in lower:
+                while size := int(await reader.readuntil(b"\r\n"), 16):
+                    await reader.readexactly(size + 2)
+                await reader.readexactly(2)
+            elif b"content-length: " in lower and not bodiless:
+                await reader.readexactly(int(lower.split(b"content-length: ")[1].split(b"\r\n")[0]))
+        except (OSError, EOFError):
+            self.tally.answers["closed"] += 1
+            raise ConnectionResetError from None
+        self.tally.answers[status] += 1
+        return status
 
     async def together(self, count: int, work: Callable[[int], Awaitable[None]], pause: float = 0.1) -> None:
         """So many at once, each started again when it ends, `pause` seconds later."""

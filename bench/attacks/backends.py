@@ -2,8 +2,7 @@
 
     vllm    the scripted vLLM, for honest clients: paced streams
     quick   a whole answer at once, for floods: a backend must not be what a flood wears out
-    slow    a token a second, without end
-    fast    a stream as fast as the reader takes it, 64 MB long
+    fast    a stream as fast as the reader takes it, 256 MB long
     bomb    a stream of 100 MB, compressed with gzip to some 100 kB
 
 All but the first are as small as they can be; only what they send is real.
@@ -26,8 +25,10 @@ PACE = 0.1
 TOKENS = 60
 HONEST = "Go on, in your own time."
 """The last message of honest requests for a stream."""
+STALLING = "Take your time."
+"""The last message of those who hold a stream of the honest clients' backend open: a token every ten seconds."""
 MODEL = "honest"
-FAST_BYTES = 64 * 1024 * 1024
+FAST_BYTES = 256 * 1024 * 1024
 BOMB_BYTES = 100 * 1024 * 1024
 _EVENT = 16 * 1024
 _CALL = '\n<tool_call>\n{"name": "tool_1", "arguments": {"text_0": "done", "mode": "write"}}\n</tool_call>'
@@ -43,6 +44,8 @@ def speak(request: ChatRequest) -> Reply:
     The call's text comes in one piece, because the gateway may hold it until it is whole: a gap between two tokens is
     then nobody's but the gateway's, or the machine's.
     """
+    if request.stream and STALLING in str(request.messages[-1].get("content")):
+        return Reply(pieces=[" word"] * 30, pace=10.0)
     if not request.stream or HONEST not in str(request.messages[-1].get("content")):
         return Reply(_CALL)
     words = [f" word{number}" for number in range(TOKENS)]
@@ -75,13 +78,6 @@ async def quick(_: bytes) -> AsyncIterator[bytes]:
     completion = {"id": "chatcmpl-1", "object": "chat.completion", "created": 1, "model": "m"}
     body = json.dumps({**completion, "choices": [choice], "usage": usage}).encode()
     yield _head("application/json", f"content-length: {len(body)}") + body
-
-
-async def slow(_: bytes) -> AsyncIterator[bytes]:
-    yield _STREAM
-    while True:
-        yield event(" word")
-        await asyncio.sleep(1)
 
 
 async def fast(_: bytes) -> AsyncIterator[bytes]:
@@ -139,7 +135,7 @@ class Raw:
 
 async def main() -> None:
     vllm = ScriptedVLLM(MODEL, 10**9, speak=speak)
-    behaviours = {"quick": quick, "slow": slow, "fast": fast, "bomb": bomb()}
+    behaviours = {"quick": quick, "fast": fast, "bomb": bomb()}
     async with vllm:
         ports = {"vllm": vllm.port}
         for name, behaviour in behaviours.items():

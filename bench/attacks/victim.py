@@ -91,12 +91,11 @@ def running(needs: Needs, folder: Path, more: str = "") -> Iterator[Victim]:
 
 def _configuration(needs: Needs, folder: Path, ports: dict[str, int]) -> str:
     most = "" if needs.max_requests is None else f", max_requests: {needs.max_requests}"
-    models = ["quick", "slow", "fast", "bomb"]
+    models = ["quick", "fast", "bomb"]
     lines = [
         "models:",
         f"  - {{name: coder, backend: vllm, upstream_model: {MODEL}, tools: prompt}}",
         *(f"  - {{name: {name}, backend: {name}, upstream_model: m, tools: prompt}}" for name in models),
-        # The slow one is of the backend that the others need as well, where that is what it is about.
         "backends:",
         f'  - {{name: vllm, address: "127.0.0.1:{ports["vllm"]}"{most}}}',
         *(f'  - {{name: {name}, address: "127.0.0.1:{ports[name]}", health_check: false}}' for name in models),
