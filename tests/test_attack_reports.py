@@ -53,6 +53,7 @@ def test_recovery_is_the_last_thing_that_went_wrong() -> None:
     assert recovery([*tokens, (13.0, "whole", "503")], 10, 20) == 3.0
     assert recovery([*tokens, (13.0, "tools", 0.9)], 10, 20) == 3.0
     assert recovery([*tokens, (13.0, "direct", 0.9)], 10, 20) == 0.0
+    assert recovery([*tokens, (13.0, "tools", 0.9), (13.5, "direct", 0.8)], 10, 20) == 0.0, "it is the machine"
     assert recovery([*tokens, (19.5, "whole", "503")], 10, 20) is None
     assert recovery([], 10, 20) is None, "nobody gets a token"
 

@@ -97,18 +97,22 @@ class Phase:
 def recovery(events: Sequence[Event], end: float, last: float) -> float | None:
     """Seconds after the attack's end until nothing went wrong any more; None if that wasn't to be seen.
 
-    It is seen when, for two seconds at the least, tokens come and nothing goes wrong.
+    It is seen when, for two seconds at the least, tokens come and nothing goes wrong. A token that is late isn't wrong
+    if those past the gateway are late, too: that is the machine.
     """
+    past = [(at, what) for at, kind, what in events if kind == _DIRECT and not isinstance(what, str)]
     seen = [(at, what) for at, kind, what in events if kind not in (_DIRECT, FIRST) and end <= at < last]
-    bad = max((at for at, what in seen if _is_bad(what)), default=end)
+    bad = max((at for at, what in seen if _is_bad(at, what, past)), default=end)
     tokens = sum(at >= last - _CALM and not isinstance(what, str) for at, what in seen)
     if last - bad < _CALM or tokens < _CALM / PACE * STREAMS / 2:
         return None
     return round(bad - end, 1)
 
 
-def _is_bad(what: str | float) -> bool:
-    return what != OK if isinstance(what, str) else what > _LATE
+def _is_bad(at: float, what: str | float, past: Sequence[tuple[float, float]]) -> bool:
+    if isinstance(what, str):
+        return what != OK
+    return what > _LATE and what - _LATE > max((late for when, late in past if abs(when - at) < 1), default=0.0)
 
 
 def read(log: Path) -> list[Event]:
