@@ -1,11 +1,12 @@
-"""The process of the backends: `python -m bench.attacks.backends`. Prints their ports as a line of JSON.
+"""The backends: `python -m bench.attacks.backends vllm` is one process, `... raw` another. Prints ports as JSON.
 
     vllm    the scripted vLLM, for honest clients: paced streams
     quick   a whole answer at once, for floods: a backend must not be what a flood wears out
     fast    a stream as fast as the reader takes it, 256 MB long
     bomb    a stream of 100 MB, compressed with gzip to some 100 kB
 
-All but the first are as small as they can be; only what they send is real.
+All but the first are as small as they can be; only what they send is real. They have a process of their own, so that
+what attackers ask for doesn't hold up the backend of the honest clients.
 """
 
 from __future__ import annotations
@@ -14,8 +15,10 @@ import asyncio
 import contextlib
 import json
 import re
+import sys
 import zlib
 from collections.abc import AsyncIterator, Callable
+from functools import cache
 
 from extproc.scripted_vllm import Reply, ScriptedVLLM
 from extproc.scripted_vllm.checks import ChatRequest
@@ -88,22 +91,18 @@ async def fast(_: bytes) -> AsyncIterator[bytes]:
     yield b"data: [DONE]\n\n"
 
 
+@cache
 def _bomb() -> bytes:
-    packer = zlib.compressobj(9, wbits=31)
+    packer = zlib.compressobj(6, wbits=31)
     piece = event("a" * (1 << 20))
     packed = [packer.compress(piece) for _ in range(BOMB_BYTES // len(piece))]
     packed.append(packer.compress(b"data: [DONE]\n\n") + packer.flush())
     return b"".join(packed)
 
 
-def bomb() -> Behaviour:
-    packed = _bomb()
-
-    async def answer(_: bytes) -> AsyncIterator[bytes]:
-        yield _STREAM[:-2] + b"content-encoding: gzip\r\n\r\n"
-        yield packed
-
-    return answer
+async def bomb(_: bytes) -> AsyncIterator[bytes]:
+    yield _STREAM[:-2] + b"content-encoding: gzip\r\n\r\n"
+    yield _bomb()
 
 
 class Raw:
@@ -133,17 +132,20 @@ class Raw:
         writer.close()
 
 
-async def main() -> None:
-    vllm = ScriptedVLLM(MODEL, 10**9, speak=speak)
-    behaviours = {"quick": quick, "fast": fast, "bomb": bomb()}
-    async with vllm:
-        ports = {"vllm": vllm.port}
-        for name, behaviour in behaviours.items():
-            server = await asyncio.start_server(Raw(behaviour).serve, "127.0.0.1", 0, backlog=1024)
-            ports[name] = server.sockets[0].getsockname()[1]
+async def main(which: str) -> None:
+    async with contextlib.AsyncExitStack() as running:
+        ports = {}
+        if which == "vllm":
+            vllm = await running.enter_async_context(ScriptedVLLM(MODEL, 10**9, speak=speak))
+            ports[which] = vllm.port
+        else:
+            _bomb()  # Made beforehand: it takes a second.
+            for name, behaviour in {"quick": quick, "fast": fast, "bomb": bomb}.items():
+                server = await asyncio.start_server(Raw(behaviour).serve, "127.0.0.1", 0, backlog=1024)
+                ports[name] = server.sockets[0].getsockname()[1]
         print(json.dumps(ports), flush=True)
         await asyncio.Event().wait()
 
 
 if __name__ == "__main__":
-    asyncio.run(main())
+    asyncio.run(main(sys.argv[1]))

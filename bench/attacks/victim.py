@@ -56,8 +56,9 @@ class Victim:
 def running(needs: Needs, folder: Path, more: str = "") -> Iterator[Victim]:
     """Start backends and gateway; stop them at the end, by their process ids. `more` is YAML for the configuration."""
     with contextlib.ExitStack() as stack:
-        backends = stack.enter_context(child([sys.executable, "-m", "bench.attacks.backends"], stdout=subprocess.PIPE))
-        ports = json.loads(_line(backends, "{"))
+        command = [sys.executable, "-m", "bench.attacks.backends"]
+        backends = [stack.enter_context(child([*command, which], stdout=subprocess.PIPE)) for which in ("vllm", "raw")]
+        ports = {name: port for backend in backends for name, port in json.loads(_line(backend, "{")).items()}
         keys = [secrets.token_urlsafe(24) for _ in range(_CLIENTS + 1)]
         names = [*(f"honest-{number}" for number in range(_CLIENTS)), "attacker"]
         lines = (f"{name}: {sha256(key.encode()).hexdigest()}" for name, key in zip(names, keys, strict=True))

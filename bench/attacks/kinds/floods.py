@@ -27,7 +27,8 @@ from tests.attacks.h2_frames import (
 class _Flood(Attack):
     """One request after the other on each of some connections, no more than `rate` a second in all."""
 
-    connections: ClassVar[int] = 64
+    connections: ClassVar[int] = 1000
+    """Each waits for its answer: so many are under way at most, and in a gateway that can't keep up they are."""
     rate: ClassVar[float] = 3000
 
     def requests(self) -> list[bytes]:
@@ -54,7 +55,7 @@ class WithoutKey(_Flood):
     """Chat completions without a key, each of which is a 401."""
 
     name = "flood-no-key"
-    means = "no key; 64 connections, up to 3,000 requests a second of 300 bytes"
+    means = "no key; 1,000 connections, up to 3,000 requests a second of 300 bytes"
 
     def requests(self) -> list[bytes]:
         body = bodies.chat("quick")
@@ -62,10 +63,10 @@ class WithoutKey(_Flood):
 
 
 class WithKey(_Flood):
-    """Chat completions with tools and a key, as many as 64 connections get answered."""
+    """Chat completions with tools and a key, as many as 1,000 connections get answered."""
 
     name = "flood-key"
-    means = "one key; 64 connections, up to 3,000 requests a second of 300 bytes"
+    means = "one key; 1,000 connections, up to 3,000 requests a second of 300 bytes"
 
     def requests(self) -> list[bytes]:
         body = bodies.chat("quick")
@@ -76,7 +77,7 @@ class Open(_Flood):
     """The same where nobody asks for keys."""
 
     name = "flood-open"
-    means = "gateway without keys; 64 connections, up to 3,000 requests a second of 300 bytes"
+    means = "gateway without keys; 1,000 connections, up to 3,000 requests a second of 300 bytes"
     needs = Needs(keys=False)
 
     def requests(self) -> list[bytes]:
@@ -87,7 +88,7 @@ class Open(_Flood):
 class _Flood2(Attack):
     """The same with HTTP/2: so many at once on each of a few connections."""
 
-    connections: ClassVar[int] = 10
+    connections: ClassVar[int] = 30
     at_once: ClassVar[int] = 100
     rate: ClassVar[float] = 3000
     with_key: ClassVar[bool] = False
@@ -133,12 +134,12 @@ class _Flood2(Attack):
 
 class WithoutKey2(_Flood2):
     name = "flood-no-key-h2"
-    means = "no key; 10 HTTP/2 connections, 100 requests at once on each, up to 3,000 a second"
+    means = "no key; 30 HTTP/2 connections, 100 requests at once on each, up to 3,000 a second"
 
 
 class WithKey2(_Flood2):
     name = "flood-key-h2"
-    means = "one key; 10 HTTP/2 connections, 100 requests at once on each, up to 3,000 a second"
+    means = "one key; 30 HTTP/2 connections, 100 requests at once on each, up to 3,000 a second"
     with_key = True
 
 
@@ -147,6 +148,7 @@ class Oddities(_Flood):
 
     name = "oddities"
     means = "no key and one key; 64 connections: upgrades, CONNECT, TRACE, gRPC, Expect; up to 1,000 a second"
+    connections = 64
     rate = 1000
 
     async def run(self) -> None:
