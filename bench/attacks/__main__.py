@@ -12,7 +12,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -25,7 +25,7 @@ from bench.attacks.watch import Seen
 _WARM = 2.0
 """Seconds from the first answer of as many requests as there are clients to the first that counts."""
 _BEGIN = 60.0
-"""Seconds that the clients have to get there."""
+"""Seconds that the clients have to get there, and an attacker to begin."""
 _ATTACKER_END = 10.0
 
 
@@ -86,14 +86,14 @@ def _measured(
         log.open("wb") as written,
         child([sys.executable, "-m", "bench.attacks.honest", json.dumps(settings)], stdout=written),
     ):
-        _wait_until_begun(log)
+        clients = honest.STREAMS + honest.PLAIN
+        _wait_until(lambda: log.read_text().count(f'"{honest.FIRST}"') >= clients)
         time.sleep(_WARM)
         begin = time.monotonic()
         time.sleep(options.baseline)
         quiet = _peaks(victim)
         load = os.getloadavg()[0]
-        start = time.monotonic()
-        tally = _attack(attack.name, victim, folder, options.seconds)
+        start, tally = _attack(attack.name, victim, folder, options.seconds)
         end = time.monotonic()
         if victim.alive:
             time.sleep(options.recovery)
@@ -119,27 +119,29 @@ def _measured(
     }
 
 
-def _wait_until_begun(log: Path) -> None:
+def _wait_until(condition: Callable[[], bool]) -> None:
     deadline = time.monotonic() + _BEGIN
-    while log.read_text().count(f'"{honest.FIRST}"') < honest.STREAMS + honest.PLAIN:
+    while not condition():
         if time.monotonic() > deadline:
-            raise RuntimeError("the honest clients don't get their answers, without any attack")
-        time.sleep(0.1)
+            raise RuntimeError("the honest clients don't get their answers, or the attacker doesn't begin")
+        time.sleep(0.05)
 
 
-def _attack(name: str, victim: Victim, folder: Path, seconds: float) -> dict[str, Any]:
-    """Run the attacker to its end; what it did."""
+def _attack(name: str, victim: Victim, folder: Path, seconds: float) -> tuple[float, dict[str, Any]]:
+    """Run the attacker to its end; when it began, and what it did."""
     command = [sys.executable, "-m", "bench.attacks.attacker", name, "127.0.0.1", str(victim.port)]
     output = folder / "attacker.out"
     with (
         output.open("wb") as written,
         child([*command, victim.attackers_key, str(seconds)], stdout=written) as attacker,
     ):
-        deadline = time.monotonic() + seconds + _ATTACKER_END
+        _wait_until(lambda: "begins" in output.read_text() or attacker.poll() is not None)
+        begun = time.monotonic()
+        deadline = begun + seconds + _ATTACKER_END
         while attacker.poll() is None and time.monotonic() < deadline and victim.alive:
             time.sleep(0.05)
     lines = output.read_text().splitlines()
-    return dict(json.loads(lines[-1])) if lines else {}
+    return begun, dict(json.loads(lines[-1])) if len(lines) > 1 else {}
 
 
 def _process(seen: Seen, quiet: int, start: float) -> dict[str, Any]:

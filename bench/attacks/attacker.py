@@ -1,4 +1,4 @@
-"""The process of one attack: `python -m bench.attacks.attacker NAME HOST PORT KEY SECONDS`; its output is its tally."""
+"""The process of one attack: `python -m bench.attacks.attacker NAME HOST PORT KEY SECONDS`; it ends with its tally."""
 
 from __future__ import annotations
 
@@ -18,6 +18,7 @@ _MEMORY = 4 << 30
 
 async def _attack(name: str, target: Target, seconds: float) -> None:
     attack = ATTACKS[name](target)
+    print("begins", flush=True)
     running = asyncio.create_task(attack.run())
     asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, running.cancel)
     await asyncio.wait((running,), timeout=seconds)

@@ -126,13 +126,13 @@ class Client:
             await reader.readexactly(length)
             return
         try:
-            await self._chunks(reader)
+            await self._chunks(reader, done=b"text/event-stream" not in head)
         except (OSError, EOFError, asyncio.IncompleteReadError):
             raise BrokenError(CUT) from None
 
-    async def _chunks(self, reader: asyncio.StreamReader) -> None:
+    async def _chunks(self, reader: asyncio.StreamReader, *, done: bool) -> None:
+        """Read a chunked body; unless `done`, it has to have a stream's last event."""
         last: float | None = None
-        done = False
         open_gap = self._log.open_gaps
         try:
             while True:

@@ -75,6 +75,7 @@ def running(needs: Needs, folder: Path, more: str = "") -> Iterator[Victim]:
                     stderr=stderr,
                     before=_limits(needs),
                     cwd=folder,
+                    patience=5,  # Its children end with it, whatever ends it.
                 )
             )
         watch = Watch(up.pid)
@@ -135,8 +136,9 @@ def child(
     stderr: Any = None,
     before: Callable[[], None] | None = None,
     cwd: Path | None = None,
+    patience: float = 15,
 ) -> Iterator[subprocess.Popen[bytes]]:
-    """Run it inside the block; at the end ask it to end, and after some seconds kill it."""
+    """Run it inside the block; at the end ask it to end, and after `patience` seconds kill it."""
     environment = {**os.environ, "PYTHONPATH": str(Path(__file__).parents[2])}
     if cwd is not None:
         environment["TMPDIR"] = str(cwd)
@@ -148,7 +150,7 @@ def child(
         finally:
             process.terminate()
             try:
-                process.communicate(timeout=15)
+                process.communicate(timeout=patience)
             except subprocess.TimeoutExpired:
                 process.kill()
 
