@@ -327,7 +327,7 @@ def _leaving(config: Config, left: list[Config]) -> list[Backend]:
     return [backend for name, backend in known.items() if name not in config.backends_by_name]
 
 
-_NOT_FOR_ENVOY = {"models", "api_keys", "recording"}
+_NOT_FOR_ENVOY = {"models", "api_keys", "recording", "withheld", "media_urls"}
 """Settings that Envoy's configuration doesn't depend on, but for whether there are keys at all,"""
 _NOT_FOR_LISTENER = {"silence_seconds"}
 """one of the limits,"""

@@ -24,11 +24,12 @@ from prometheus_client.registry import Collector
 from extproc.config import Config
 from extproc.openai.errors import ANSWER_FAULTS, ApiError
 from extproc.openai.parameters import PARAMETERS
+from extproc.openai.withheld import WITHHELD
 
 CODES = ANSWER_FAULTS | frozenset(
     """
     invalid_json missing_required_parameter invalid_type invalid_value model_not_found
-    request_too_large request_timeout overloaded bad_request method_not_allowed
+    parameter_withheld request_too_large request_timeout overloaded bad_request method_not_allowed
     context_length_exceeded rate_limit_exceeded invalid_api_key not_found
     backend_key_refused bad_gateway service_unavailable gateway_timeout
     """.split()
@@ -36,12 +37,13 @@ CODES = ANSWER_FAULTS | frozenset(
 """The codes of errors that are counted by their name: those of refused requests, of Envoy's own refusals, and those
 that backends' errors are given. Any other error is counted by its status."""
 
-KNOWN_PARAMETERS = frozenset(row.name for row in PARAMETERS) | frozenset(
+KNOWN_PARAMETERS = frozenset([*(row.name for row in PARAMETERS), *WITHHELD]) | frozenset(
     """
     audio moderation prediction prompt_cache_options prompt_cache_retention web_search_options
     """.split()
 )
-"""The request parameters that are counted by their name: those of the table, and OpenAI's others."""
+"""The request parameters that are counted by their name: those of the table, what clients aren't trusted with, and
+OpenAI's others."""
 
 TOKENS = {"prompt": "prompt_tokens", "completion": "completion_tokens"}
 """The kinds of tokens that are counted, and what OpenAI's usage calls them."""
@@ -121,7 +123,7 @@ class Telemetry:
         Series of models that are gone stay: their exchanges may still run, and what isn't read yet would be lost.
         """
         self._config.info({"hash": digest})
-        self._parameters = KNOWN_PARAMETERS.union(*(backend.parameters for backend in config.backends))
+        self._parameters = KNOWN_PARAMETERS.union(config.withheld, *(backend.parameters for backend in config.backends))
         # Prometheus doesn't see the first event of a series that begins with it: all that are known begin at 0.
         for model in config.models_by_name:
             for of_a_model in (self._requests, self._repaired):

@@ -8,6 +8,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from extproc.openai.parameters import PARAMETERS, Parameter
+from extproc.openai.withheld import WITHHELD
 
 PAGE = Path(__file__).parent.parent / "docs" / "parameters.md"
 
@@ -26,6 +27,9 @@ Any other parameter is accepted, whatever its value, and dropped: OpenAI's `audi
 `web_search_options`, say, or those of vLLM's that only its render endpoints read (`mm_payload`, `return_mm_kwargs`,
 `return_token_offsets`). "Backend" is what goes to it by default: the fields that vLLM 0.32.0 knows.
 
+Where "backend" says "withheld" or "refused", clients aren't trusted with a parameter that vLLM takes, unless the
+settings say otherwise; [below](#what-clients-arent-trusted-with) is why.
+
 The table is made by `python -m tests.generate_parameter_docs` from `extproc/openai/parameters.py`.
 
 | parameter | accepted | backend | remark |
@@ -33,15 +37,61 @@ The table is made by `python -m tests.generate_parameter_docs` from `extproc/ope
 """
 
 
+_WITHHELD = """
+## What clients aren't trusted with
+
+vLLM is made for clients that it can trust as it trusts itself, and some of what it takes reaches past the request
+that it comes with. So no backend gets these from a client. What is dropped is named in `x-extproc-dropped`; where the
+answer would be another without it, the request is refused (400 `parameter_withheld`). A name with a dot is a
+member's, or what a part of a message's `content` may be or have.
+
+`withheld` in the [settings](configuration.md) replaces this list as a whole, with names of any parameters;
+`parameters` of a backend lets some of it through to that backend. Defaults of a model are the settings' own and
+always go on.
+
+| what | its fate | why |
+| --- | --- | --- |
+"""
+
+_REST = """
+All other members of `chat_template_kwargs`, such as `enable_thinking`, pass: they are variables of the template.
+
+### URLs of images, audio and video
+
+A backend fetches what `image_url`, `audio_url` and `video_url` name, from inside of your network. With `media_urls:
+public`, the default, such a URL has to be plain `http` or `https`, with a public address or a name that isn't
+reserved for private networks, or hold the content itself (`data:`); all else is refused with a 400 that names the
+part: `file:`, other schemes, private, link-local, loopback, shared and multicast addresses in whatever spelling,
+names without a dot, `.internal`, `.local`, `.svc` and their like, users, escapes or anything but ASCII in the host.
+`none` allows `data:` alone, `any` whatever the backend takes.
+
+The gateway asks no DNS: a public name that leads to a private address, and a server that redirects to one, are for
+vLLM to refuse. Start it with `--allowed-media-domains` and `VLLM_MEDIA_URL_ALLOW_REDIRECTS=0`, or set `media_urls:
+none`.
+
+### Other paths
+
+All of this is about chat completions. What `other_paths` lists goes to its backend unread: `priority`, `cache_salt`,
+`kv_transfer_params`, `vllm_xargs` and `request_id` of `/v1/completions`, `/v1/embeddings` and the others arrive
+there, and so do `prompt_embeds`, the `chat_template` of `/tokenize` and the URLs of `/v1/responses`, `/v1/score` and
+`/v1/rerank`. Only the headers are held back there as well. Where clients aren't trusted, list the paths that they
+need, and none if they need none (`other_paths: []`); start vLLM without `--enable-prompt-embeds`,
+`--trust-request-chat-template` and `--scheduling-policy priority`.
+"""
+
+
 def page() -> str:
     """The whole page."""
-    return _HEAD + "".join(map(_row, PARAMETERS))
+    withheld = "".join(f"| `{name}` | {fate} | {why} |\n" for name, (fate, why) in WITHHELD.items())
+    return _HEAD + "".join(map(_row, PARAMETERS)) + _WITHHELD + withheld + _REST
 
 
 def _row(row: Parameter) -> str:
     only = f"only with `{row.needs}: true`" if row.needs else ""
     remark = "; ".join(filter(None, (only, row.remark)))
-    return f"| `{row.name}` | {row.check.details} | {'yes' if row.forwarded else 'no'} | {remark} |\n"
+    fate, _ = WITHHELD.get(row.name, ("", ""))
+    backend = {"dropped": "withheld", "refused": "refused"}.get(fate, "yes" if row.forwarded else "no")
+    return f"| `{row.name}` | {row.check.details} | {backend} | {remark} |\n"
 
 
 if __name__ == "__main__":

@@ -183,7 +183,7 @@ class TestPassThrough:
         assert gateway.backend.requests == []
 
     def test_a_stream_without_tools_is_exactly_the_backends(self, gateway: Gateway) -> None:
-        request = {"model": MODEL, "messages": [ASK], "stream": True, "vllm_xargs": {"kept": [1, 2.50]}}
+        request = {"model": MODEL, "messages": [ASK], "stream": True, "chat_template_kwargs": {"kept": [1, 2.50]}}
         content = json.dumps(request, indent=1).encode()
         before = gateway.stat("ext_proc.stream_msgs_sent")
         text = "Grüezi, the weather is fine. " * 40

@@ -29,6 +29,7 @@ from extproc.openai.errors import ANSWER_FAULTS, backend_error
 from extproc.openai.messages import PART_TYPES, ROLES
 from extproc.openai.parameters import PARAMETERS, Parameter
 from extproc.openai.request import Rules, problems
+from extproc.openai.withheld import WITHHELD
 from extproc.scripted_vllm import (
     Comments,
     ErrorBody,
@@ -103,7 +104,9 @@ class TestTables:
     def test_what_a_parameter_may_be(self, row: Parameter) -> None:
         told = REQUEST["properties"][row.name]
         assert without_words(told) == parameter_schemas.optional(row.check)
-        assert ("x-dropped" in told) is not row.forwarded
+        fate, _ = WITHHELD.get(row.name, ("", ""))
+        assert ("x-dropped" in told) is (not row.forwarded or fate == "dropped")
+        assert ("unless its settings allow" in told.get("description", "")) is (fate == "refused")
 
     def test_the_roles(self) -> None:
         assert set(MESSAGES) == set(ROLES)

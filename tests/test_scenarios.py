@@ -278,7 +278,7 @@ def test_a_plain_chat_is_the_backends_own_byte_for_byte(gateway: Gateway, stream
             "messages": messages,
             "stream": stream,
             "temperature": 0.70,
-            "vllm_xargs": {"a": [1.50]},
+            "chat_template_kwargs": {"a": [1.50]},
         }
         content = json.dumps(request, indent=1).encode()
         headers = {"content-type": "application/json", "x-request-id": f"plain-{number}"}  # becomes the answer's id

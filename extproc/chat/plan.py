@@ -83,11 +83,12 @@ def prepare(body: bytes, config: Config) -> Prepared:
     model = config.models_by_name.get(fields["model"])
     if model is None:
         raise model_not_found(fields["model"], config.models_by_name)
-    request = read_request(fields, _rules(model))
+    request = read_request(fields, _rules(model, config))
     for problem in limit_problems(request, model):
         raise problem
     backend = config.backends_by_name[model.backend]
-    forwarded, dropped = split(_with_defaults(fields, model), backend.parameters)
+    forwarded, dropped = split(_with_defaults(request.fields, model), backend.parameters)
+    dropped = tuple(sorted({*dropped, *request.withheld}))
     forwarded |= {"model": model.upstream_name, "messages": request.messages}
     answer = sent = None
     if request.offers_tools or request.has_tool_history:
@@ -116,14 +117,16 @@ def find_problems(body: bytes, config: Config) -> list[ApiError]:
         return [error]
     name = fields.get("model")
     model = config.models_by_name.get(name) if isinstance(name, str) else None
-    found = list(problems(fields, _rules(model) if model is not None else Rules()))
+    found = list(problems(fields, _rules(model, config) if model is not None else Rules()))
     if model is None and isinstance(name, str) and name:
         found.insert(0, model_not_found(name, config.models_by_name))
     return found
 
 
-def _rules(model: Model) -> Rules:
+def _rules(model: Model, config: Config) -> Rules:
     return Rules(
+        withheld=config.withheld_from(config.backends_by_name[model.backend]),
+        media_urls=config.media_urls,
         malformed_history=model.malformed_history,
         parallel_strict_calls=model.parallel_strict_calls,
         text_only=model.tools == "prompt",

@@ -14,10 +14,13 @@ from pydantic import AfterValidator, Field, model_validator
 
 from extproc.config.address import Address, check_listen
 from extproc.config.backend import Backend
-from extproc.config.base import AbsolutePath, FieldError, Settings
+from extproc.config.base import AbsolutePath, FieldError, ParameterName, Settings
 from extproc.config.model import Model
 from extproc.config.recording import Recording
 from extproc.names import CHAT_PATH, MODELS_PATH
+from extproc.openai.definitions import TOOL_PARAMETERS
+from extproc.openai.media_urls import MediaUrls
+from extproc.openai.withheld import WITHHELD
 
 
 class ListenerTls(Settings):
@@ -86,6 +89,11 @@ class Config(Settings):
     backends: Annotated[tuple[Backend, ...], Field(min_length=1)]
     other_paths: tuple[Annotated[str, AfterValidator(_check_exact_path)], ...] = OTHER_PATHS
     """What the first backend is asked for as it stands. A path that is neither here nor the gateway's own is a 404."""
+    withheld: tuple[ParameterName, ...] = tuple(WITHHELD)
+    """What of requests no backend gets, but those that name it among their `parameters`."""
+    media_urls: MediaUrls = "public"
+    """Where content parts may send backends for images, audio and video: nowhere (`none`), to what can be told to be
+    `public`, or `any` place, files of the backend among them."""
     limits: Limits = Limits()
     recording: Recording | None = None
     """Put exchanges into files, for bug reports."""
@@ -107,9 +115,22 @@ class Config(Settings):
                     ("models", index, "backend"),
                     f"no backend is named {model.backend!r}; there are: {there_are}",
                 )
+        for index, name in enumerate(self.withheld):
+            if name in TOOL_PARAMETERS or name in ("model", "messages", "stream", "stream_options"):
+                raise FieldError(("withheld", index), f"a request means nothing without {name}")
+            if name.startswith("content.") and name not in WITHHELD:
+                raise FieldError(("withheld", index), "no content part is known by that name")
+            for place, backend in enumerate(self.backends if "withheld" in self.model_fields_set else ()):
+                if name in backend.parameters:
+                    problem = f"{name} is withheld; take it out here or from withheld"
+                    raise FieldError(("backends", place, "parameters"), problem)
         if self.recording is not None and self.recording.model not in (None, *self.models_by_name):
             raise FieldError(("recording", "model"), f"no model is named {self.recording.model!r}")
         return self
+
+    def withheld_from(self, backend: Backend) -> frozenset[str]:
+        """What this backend doesn't get."""
+        return frozenset(self.withheld).difference(backend.parameters)
 
     @property
     def listen_address(self) -> Address:

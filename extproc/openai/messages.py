@@ -8,11 +8,14 @@ agent.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any, TypeAlias
 
 from extproc.openai.errors import ApiError, invalid_request, invalid_type, invalid_value, missing_parameter, quoted
 from extproc.openai.history import ArgumentReader
+from extproc.openai.media_urls import MediaUrls, url_fault
+from extproc.openai.withheld import part_refusals
 
 Json: TypeAlias = dict[str, Any]
 
@@ -48,7 +51,15 @@ _INSTEAD_OF_CONTENT = ("tool_calls", "function_call", "refusal", "audio", "reaso
 _PLAIN_TEXTS = ("name", "reasoning", "reasoning_content", "refusal")
 
 
-def message_problems(fields: Json, reader: ArgumentReader) -> Iterator[ApiError]:
+@dataclass(frozen=True, slots=True)
+class PartRules:
+    """What of the contents of messages a client is trusted with."""
+
+    withheld: Collection[str] = ()
+    media_urls: MediaUrls = "any"
+
+
+def message_problems(fields: Json, reader: ArgumentReader, parts: PartRules) -> Iterator[ApiError]:
     """What is wrong with `messages`, message by message."""
     messages = fields.get("messages")
     if messages is None:
@@ -66,7 +77,7 @@ def message_problems(fields: Json, reader: ArgumentReader) -> Iterator[ApiError]
         return
     calls = _Calls(reader)
     for index, message in enumerate(messages):
-        yield from _one_message(message, f"messages[{index}]", calls)
+        yield from _one_message(message, f"messages[{index}]", calls, parts)
 
 
 def _parts_and_calls(message: Any) -> int:
@@ -88,7 +99,7 @@ def text_only_problems(messages: Sequence[Json]) -> Iterator[ApiError]:
                     )
 
 
-def _one_message(message: Any, param: str, calls: _Calls) -> Iterator[ApiError]:
+def _one_message(message: Any, param: str, calls: _Calls, parts: PartRules) -> Iterator[ApiError]:
     if not isinstance(message, dict):
         yield invalid_type(param, "an object with 'role' and 'content'", message)
         return
@@ -100,7 +111,7 @@ def _one_message(message: Any, param: str, calls: _Calls) -> Iterator[ApiError]:
     elif role not in ROLES:
         yield invalid_value(f"{param}.role", f"expected one of {', '.join(ROLES)}, got {quoted(role)}.")
     else:
-        yield from _content(message, role, param)
+        yield from _content(message, role, param, parts)
         yield from calls.problems(message, role, param)
         if role == "function" and message.get("name") in (None, ""):
             yield missing_parameter(f"{param}.name", "Name the function that this is the result of.")
@@ -111,7 +122,7 @@ def _one_message(message: Any, param: str, calls: _Calls) -> Iterator[ApiError]:
         yield invalid_type(f"{param}.audio", "an object with an 'id'", audio)
 
 
-def _content(message: Json, role: str, param: str) -> Iterator[ApiError]:
+def _content(message: Json, role: str, param: str, parts: PartRules) -> Iterator[ApiError]:
     param = f"{param}.content"
     content = message.get("content")
     if content is None:
@@ -126,12 +137,12 @@ def _content(message: Json, role: str, param: str) -> Iterator[ApiError]:
         if not content:
             yield invalid_value(param, "expected at least one part, got an empty array.")
         for index, part in enumerate(content):
-            yield from _part(part, role, f"{param}[{index}]")
+            yield from _part(part, role, f"{param}[{index}]", parts)
     elif not isinstance(content, str):
         yield invalid_type(param, "a string or an array of parts", content)
 
 
-def _part(part: Any, role: str, param: str) -> Iterator[ApiError]:
+def _part(part: Any, role: str, param: str, rules: PartRules) -> Iterator[ApiError]:
     if not isinstance(part, dict):
         yield invalid_type(param, "an object with a 'type'", part)
         return
@@ -146,18 +157,30 @@ def _part(part: Any, role: str, param: str) -> Iterator[ApiError]:
         yield invalid_value(
             f"{param}.type", f"a message of role {role} may have parts of type {there_are}, got {quoted(kind)}."
         )
-    elif (needed := _PART_FIELDS[kind]) is not None:
+    else:
+        yield from part_refusals(part, param, rules.withheld)
+        yield from _needed_field(part, kind, param, rules.media_urls)
+
+
+def _needed_field(part: Json, kind: str, param: str, media_urls: MediaUrls) -> Iterator[ApiError]:
+    if (needed := _PART_FIELDS[kind]) is not None:
         name, types, expected = needed
         value = part.get(name)
         if value is None:
             yield missing_parameter(f"{param}.{name}", f"Expected {expected}.")
         elif not isinstance(value, types):
             yield invalid_type(f"{param}.{name}", expected, value)
-        elif isinstance(value, dict) and name.endswith("_url"):
-            if (url := value.get("url")) is None:
-                yield missing_parameter(f"{param}.{name}.url", "Expected a string: https:// or data:.")
+        elif name.endswith("_url"):
+            url: Any = value
+            place = f"{param}.{name}"
+            if isinstance(value, dict):
+                url, place = value.get("url"), f"{place}.url"
+            if url is None:
+                yield missing_parameter(place, "Expected a string: https:// or data:.")
             elif not isinstance(url, str):
-                yield invalid_type(f"{param}.{name}.url", "a string", url)
+                yield invalid_type(place, "a string", url)
+            elif (fault := url_fault(url, media_urls)) is not None:
+                yield invalid_value(place, fault)
 
 
 class _Calls:

@@ -7,6 +7,7 @@ don't know, and a header tells the client what didn't count. `null` counts as no
 
 Sources: OpenAI's API reference for its own parameters; for the others the fields of `ChatCompletionRequest` in vLLM
 0.32.0, with the bounds that it and `SamplingParams` set. docs/parameters.md is made from this table.
+What clients aren't trusted with has a row here as well; `extproc.openai.withheld` is what holds it back.
 """
 
 from __future__ import annotations

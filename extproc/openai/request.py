@@ -9,7 +9,7 @@ docs/parameters.md).
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Set
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
@@ -17,8 +17,10 @@ from extproc.openai.choice import ToolChoice, choice_problems, read_choice
 from extproc.openai.definitions import definition_problems, has_strict, offered
 from extproc.openai.errors import ApiError, invalid_request, invalid_type, invalid_value, missing_parameter
 from extproc.openai.history import ArgumentReader, History, normalised
-from extproc.openai.messages import message_problems, text_only_problems
+from extproc.openai.media_urls import MediaUrls
+from extproc.openai.messages import PartRules, message_problems, text_only_problems
 from extproc.openai.parameters import parameter_problems
+from extproc.openai.withheld import refusals, without
 
 Json: TypeAlias = dict[str, Any]
 
@@ -28,17 +30,21 @@ MOST_FIELDS = 1000
 
 @dataclass(frozen=True, slots=True)
 class Rules:
-    """What of the contract depends on the model."""
+    """What of the contract depends on the model, and on what clients are trusted with."""
 
     malformed_history: History = "error"
     parallel_strict_calls: bool = False
     text_only: bool = True
     """A conversation with tools is rendered as text, so that nothing but text can be in it."""
+    withheld: Set[str] = frozenset()
+    """What the backend doesn't get (`extproc.openai.withheld`)."""
+    media_urls: MediaUrls = "any"
 
 
 @dataclass(frozen=True, slots=True)
 class ChatRequest:
-    """What a client asked for. `fields` is the whole request object, as sent; the rest is read from it."""
+    """What a client asked for. `fields` is the request object as sent, but for what is withheld from the backend, which
+    has its names in `withheld`; the rest is read from it."""
 
     fields: Json
     messages: list[Json]
@@ -56,6 +62,7 @@ class ChatRequest:
     """The client speaks of functions: it doesn't know tool calls."""
     repaired: int
     """How many malformed arguments of earlier turns were mended."""
+    withheld: tuple[str, ...] = ()
 
     @property
     def offers_tools(self) -> bool:
@@ -72,8 +79,9 @@ def problems(fields: Json, rules: Rules, reader: ArgumentReader | None = None) -
     """Everything that is wrong with a request, in a stable order. `reader` is for arguments of earlier turns."""
     reader = reader or ArgumentReader(rules.malformed_history)
     yield from model_problems(fields)
+    yield from refusals(fields, rules.withheld)
     broken = False
-    for problem in message_problems(fields, reader):
+    for problem in message_problems(fields, reader, PartRules(rules.withheld, rules.media_urls)):
         broken = True
         yield problem
     shows_tools = (fields.get("tools") or fields.get("functions")) and "none" not in (
@@ -108,6 +116,7 @@ def read_request(fields: Json, rules: Rules) -> ChatRequest:
     reader = ArgumentReader(rules.malformed_history)
     for problem in problems(fields, rules, reader):
         raise problem
+    fields, withheld = without(fields, rules.withheld)
     tools = offered(fields)
     tool_choice, allowed = read_choice(fields, tools)
     messages, repaired = normalised(fields["messages"], reader)
@@ -123,6 +132,7 @@ def read_request(fields: Json, rules: Rules) -> ChatRequest:
         include_usage=bool((fields.get("stream_options") or {}).get("include_usage")),
         legacy=bool(fields.get("functions")),
         repaired=repaired,
+        withheld=withheld,
     )
 
 

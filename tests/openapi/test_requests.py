@@ -187,21 +187,23 @@ BREAKING = [
 ]
 
 
-LIMITED = f"""
+SETTINGS = f"""
 models:
   - {{name: coder, backend: qwen, upstream_model: {MODEL}, tools: prompt}}
   - {{name: limited, backend: qwen, upstream_model: {MODEL}, tools: native, max_tools: 2, allowed_tools: [f, g, h]}}
 backends:
   - {{name: qwen, address: "127.0.0.1:PORT", health_check: false}}
+withheld: []
+media_urls: any
 """
 
 
 @pytest.fixture(scope="module")
-def limited(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Gateway]:
-    """A gateway of which one model takes few tools."""
+def trusting(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Gateway]:
+    """A gateway that takes from clients all that can be taken, but for one model, which takes few tools."""
     with ScriptedVLLM(model=MODEL).running() as backend:
-        configuration = LIMITED.replace("PORT", str(backend.port))
-        with configured_gateway(tmp_path_factory.mktemp("limited"), configuration, backend) as gateway:
+        configuration = SETTINGS.replace("PORT", str(backend.port))
+        with configured_gateway(tmp_path_factory.mktemp("trusting"), configuration, backend) as gateway:
             yield gateway
 
 
@@ -209,31 +211,31 @@ RELATIONS = [relation["param"] for relation in REQUEST["x-relations"]]
 
 
 @pytest.mark.parametrize(("param", "request_"), list(zip(RELATIONS, BREAKING, strict=True)), ids=RELATIONS)
-def test_a_relation_holds(limited: Gateway, param: str, request_: Json) -> None:
+def test_a_relation_holds(trusting: Gateway, param: str, request_: Json) -> None:
     assert wrong_places(request_) == []
-    reply = send(limited, request_)
+    reply = send(trusting, request_)
     assert reply.status_code == (404 if param == "model" else 400)
     assert re.sub(r"\[\d+\]", "[]", reply.json()["error"]["param"]).startswith(param)
-    assert CHAT_PATH not in [request.path for request in limited.backend.requests]
+    assert CHAT_PATH not in [request.path for request in trusting.backend.requests]
 
 
 class TestGeneratedRequests:
     @pytest.mark.parametrize("mode", GenerationMode)
-    def test_every_keyword_holds(self, shared_gateway: Gateway, mode: GenerationMode) -> None:
+    def test_every_keyword_holds(self, trusting: Gateway, mode: GenerationMode) -> None:
         bodies = list(systematic(mode))
         assert len(bodies) > 500
         requests = [related(body, model="coder", legacy=bool(index % 2)) for index, body in enumerate(bodies)]
         with ThreadPoolExecutor(4) as pool:
-            found = pool.map(lambda request: disagreement(shared_gateway, request), requests)
+            found = pool.map(lambda request: disagreement(trusting, request), requests)
             assert [it for it in found if it] == []
 
     @ANY_SHAPE
     @given(request=drawn(GenerationMode.POSITIVE))
-    def test_requests_of_any_shape_are_accepted(self, shared_gateway: Gateway, request: Any) -> None:
+    def test_requests_of_any_shape_are_accepted(self, trusting: Gateway, request: Any) -> None:
         assert wrong_places(request) == []
-        assert_accepted(send(shared_gateway, servable(request)))
+        assert_accepted(send(trusting, servable(request)))
 
     @ANY_SHAPE
     @given(request=drawn(GenerationMode.NEGATIVE))
-    def test_broken_requests_of_any_shape_are_refused(self, shared_gateway: Gateway, request: Any) -> None:
-        assert_that_both_agree(shared_gateway, request)
+    def test_broken_requests_of_any_shape_are_refused(self, trusting: Gateway, request: Any) -> None:
+        assert_that_both_agree(trusting, request)
