@@ -37,8 +37,8 @@ from extproc.concurrency import Lease
 from extproc.config import Backend
 from extproc.content_coding import Decoder, UnreadableCodingError
 from extproc.effects import AskBackend, BackendSaid, Effect, Prepare, Result
-from extproc.names import AFFINITY_HEADER, BACKEND_HEADER, DROPPED_HEADER, USAGE_HEADER
-from extproc.openai.errors import ANSWER_FAULTS, ApiError, backend_error, backend_garbage, invalid_request
+from extproc.names import AFFINITY_HEADER, BACKEND_HEADER, DROPPED_HEADER, REPLY_HEADER, USAGE_HEADER
+from extproc.openai.errors import ANSWER_FAULTS, ApiError, backend_error, backend_garbage, envoys_error, invalid_request
 from extproc.outcome import Outcome
 from extproc.protocol import ProtocolError, check_protocol, fields_of, is_event_stream, kept, may_be_an_answer
 from extproc.replies import (
@@ -113,6 +113,7 @@ class Exchange:
         self._lease: Lease | None = None
         self._shown: dict[str, str] = {}  # header fields that every answer of this exchange gets
         self._status = 200
+        self._error_of: Callable[[int, bytes], ApiError] = backend_error
         self._decoder = Decoder("", terms.config.limits.max_body_bytes)
         self._answer: StreamedAnswer | None = None
         self._held: bytearray | None = None  # of a stream that may have to be given again
@@ -281,11 +282,13 @@ class Exchange:
     # Response
 
     def _response_headers(self, headers: HttpHeaders) -> Replies:
-        wanted = (":status", "content-type", "content-length", "content-encoding", "retry-after")
+        wanted = (":status", "content-type", "content-length", "content-encoding", "retry-after", REPLY_HEADER)
         fields = fields_of(headers.headers, *wanted)
         self._status = int(fields.get(":status", "200"))
         plan = self._prepared.answer if self._prepared else None
         failed = self._status >= 400
+        if REPLY_HEADER in fields:
+            self._error_of = envoys_error
         if not failed and not may_be_an_answer(fields):
             return [self._refuse(backend_garbage("its content type is neither JSON nor an event stream."))]
         if not failed and plan is None:
@@ -329,7 +332,7 @@ class Exchange:
         except UnreadableCodingError as error:
             return [self._refuse(backend_garbage(str(error)))]
         if self._status >= 400:
-            return [self._error_body(backend_error(self._status, data))]
+            return [self._error_body(self._error_of(self._status, data))]
         completion, problem = self._read_completion(data)
         if (again := self._ask_again(problem)) is not None:
             self._first = lambda: self._give_completion(completion)

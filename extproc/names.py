@@ -25,6 +25,10 @@ CLIENT_HEADER = "x-extproc-client"
 DENIED_HEADER = "x-extproc-denied"
 """Set by Envoy on a request that has no right key: why."""
 
+REPLY_HEADER = "x-extproc-reply"
+"""Set by Envoy on each reply of its own, where the processor may see it: no backend has said that. Never taken from
+one, and never shown to a client."""
+
 OWN_HEADERS = "x-extproc-"
 """How the names of all of these begin. What a client sends under such a name is removed before anything sees it."""
 

@@ -327,7 +327,7 @@ def _leaving(config: Config, left: list[Config]) -> list[Backend]:
     return [backend for name, backend in known.items() if name not in config.backends_by_name]
 
 
-_NOT_FOR_ENVOY = {"models", "api_keys", "recording", "withheld", "media_urls"}
+_NOT_FOR_ENVOY = {"models", "api_keys", "recording", "withheld", "media_urls", "allowed_origins"}
 """Settings that Envoy's configuration doesn't depend on, but for whether there are keys at all,"""
 _NOT_FOR_LISTENER = {"silence_seconds"}
 """one of the limits,"""
@@ -346,4 +346,5 @@ def _for_envoy(config: Config) -> dict[str, Any]:
     told["backends"] = [backend.model_dump(exclude=_NOT_FOR_CLUSTERS) for backend in config.backends]
     told["limits"] = config.limits.model_dump(exclude=_NOT_FOR_LISTENER)
     told["api_keys"] = config.api_keys is not None
+    told["allowed_origins"] = config.origins
     return told

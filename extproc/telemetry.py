@@ -29,7 +29,7 @@ from extproc.openai.withheld import WITHHELD
 CODES = ANSWER_FAULTS | frozenset(
     """
     invalid_json missing_required_parameter invalid_type invalid_value model_not_found
-    parameter_withheld request_too_large request_timeout overloaded bad_request method_not_allowed
+    parameter_withheld origin_not_allowed request_too_large request_timeout overloaded bad_request method_not_allowed
     context_length_exceeded rate_limit_exceeded invalid_api_key not_found
     backend_key_refused bad_gateway service_unavailable gateway_timeout
     """.split()
@@ -90,6 +90,7 @@ class Telemetry:
         self._refused = counter("refused_requests", "Requests refused before any backend.", "code")
         self._backend_errors = counter("backend_errors", "Errors instead of answers, by status.", "model", "status")
         self._stream_errors = counter("stream_errors", "Streams that ended with an error event.", "model", "code")
+        self._withheld = counter("withheld_error_texts", "Backends' errors of which clients don't get all.", "model")
         self._dropped = counter("dropped_parameters", "Request parameters that backends didn't get.", "parameter")
         self._repaired = counter("repaired_arguments", "Malformed arguments in histories that were mended.", "model")
         self._invalid_calls = counter("invalid_calls", "Calls that don't fit the offered tools.", "model", "fault")
@@ -126,7 +127,7 @@ class Telemetry:
         self._parameters = KNOWN_PARAMETERS.union(config.withheld, *(backend.parameters for backend in config.backends))
         # Prometheus doesn't see the first event of a series that begins with it: all that are known begin at 0.
         for model in config.models_by_name:
-            for of_a_model in (self._requests, self._repaired):
+            for of_a_model in (self._requests, self._repaired, self._withheld):
                 of_a_model.add(model, count=0)
             for fault in sorted(ANSWER_FAULTS):
                 self._invalid_calls.add(model, fault, count=0)
@@ -167,10 +168,12 @@ class Telemetry:
     def backend_error(self, model: str, error: ApiError) -> None:
         """The client gets `error` instead of an answer."""
         self._backend_errors.add(model, _status(error.status))
+        self._withheld.add(model, count=error.withheld)
 
     def stream_error(self, model: str, error: ApiError) -> None:
         """The client gets `error` inside a stream."""
         self._stream_errors.add(model, _code(error))
+        self._withheld.add(model, count=error.withheld)
 
     def answered(self, model: str, usage: Mapping[str, Any], faults: Mapping[str, int]) -> None:
         """What an answer came to: OpenAI's `usage`, as the backend wrote it, and how many calls had which fault."""

@@ -51,6 +51,24 @@ PHASES = ["request_headers", "request_body", "response_headers", "response_body"
 OWN_ERROR = b'{"error": {"message": "the processor\'s own words"}}'
 
 
+TOLD_BY_BACKENDS = {
+    "www-authenticate": "Bearer",
+    "set-cookie": "session=1",
+    "via": "1.1 node-7",
+    "location": "http://10.0.0.7:8000/",
+    "x-powered-by": "secret",
+    "x-envoy-upstream-service-time": "1",
+    "x-envoy-immediate-health-check-fail": "true",
+    "x-extproc-dropped": "nothing",
+    "x-extproc-reply": "envoy",
+    "x-ratelimit-remaining-tokens": "7",
+    "access-control-allow-origin": "*",
+    "retry-after": "7",
+    "cache-control": "no-store",
+}
+"""Header fields of each of the backend's answers, besides `server`, `date` and those of its body."""
+
+
 class Backend(BaseHTTPRequestHandler):
     """Answers with the headers that it got; or not at all, if x-backend says `hang up` or `be silent`."""
 
@@ -58,20 +76,32 @@ class Backend(BaseHTTPRequestHandler):
     server: BackendServer
 
     def do_POST(self) -> None:
-        self.rfile.read(int(self.headers["content-length"] or 0))
-        self.do_GET()
+        self.do_GET(len(self.sent()))
 
-    def do_GET(self) -> None:
+    def sent(self) -> bytes:
+        """The request's body."""
+        if self.headers["transfer-encoding"] is None:
+            return self.rfile.read(int(self.headers["content-length"] or 0))
+        body = b""
+        while size := int(self.rfile.readline(), 16):
+            body += self.rfile.read(size)
+            self.rfile.readline()
+        self.rfile.readline()
+        return body
+
+    def do_GET(self, length: int = 0) -> None:
         if self.headers["x-backend"] is not None:
             if self.headers["x-backend"] == "be silent":
                 self.server.silence_over.wait()
             self.close_connection = True
             return
-        seen = {"path": self.path, "headers": {name.lower(): value for name, value in self.headers.items()}}
+        seen: dict[str, Any] = {"path": self.path, "length": length}
+        seen["headers"] = {name.lower(): value for name, value in self.headers.items()}
         body = json.dumps(seen).encode()
         self.send_response(200)
         self.send_header("content-type", "application/json")
-        self.send_header("www-authenticate", "Bearer")
+        for name, value in TOLD_BY_BACKENDS.items():
+            self.send_header(name, value)
         self.send_header("content-length", str(len(body)))
         self.end_headers()
         self.wfile.write(body)
@@ -181,18 +211,22 @@ class Envoy(httpx.Client):
 
 @contextmanager
 def running_envoy(
-    folder: Path, backend: BackendServer, *, silence: str = "1800s", patience: str = "5s"
+    folder: Path, backend: BackendServer, *, silence: str = "1800s", patience: str = "5s", settings: str = ""
 ) -> Iterator[Envoy]:
-    """An Envoy that gives exchanges up after `silence` of a backend, or when the processor tries its `patience`."""
+    """An Envoy that gives exchanges up after `silence` of a backend, or when the processor tries its `patience`.
+
+    `settings` is more YAML.
+    """
     address, dead, admin = Address("127.0.0.1", free_port()), free_port(), folder / "admin.sock"
     config = parse(f"""
 listen: {address}
 models: [{{name: m, backend: fine, tools: prompt}}]
 backends:
-  - {{name: fine, address: "localhost:{backend.server_port}"}}
+  - {{name: fine, address: "localhost:{backend.server_port}", headers: [x-backend, x-processor]}}
   - {{name: refusing, address: "127.0.0.1:{dead}"}}
   - {{name: unresolvable, address: "no-such-host.invalid:80"}}
 limits: {{max_body_bytes: {LIMIT}}}
+{settings}
 """)
     made = to_yaml(bootstrap(config, processor=str(folder / "processor.sock"), admin=str(admin)))
     file, log = folder / "envoy.yaml", folder / "envoy.log"
@@ -221,10 +255,12 @@ def running_backend() -> Iterator[BackendServer]:
     with BackendServer() as server:
         thread = threading.Thread(target=server.serve_forever)
         thread.start()
-        yield server
-        server.silence_over.set()
-        server.shutdown()
-        thread.join()
+        try:
+            yield server
+        finally:
+            server.silence_over.set()
+            server.shutdown()
+            thread.join()
 
 
 @contextmanager
@@ -233,14 +269,17 @@ def running_processor(folder: Path) -> Iterator[None]:
     processor.add_generic_rpc_handlers([Processor()])
     processor.add_insecure_port(f"unix:{folder}/processor.sock")
     processor.start()
-    yield
-    processor.stop(None).wait()
+    try:
+        yield
+    finally:
+        processor.stop(None).wait()
 
 
 def error(response: httpx.Response, status: int, kind: str = "server_error") -> dict[str, Any]:
     """The error object, if the response is an error as OpenAI's clients expect it."""
     assert response.status_code == status
     assert response.headers["content-type"] == "application/json"
+    assert "x-extproc-reply" not in response.headers
     (body,) = response.json().values()
     assert body.keys() == {"message", "type", "param", "code"}
     assert (body["type"], body["param"]) == (kind, None)

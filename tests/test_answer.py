@@ -155,9 +155,30 @@ class TestCompletion:
         ],
     )
     def test_an_error_that_comes_with_200_is_one_all_the_same(self, body: bytes) -> None:
-        with pytest.raises(ApiError, match="out of memory") as error:
+        with pytest.raises(ApiError, match="answered 503 Service Unavailable") as error:
             rewrite_completion(body, plan())
-        assert error.value.status == 503
+        assert (error.value.status, error.value.withheld) == (503, True)
+        assert "memory" not in error.value.message
+
+    @pytest.mark.parametrize("choices", [[], None, [{}], [1], [{"index": 0, "message": {"content": "Hi"}}]])
+    def test_an_answer_that_is_none_is_a_502(self, choices: Any) -> None:
+        body = orjson.dumps({**orjson.loads(completion("Hi")), "choices": choices})
+        with pytest.raises(ApiError, match="choice") as error:
+            rewrite_completion(body, plan())
+        assert (error.value.status, error.value.code) == (502, "bad_gateway")
+
+    @pytest.mark.parametrize("reason", [None, 1, {}])
+    @pytest.mark.parametrize("text", ["Hi", CALL])
+    def test_so_is_one_that_does_not_say_why_it_ended(self, text: str, reason: Any) -> None:
+        with pytest.raises(ApiError, match="without a finish_reason") as error:
+            rewrite_completion(completion(text, reason), plan())
+        assert (error.value.status, error.value.code) == (502, "bad_gateway")
+
+    def test_so_is_one_with_fewer_choices_than_were_asked_for(self) -> None:
+        assert rewrite_completion(recorded("chat_n2"), plan(choices=2)).body
+        with pytest.raises(ApiError, match="2 of the 3 choices") as error:
+            rewrite_completion(recorded("chat_n2"), plan(choices=3))
+        assert (error.value.status, error.value.code) == (502, "bad_gateway")
 
     def test_an_answer_nested_beyond_reason_is_a_502(self) -> None:
         body = completion(CALL)[:-1] + b',"x":' + b"[" * 900 + b"]" * 900 + b"}"
@@ -282,8 +303,25 @@ class TestStream:
             rewrite(stream(["Hi"], None).removesuffix(b"data: [DONE]\n\n") + event + b"data: [DONE]\n\n")
         )
         assert chunks[-1] == {
-            "error": {"message": "CUDA out of memory", "type": "InternalServerError", "param": None, "code": 500}
+            "error": {
+                "message": "The model's backend answered 500 Internal Server Error. "
+                "What else it said is withheld; its log may tell more.",
+                "type": "server_error",
+                "param": None,
+                "code": 500,
+            }
         }
+
+    def test_a_stream_with_fewer_choices_than_were_asked_for_ends_in_an_error_event(self) -> None:
+        two = stream(["Hi"], usage=False).removesuffix(b"data: [DONE]\n\n") + stream(["Ho"], index=1)
+        assert joined(rewrite(two, choices=2), 1)["content"] == "Ho"
+        for data in (two, two.removesuffix(b"data: [DONE]\n\n")):
+            error = chunks_of(rewrite(data, choices=3))[-1]["error"]
+            assert error["code"] == 502
+            assert "2 of the 3 choices" in error["message"]
+
+    def test_a_stream_that_ends_behind_its_finish_reason_is_whole(self) -> None:
+        assert joined(rewrite(stream(["Hi"]).removesuffix(b"data: [DONE]\n\n")))["finish_reason"] == "stop"
 
     def test_after_an_error_nothing_more_is_sent(self) -> None:
         answer = StreamedAnswer(plan())

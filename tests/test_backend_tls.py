@@ -113,7 +113,8 @@ def test_what_cant_prove_who_it_is_gets_no_request(secured: Secured, backend: st
     assert error["code"] == "backend_unreachable"
     assert f"'{backend}'" in error["message"]
     assert "by TLS" in error["message"]
-    assert why in error["message"]
+    assert why not in error["message"]
+    assert why in secured.gateway.access_log(response.headers["x-request-id"])["upstream_failure"]
     assert [request for request in secured.vllm.requests if request.route == CHAT_PATH] == []
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import subprocess
 from datetime import timedelta
 from pathlib import Path
@@ -23,12 +24,15 @@ from envoy_data_plane.envoy.extensions.filters.http.ext_proc.v3 import (
 )
 from envoy_data_plane.envoy.extensions.filters.network.http_connection_manager.v3 import HttpConnectionManager
 from envoy_data_plane.envoy.extensions.upstreams.http.v3 import HttpProtocolOptions
+from hypothesis import given
+from hypothesis import strategies as st
 from pydantic import ValidationError
 
 from extproc.config import Backend, Config, ConfigError, load, parse
 from extproc.config.settings import OTHER_PATHS, ListenerTls
 from extproc.envoy import bootstrap, to_yaml
 from extproc.envoy.clusters import PROCESSOR
+from extproc.envoy.passing_headers import all_but
 from extproc.envoy.plain import plain
 from tests.gateway import ENVOY
 from tests.tls_ends import write_certificate
@@ -165,7 +169,7 @@ def test_the_filter_has_the_layout_that_the_processor_is_made_for() -> None:
 
 def test_only_chat_completions_and_models_go_through_the_processor() -> None:
     made = made_of(config("127.0.0.1:8000", "127.0.0.1:8001"))
-    buffer, ext_proc, _router = manager_of(made).http_filters
+    _mark, _cors, buffer, ext_proc, _router = manager_of(made).http_filters
     assert buffer.disabled
     assert ext_proc.disabled
     processed = [route for route in routes_of(made) if ext_proc.name in route.typed_per_filter_config]
@@ -174,7 +178,8 @@ def test_only_chat_completions_and_models_go_through_the_processor() -> None:
 
 def test_where_there_are_keys_to_check_no_backend_is_asked_past_the_processor() -> None:
     keyed = config("127.0.0.1:8000").model_copy(update={"api_keys": Path("/etc/extproc/keys")})
-    assert all(route.typed_per_filter_config for route in routes_of(made_of(keyed)) if route.route is not None)
+    to_backends = [route for route in routes_of(made_of(keyed)) if route.route and route.name != "chat-preflight"]
+    assert all(route.typed_per_filter_config for route in to_backends)
 
 
 def test_the_processor_names_the_backend_of_chat_completions() -> None:
@@ -193,7 +198,7 @@ def test_the_other_paths_that_are_listed_go_to_the_first_backend_and_there_is_no
         others = [route for route in routes if route.name == "other-path"]
         assert [route.match.path for route in others if route.match] == list(paths)
         assert {route.route.cluster for route in others if route.route} <= {"backend-0"}
-        assert all(route.match and route.match.prefix is None for route in routes)
+        assert all(route.match and route.match.prefix is None for route in routes if route.route)
 
 
 @pytest.mark.parametrize(
@@ -262,7 +267,8 @@ def test_a_backend_is_a_cluster_of_its_name(address: str, host: str, discovery: 
 
 def test_answers_may_take_as_long_as_they_like() -> None:
     made = made_of(config("127.0.0.1:8000"))
-    actions = [route.route for route in routes_of(made) if route.route is not None]
+    to_nobody = ("chat-preflight", "models")
+    actions = [route.route for route in routes_of(made) if route.route is not None and route.name not in to_nobody]
     assert len(actions) > len(OTHER_PATHS)
     for action in actions:
         assert action.timeout == timedelta(0)
@@ -329,6 +335,16 @@ def test_replicas_are_chosen_by_conversation_only_where_that_is_asked_for() -> N
     [policy] = protocol_of(sticky).hash_policy
     assert policy.header is not None
     assert policy.header.header_name == "x-extproc-affinity"
+
+
+@given(names=st.sets(st.text("abcxyz-09", min_size=1, max_size=8), min_size=1), data=st.data())
+def test_an_expression_matches_every_name_but_those_it_is_made_for(names: set[str], data: st.DataObject) -> None:
+    expression = re.compile(all_but(names))
+    name = data.draw(st.sampled_from(sorted(names)))
+    cut, letter = data.draw(st.integers(0, len(name))), data.draw(st.sampled_from("!-09abcxyz_~"))
+    for near in (name, name[:cut], name[:cut] + letter, name[:cut] + letter + name[cut:], name + letter):
+        assert bool(near and expression.fullmatch(near)) is bool(near and near not in names)
+    assert not expression.fullmatch(f":{name}")
 
 
 # ---- the edges

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from extproc.envoy.passing_headers import TO_BACKENDS
 from tests.scripted_processor import (
     CHAT,
     LIMIT,
@@ -50,10 +51,13 @@ def envoy_alone(tmp_path_factory: pytest.TempPathFactory, backend: BackendServer
 
 
 def test_a_backend_that_refuses_connections(envoy: Envoy) -> None:
-    said = error(envoy.chat("backend refusing"), 503)
+    said = error(envoy.chat("backend refusing", **{"x-request-id": "refused"}), 503)
     assert said["code"] == "backend_unreachable"
-    assert "the backend 'refusing' at 127.0.0.1:" in said["message"]
-    assert "Connection_refused" in said["message"]
+    assert "the backend 'refusing'" in said["message"]
+    assert "127.0.0.1" not in said["message"]
+    line = access_log_line(envoy, "refused")
+    assert line["upstream"].startswith("127.0.0.1:")
+    assert "Connection_refused" in line["upstream_failure"]
 
 
 def test_a_backend_whose_name_is_unknown(envoy: Envoy) -> None:
@@ -146,6 +150,7 @@ def test_a_request_that_is_none(envoy: Envoy, request_: bytes, status: int) -> N
             response.begin()
             body = json.loads(response.read())
     assert response.status == status
+    assert response.headers["x-extproc-reply"] is None
     assert response.headers["content-type"] == "application/json"
     assert body["error"]["type"] == "invalid_request_error"
 
@@ -158,23 +163,36 @@ def test_a_client_cant_choose_the_backend(envoy: Envoy) -> None:
     assert "x-extproc-backend" not in seen["headers"]
 
 
-def test_no_backend_learns_who_the_client_is(envoy: Envoy) -> None:
-    told = {
-        **dict.fromkeys(("authorization", "proxy-authorization"), "Bearer secret"),
-        **dict.fromkeys(("api-key", "x-api-key", "cookie"), "session=secret"),
-        **dict.fromkeys(("x-forwarded-for", "x-real-ip", "x-envoy-external-address"), "203.0.113.7"),
-        "forwarded": "for=203.0.113.7",
-        "x-data-parallel-rank": "1",
-    }
-    for response in (envoy.chat(**told), envoy.get("/v1/score", headers=told)):
+WITHHELD = {
+    **dict.fromkeys(("authorization", "proxy-authorization"), "Bearer secret"),
+    **dict.fromkeys(("api-key", "x-api-key", "cookie"), "session=secret"),
+    **dict.fromkeys(("x-forwarded-for", "x-real-ip", "x-envoy-external-address"), "203.0.113.7"),
+    **dict.fromkeys(("forwarded", "via", "x-forwarded-host", "x-forwarded-proto"), "for=203.0.113.7"),
+    **dict.fromkeys(("x-prefiller-host-port", "x-prefiller-url", "x-kv-cache-source-host-port"), "203.0.113.7:80"),
+    **dict.fromkeys(("x-gateway-destination-endpoint", "x-worker-instance-id", "x-data-parallel-rank"), "1"),
+    **dict.fromkeys(("x-envoy-retry-on", "x-envoy-internal", "x-extproc-affinity", "x", "x-", "hos", "hosts"), "1"),
+}
+
+
+def test_no_backend_learns_who_the_client_is_nor_takes_orders_from_it(envoy: Envoy) -> None:
+    for response in (envoy.chat(**WITHHELD), envoy.get("/v1/score", headers=WITHHELD)):
         seen = response.json()["headers"]
-        assert seen.keys().isdisjoint(told)
+        assert seen.keys().isdisjoint(WITHHELD)
+        assert seen.keys() <= {*TO_BACKENDS, "x-processor"}
         assert not any(word in value for value in seen.values() for word in ("secret", "203.0.113.7", "127.0.0.1"))
 
 
-def test_a_backends_challenge_is_not_the_clients_to_answer(envoy: Envoy) -> None:
-    assert "www-authenticate" not in envoy.chat().headers
-    assert envoy.get("/v1/score").headers["www-authenticate"] == "Bearer", "there an answer is the backend's own"
+def test_a_body_arrives_whole_however_its_length_is_told(envoy: Envoy) -> None:
+    for body in (b"x" * 1000, iter([b"x" * 500, b"x" * 500]), b""):
+        assert envoy.post("/v1/score", content=body).json()["length"] == (1000 if body else 0)
+
+
+def test_of_a_backends_headers_clients_get_those_they_need(envoy: Envoy) -> None:
+    theirs = {"content-type", "content-length", "cache-control", "retry-after"}
+    for response in (envoy.chat(), envoy.get("/v1/score")):
+        assert set(response.headers) == theirs | {"date", "x-request-id"}
+        assert response.headers["retry-after"] == "7"
+        assert response.headers["x-request-id"] == response.json()["headers"]["x-request-id"]
 
 
 def test_a_trace_goes_on_as_it_came_and_is_in_the_access_log(envoy: Envoy) -> None:

@@ -250,6 +250,7 @@ class TestTelemetry:
         assert counted.all() == {
             'requests_total{model="coder"}': 1,
             'stream_errors_total{code="500",model="coder"}': 1,
+            'withheld_error_texts_total{model="coder"}': 1,
             'unfinished_exchanges_total{phase="response_stream"}': 1,
         }
 

@@ -30,12 +30,6 @@ def test_other_paths_do_without_the_processor(envoy: Envoy) -> None:
     assert envoy.post("/v1/embeddings", content=b"x" * 2 * LIMIT).status_code == 200
 
 
-def test_a_browsers_question_before_a_chat_completion_is_the_backends_to_answer(envoy: Envoy) -> None:
-    asks = {"origin": "http://page.example", "access-control-request-method": "POST"}
-    response = envoy.request("OPTIONS", CHAT, headers=asks)
-    assert response.json()["headers"]["origin"] == "http://page.example"
-
-
 # ---- when there is nothing to ask
 
 

@@ -254,7 +254,7 @@ def test_when_no_replica_seems_well_all_are_tried(routed: Routed) -> None:
         wait_until(lambda: routed.healthy("checked") == 0)
         said = error(routed.gateway.chat("checked"), 503)
         assert said["code"] == "backend_unreachable"
-        assert "Connection_refused" in said["message"]
+        assert "127.0.0.1" not in said["message"]
     finally:
         for replica in replicas:
             replica.start()

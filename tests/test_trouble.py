@@ -176,7 +176,7 @@ TROUBLES = [
         says(ErrorEvent(after=INSIDE_CALL)),
         error_event(500),
         error(500, None),
-        logged={"status": 200, "details": "via_upstream", "extproc.error": "InternalServerError"},
+        logged={"status": 200, "details": "via_upstream", "extproc.error": "server_error"},
         counted={stream_errors("500"): 1, backend_errors(500): 2},
     ),
     Trouble(
@@ -198,6 +198,16 @@ TROUBLES = [
         plain_whole=as_it_came,
         logged={"status": 200, "extproc.error": "bad_gateway"},
         counted={stream_errors("bad_gateway"): 1, backend_errors(502): 1},
+    ),
+    Trouble(
+        "an answer without a choice",
+        says(Verbatim('{"id": "1", "object": "chat.completion", "choices": []}'), text=""),
+        UNREADABLE,
+        UNREADABLE,
+        plain_streamed=as_it_came,
+        plain_whole=as_it_came,
+        logged={"status": 502, "details": "extproc.bad_gateway", "extproc.error": "bad_gateway"},
+        counted={backend_errors(502): 2},
     ),
     trouble(
         "a web page with status 200",

@@ -136,6 +136,9 @@ def test_the_request_itself_stays_as_it_is() -> None:
         ("withheld: ['a b']", "", r"withheld\[0\]"),
         ("withheld: [priority]", ", parameters: [priority]", r"backends\[0\].parameters"),
         ("media_urls: all", "", "media_urls"),
+        ("", ", headers: [Authorization]", r"backends\[0\].headers\[0\]"),
+        ("", ", headers: [x-api-key]", r"backends\[0\].headers\[0\]"),
+        ("", ", headers: [x-extproc-backend]", r"backends\[0\].headers\[0\]"),
     ],
 )
 def test_what_cant_be_meant_is_a_mistake(more: str, backend: str, place: str) -> None:

@@ -86,7 +86,7 @@ def rewrite_completion(body: bytes, plan: AnswerPlan, sent: Sent | None = None) 
     """
     completion = _load(body)
     _raise_error(completion, body)
-    choices = _choices(completion)
+    choices = _choices(completion, plan.choices)
     usage = count = counted(completion.get("usage"))
     if count is None and sent is not None:
         usage = estimated(sent, written(message for _, message in choices))
@@ -101,15 +101,23 @@ def rewrite_completion(body: bytes, plan: AnswerPlan, sent: Sent | None = None) 
     return Rewritten(_encoded(completion) if changed else body, count, usage is not count, faults, called)
 
 
-def _choices(completion: Json) -> list[tuple[Json, Json]]:
-    """The choices, each with its message."""
+def _choices(completion: Json, asked: int) -> list[tuple[Json, Json]]:
+    """The choices, each with its message; there have to be as many as were `asked` for, and all complete."""
     choices = completion.get("choices")
-    if not isinstance(choices, list):
+    if not isinstance(choices, list) or not choices:
         raise backend_garbage("a completion without choices.")
     for choice in choices:
         if not isinstance(choice, dict) or not isinstance(choice.get("message"), dict):
             raise backend_garbage("a choice without a message.")
+        if not isinstance(choice.get("finish_reason"), str):
+            raise backend_garbage("a choice without a finish_reason.")
+    if len(choices) < asked:
+        raise backend_garbage(_too_few(len(choices), asked))
     return [(choice, choice["message"]) for choice in choices]
+
+
+def _too_few(choices: int, asked: int) -> str:
+    return f"{choices} of the {asked} choices that were asked for."
 
 
 def _rewrite_message(choice: Json, message: Json, output: _Output, shape: CallShape) -> bool:
@@ -228,6 +236,8 @@ class StreamedAnswer:
         """The end of an answer that is whole, or an error that says what is wrong `otherwise`."""
         if not self._outputs or not all(output.finished for output in self._outputs.values()):
             return self.fail(backend_garbage(otherwise))
+        if len(self._outputs) < self._plan.choices:
+            return self.fail(backend_garbage(_too_few(len(self._outputs), self._plan.choices)))
         chunk = self._usage.last_chunk()
         try:
             last = encode(Data(_encoded(chunk))) if chunk is not None else b""

@@ -32,6 +32,8 @@ class AnswerPlan:
     parallel_tool_calls: bool
     include_usage: bool
     """The client asked for the usage chunk of a stream (the backend always is)."""
+    choices: int = 1
+    """How many the answer has to have."""
     invalid_calls: InvalidCalls = "pass"
     demanded: str | None = None
     """The tool that has to be called: its name, "" for any of them, None when the model may do without."""
@@ -93,7 +95,7 @@ def prepare(body: bytes, config: Config) -> Prepared:
     answer = sent = None
     if request.offers_tools or request.has_tool_history:
         forwarded |= BODY_OF_MODE[model.tools](request, model, backend)
-        answer = _answer_plan(request, model)
+        answer = _answer_plan(request, model, choices=forwarded.get("n") or 1)
         if answer is not None and request.stream:
             forwarded["stream_options"] = {**(fields.get("stream_options") or {}), "include_usage": True}
         forwarded = {name: value for name, value in forwarded.items() if value is not None}
@@ -145,7 +147,7 @@ def _with_defaults(fields: Json, model: Model) -> Json:
     return {**fields, **missing}
 
 
-def _answer_plan(request: ChatRequest, model: Model) -> AnswerPlan | None:
+def _answer_plan(request: ChatRequest, model: Model, *, choices: int) -> AnswerPlan | None:
     if not request.offers_tools:
         return None
     native = model.tools == "native"
@@ -160,6 +162,7 @@ def _answer_plan(request: ChatRequest, model: Model) -> AnswerPlan | None:
         tools=request.tools,
         parallel_tool_calls=request.parallel_tool_calls,
         include_usage=request.include_usage,
+        choices=choices,
         invalid_calls=model.invalid_calls,
         demanded=demand,
         legacy=request.legacy,

@@ -8,6 +8,17 @@ from extproc.config.address import Address
 from extproc.config.backend import Backend
 from extproc.config.loading import ConfigError, load, parse
 from extproc.config.model import InvalidCalls, Model
-from extproc.config.settings import Config, Limits
+from extproc.config.settings import ANY_ORIGIN, Config, Limits
 
-__all__ = ["Address", "Backend", "Config", "ConfigError", "InvalidCalls", "Limits", "Model", "load", "parse"]
+__all__ = [
+    "ANY_ORIGIN",
+    "Address",
+    "Backend",
+    "Config",
+    "ConfigError",
+    "InvalidCalls",
+    "Limits",
+    "Model",
+    "load",
+    "parse",
+]

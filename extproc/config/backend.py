@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import re
 from typing import Annotated, Any
 
-from pydantic import BeforeValidator, Field
+from pydantic import AfterValidator, BeforeValidator, Field
 
 from extproc.config.address import Address, check_address
 from extproc.config.base import AbsolutePath, AddressText, ClusterName, Name, ParameterName, Settings
@@ -17,6 +18,18 @@ class BackendTls(Settings):
     """Certificates that the backend's own has to lead to; the system's unless given."""
     sni: Name | None = None
     """The name that is asked for and that the certificate has to carry; the address's host unless given."""
+
+
+_HEADER = re.compile(r"[a-z0-9_][a-z0-9_-]{0,63}")
+_NEVER = ("authorization", "api-key", "x-api-key", "connection", "upgrade", "te", "trailer", "keep-alive")
+
+
+def _check_header(name: str) -> str:
+    if not _HEADER.fullmatch(name):
+        raise ValueError(f"expected the name of a header in lower case, such as x-tenant, got {name!r}")
+    if name in _NEVER or name.startswith(("x-extproc-", "x-envoy-")):
+        raise ValueError(f"{name} never goes to a backend: it is a client's key, or the gateway's own")
+    return name
 
 
 def _one_or_more(value: Any) -> Any:
@@ -42,6 +55,8 @@ class Backend(Settings):
     """The backend can be made to write what a grammar allows (vLLM's `structured_outputs`)."""
     parameters: tuple[ParameterName, ...] = ()
     """Request parameters that it takes besides those that vLLM documents."""
+    headers: tuple[Annotated[str, AfterValidator(_check_header)], ...] = ()
+    """Request headers of clients that it gets besides those that every backend gets."""
 
     @property
     def endpoints(self) -> tuple[Address, ...]:

@@ -78,6 +78,22 @@ def _check_exact_path(path: str) -> str:
     return path
 
 
+_ORIGIN = re.compile(r"[a-z][a-z0-9+.-]*://(?:[a-z0-9._-]+|\[[0-9a-f:]+\])(?::[0-9]{1,5})?")
+
+
+def _check_origin(origin: str) -> str:
+    # Compared letter by letter with what browsers send, which is in lower case and has no path.
+    if origin != ANY_ORIGIN and not _ORIGIN.fullmatch(origin):
+        raise ValueError(
+            "expected an origin as browsers send it, such as https://chat.example.org or http://localhost:3000, "
+            f"without a slash at its end, or {ANY_ORIGIN!r} for any, got {origin!r}"
+        )
+    return origin
+
+
+ANY_ORIGIN = "*"
+
+
 class Config(Settings):
     """The whole file."""
 
@@ -89,6 +105,9 @@ class Config(Settings):
     backends: Annotated[tuple[Backend, ...], Field(min_length=1)]
     other_paths: tuple[Annotated[str, AfterValidator(_check_exact_path)], ...] = OTHER_PATHS
     """What the first backend is asked for as it stands. A path that is neither here nor the gateway's own is a 404."""
+    allowed_origins: tuple[Annotated[str, AfterValidator(_check_origin)], ...] | None = None
+    """The web pages that may use the gateway from within a browser, by their origin. Unless given: all where keys are
+    asked for, because a page has to know one; none where they aren't, because any page that is opened could ask."""
     withheld: tuple[ParameterName, ...] = tuple(WITHHELD)
     """What of requests no backend gets, but those that name it among their `parameters`."""
     media_urls: MediaUrls = "public"
@@ -127,6 +146,13 @@ class Config(Settings):
         if self.recording is not None and self.recording.model not in (None, *self.models_by_name):
             raise FieldError(("recording", "model"), f"no model is named {self.recording.model!r}")
         return self
+
+    @property
+    def origins(self) -> tuple[str, ...]:
+        """Those of `allowed_origins`, or what holds when it isn't given."""
+        if self.allowed_origins is not None:
+            return self.allowed_origins
+        return (ANY_ORIGIN,) if self.api_keys is not None else ()
 
     def withheld_from(self, backend: Backend) -> frozenset[str]:
         """What this backend doesn't get."""

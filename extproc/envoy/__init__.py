@@ -13,8 +13,11 @@ from envoy_data_plane.envoy.config.bootstrap.v3 import (
     Bootstrap,
     BootstrapDynamicResources,
     BootstrapStaticResources,
+    LayeredRuntime,
+    RuntimeLayer,
 )
 from envoy_data_plane.envoy.config.core import v3 as core
+from envoy_data_plane.google.protobuf import Struct
 
 from extproc.config import Config
 from extproc.envoy.addresses import tcp_or_unix
@@ -52,6 +55,7 @@ def bootstrap(
             clusters=[processor_cluster(processor), *map(backend_cluster, config.backends)],
             secrets=secrets(config),
         ),
+        layered_runtime=_runtime(),
         overload_manager=overload_manager(connections, heap_bytes),
         admin=_admin(admin),
     )
@@ -75,9 +79,16 @@ def dynamic_bootstrap(
         dynamic_resources=BootstrapDynamicResources(
             cds_config=source(directory, CLUSTERS), lds_config=source(directory, LISTENER)
         ),
+        layered_runtime=_runtime(),
         overload_manager=overload_manager(connections, heap_bytes),
         admin=_admin(admin),
     )
+
+
+def _runtime() -> LayeredRuntime:
+    # Envoy refuses regular expressions of more than 100 instructions; those of passing_headers.py have some thousands.
+    layer = Struct.from_dict({"re2.max_program_size.error_level": 100_000})
+    return LayeredRuntime(layers=[RuntimeLayer(name="extproc", static_layer=layer)])
 
 
 def _admin(address: str | None) -> Admin | None:

@@ -19,7 +19,10 @@ from envoy_data_plane.envoy.extensions.access_loggers.grpc.v3 import (
 )
 from envoy_data_plane.envoy.extensions.access_loggers.stream.v3 import StdoutAccessLog
 from envoy_data_plane.envoy.extensions.filters.http.buffer.v3 import Buffer
+from envoy_data_plane.envoy.extensions.filters.http.cors.v3 import Cors
 from envoy_data_plane.envoy.extensions.filters.http.ext_proc import v3 as ext_proc
+from envoy_data_plane.envoy.extensions.filters.http.header_mutation.v3 import HeaderMutation as HeaderMutationFilter
+from envoy_data_plane.envoy.extensions.filters.http.header_mutation.v3 import Mutations
 from envoy_data_plane.envoy.extensions.filters.http.router.v3 import Router
 from envoy_data_plane.envoy.extensions.filters.listener.http_inspector.v3 import HttpInspector
 from envoy_data_plane.envoy.extensions.filters.listener.tls_inspector.v3 import TlsInspector
@@ -41,7 +44,8 @@ from extproc.envoy.extensions import extension, packed
 from extproc.envoy.local_replies import local_replies
 from extproc.envoy.routes import BUFFER, EXT_PROC, SILENCE, route_configuration
 from extproc.envoy.transport import for_clients
-from extproc.names import LEASE_KEY, LEASE_NAMESPACE, METADATA_NAMESPACE, OWN_HEADERS
+from extproc.envoy.web_pages import CORS
+from extproc.names import LEASE_KEY, LEASE_NAMESPACE, METADATA_NAMESPACE, OWN_HEADERS, REPLY_HEADER
 
 PROCESSING = timedelta(seconds=5)
 """How long the processor may take for one message. Only its own work counts: a model's time is never inside."""
@@ -85,6 +89,7 @@ ACCESS_LOG = {
     "flags": "%RESPONSE_FLAGS%",
     "backend": "%UPSTREAM_CLUSTER%",
     "upstream": "%UPSTREAM_HOST%",
+    "upstream_failure": "%UPSTREAM_TRANSPORT_FAILURE_REASON%",
     "bytes_received": "%BYTES_RECEIVED%",
     "bytes_sent": "%BYTES_SENT%",
     "first_byte_ms": "%RESPONSE_DURATION%",
@@ -138,6 +143,9 @@ def _http_connection_manager(config: Config, directory: str | None) -> hcm.HttpC
         http2_protocol_options=_http2(),
         route_config=route_configuration(config),
         http_filters=[
+            _without_mark(),
+            # Before all that asks for a key: a browser's question has none, and its page may read why it is refused.
+            hcm.HttpFilter(name=CORS, typed_config=packed(Cors())),
             *client_filters(config, directory),
             hcm.HttpFilter(name=BUFFER, typed_config=packed(Buffer(max_request_bytes=1)), disabled=True),
             hcm.HttpFilter(name=EXT_PROC, typed_config=packed(_ext_proc()), disabled=True),
@@ -173,6 +181,12 @@ def _http_connection_manager(config: Config, directory: str | None) -> hcm.HttpC
 
 def _without(prefix: str) -> Mutation:
     return Mutation(remove_on_match=HeaderMutationRemoveOnMatch(key_matcher=StringMatcher(prefix=prefix)))
+
+
+def _without_mark() -> hcm.HttpFilter:
+    """The first filter, and so the last to see an answer."""
+    removed = HeaderMutationFilter(mutations=Mutations(response_mutations=[Mutation(remove=REPLY_HEADER)]))
+    return hcm.HttpFilter(name="envoy.filters.http.header_mutation", typed_config=packed(removed))
 
 
 def _http2() -> core.Http2ProtocolOptions:

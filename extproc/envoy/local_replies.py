@@ -21,7 +21,8 @@ from envoy_data_plane.google.protobuf import Struct
 from extproc.admission import CHALLENGE, KEY_ERRORS
 from extproc.config.settings import Limits
 from extproc.envoy.extensions import packed
-from extproc.names import CHAT_PATH, MODELS_PATH, REPLY_DETAILS
+from extproc.envoy.web_pages import REFUSED
+from extproc.names import CHAT_PATH, MODELS_PATH, REPLY_DETAILS, REPLY_HEADER
 
 _PATH = "%PATH(NQ:PATH):200%"
 """The request's path as it was compared with the routes, without its query, and cut: it may be 60 kB."""
@@ -41,6 +42,8 @@ class LocalReply:
     """Sent instead of Envoy's status."""
     fields: Mapping[str, str] = field(default_factory=dict)
     """Header fields that the reply gets."""
+    after_processor: bool = False
+    """It takes the place of an answer that the processor has seen, or would have: nobody but the client gets it."""
 
 
 AGAIN = {"retry-after": "1"}
@@ -57,6 +60,8 @@ def local_replies(limits: Limits, *, silence: timedelta, processing: timedelta) 
 def _replies(limits: Limits, silence: str, processing: str) -> Iterator[LocalReply]:
     max_body_bytes = limits.max_body_bytes
     backend = "the backend '%UPSTREAM_CLUSTER%'"
+    # Envoy's own words for it name addresses.
+    logged = "; the access log has the details, under request id %REQ(X-REQUEST-ID)%"
     yield from (
         LocalReply(
             _is(f"rbac_access_denied_matched_policy[{policy}]"),
@@ -77,10 +82,17 @@ def _replies(limits: Limits, silence: str, processing: str) -> Iterator[LocalRep
         fields=AGAIN,
     )
     yield LocalReply(
-        "response.code == 404 && " + _begins("route_not_found", "direct_response"),
+        "response.code == 404 && " + _begins("route_not_found", "cluster_not_found"),
         "unknown_path",
         f"Unknown path: {_PATH}. Chat completions are at {CHAT_PATH}, the models at {MODELS_PATH}. "
         "What else goes to the backend, other_paths in the gateway's settings says.",
+        type="invalid_request_error",
+    )
+    yield LocalReply(
+        f"response.code == {REFUSED} && " + _is("direct_response"),
+        "origin_not_allowed",
+        "The web page %REQ(ORIGIN):200% may not use this gateway. Those who run it can add its origin to "
+        "allowed_origins in the gateway's settings, or give out API keys.",
         type="invalid_request_error",
     )
     yield LocalReply(
@@ -123,13 +135,14 @@ def _replies(limits: Limits, silence: str, processing: str) -> Iterator[LocalRep
         "processor_overloaded",
         "The processor that handles chat completions has as much to do as it can. Try again in a moment.",
         status=503,
+        after_processor=True,
         fields=AGAIN,
     )
     yield LocalReply(
         _begins("upstream_reset_before_response_started{") + " && response.code_details.contains('TLS_error')",
         "backend_unreachable",
-        f"No connection to {backend} at %UPSTREAM_HOST% by TLS: %UPSTREAM_TRANSPORT_FAILURE_REASON%. "
-        "Check that its server speaks TLS, and that ca and sni in its settings fit its certificate.",
+        f"No connection to {backend} by TLS. Check that its server speaks TLS, and that ca and sni in its settings fit "
+        f"its certificate{logged}.",
     )
     yield LocalReply(
         _is("failed_to_inject_credential"),
@@ -143,14 +156,13 @@ def _replies(limits: Limits, silence: str, processing: str) -> Iterator[LocalRep
             "upstream_reset_before_response_started{local_connection_failure",
         ),
         "backend_unreachable",
-        f"No connection to {backend} at %UPSTREAM_HOST%: %UPSTREAM_TRANSPORT_FAILURE_REASON%. "
-        "Check that its server is running and listens there.",
+        f"No connection to {backend}. Check that its server is running and listens at its address{logged}.",
     )
     yield LocalReply(
         _begins("upstream_reset_before_response_started{connection_timeout"),
         "backend_unreachable",
-        f"No connection to {backend} at %UPSTREAM_HOST%: it didn't answer. "
-        "Check that its server is running and that the network lets us reach it.",
+        f"No connection to {backend}: it didn't answer. "
+        f"Check that its server is running and that the network lets us reach it{logged}.",
     )
     yield LocalReply(
         _is("no_healthy_upstream"),
@@ -168,12 +180,13 @@ def _replies(limits: Limits, silence: str, processing: str) -> Iterator[LocalRep
         f"The answer of {backend} is larger than {max_body_bytes} bytes, the most that this gateway can rewrite. "
         "Ask for a shorter one or for a stream, or raise limits.max_body_bytes.",
         status=502,
+        after_processor=True,
     )
     yield LocalReply(
         _begins("upstream_reset_"),
         "backend_disconnected",
-        f"The connection to {backend} broke before its answer was complete: %RESPONSE_CODE_DETAILS%. "
-        "The log of its server may tell why.",
+        f"The connection to {backend} broke before its answer was complete. "
+        f"The log of its server may tell why{logged}.",
         status=502,
     )
     yield LocalReply(
@@ -187,6 +200,7 @@ def _replies(limits: Limits, silence: str, processing: str) -> Iterator[LocalRep
         "The processor that handles chat completions can't be reached. Check that it is running, and try again.",
         status=503,
         fields=AGAIN,
+        after_processor=True,
     )
     yield LocalReply(
         _is("ext_proc_error_per-message_timeout_exceeded"),
@@ -194,12 +208,14 @@ def _replies(limits: Limits, silence: str, processing: str) -> Iterator[LocalRep
         f"The processor that handles chat completions didn't reply within {processing} seconds. Try again later.",
         status=503,
         fields=AGAIN,
+        after_processor=True,
     )
     yield LocalReply(
         _begins("ext_proc_error", "mismatch_between_content_length", "unhandled_message", "spurious_message"),
         "processor_failed",
         "The processor that handles chat completions failed. Its log tells why, under request id %REQ(X-REQUEST-ID)%.",
         status=500,
+        after_processor=True,
     )
     yield LocalReply(
         "response.code == 408",
@@ -213,7 +229,10 @@ def _replies(limits: Limits, silence: str, processing: str) -> Iterator[LocalRep
         "The gateway refused the request: %RESPONSE_CODE_DETAILS%.",
         type="invalid_request_error",
     )
-    yield LocalReply("true", "gateway_error", "The gateway couldn't handle the request: %RESPONSE_CODE_DETAILS%.")
+    yield LocalReply("true", "gateway_error", f"The gateway couldn't handle the request{logged}.")
+
+
+_MARK = core.HeaderValueOption(header=core.HeaderValue(key=REPLY_HEADER, value="envoy"))
 
 
 def _is(details: str) -> str:
@@ -239,8 +258,11 @@ def _mapper(reply: LocalReply) -> hcm.ResponseMapper:
         filter=_filter(reply.when),
         status_code=reply.status,
         headers_to_add=[
-            core.HeaderValueOption(header=core.HeaderValue(key=name, value=value))
-            for name, value in reply.fields.items()
+            *([] if reply.after_processor else [_MARK]),
+            *(
+                core.HeaderValueOption(header=core.HeaderValue(key=name, value=value))
+                for name, value in reply.fields.items()
+            ),
         ],
         body_format_override=core.SubstitutionFormatString(json_format=Struct.from_dict({"error": error})),
     )

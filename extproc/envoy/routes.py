@@ -1,5 +1,6 @@
 """Routes: which requests the processor sees, and where the others go.
 
+    web pages           none, unless the settings let them: their requests are refused, whatever the path
     chat completions    the processor reads them and names their backend
     the models          the processor answers
     `other_paths`       go to the first backend, past the processor unless it has API keys to check
@@ -34,15 +35,8 @@ from extproc.admission import KEY_HEADERS
 from extproc.config import Config
 from extproc.envoy.clients import refusing
 from extproc.envoy.extensions import packed
-from extproc.names import (
-    BACKEND_HEADER,
-    CHAT_PATH,
-    CLIENT_HEADER,
-    DENIED_HEADER,
-    DROPPED_HEADER,
-    MODELS_PATH,
-    USAGE_HEADER,
-)
+from extproc.envoy.web_pages import cors_policy, refused_pages
+from extproc.names import BACKEND_HEADER, CHAT_PATH, MODELS_PATH
 
 EXT_PROC = "envoy.filters.http.ext_proc"
 BUFFER = "envoy.filters.http.buffer"
@@ -58,21 +52,6 @@ as long as it likes. But a unary answer is silent until it is complete, and a sl
 20 minutes for it; OpenAI's own clients give up after 10 unless told otherwise."""
 
 
-WITHHELD = (
-    "cookie",
-    "proxy-authorization",
-    "x-forwarded-for",
-    "x-envoy-external-address",
-    "forwarded",
-    "x-real-ip",
-    "x-data-parallel-rank",
-)
-"""Headers that no backend gets, besides KEY_HEADERS. Who the client is, is between it and the gateway: cookies and keys
-are credentials (a backend that wants a key gets its own, from its cluster), and of the client's address, as Envoy or a
-proxy before it tells it, a backend could only make a log. By the last one a router chooses one of vLLM's engines, which
-is no client's choice. What requests are followed by (x-request-id, traceparent, tracestate) does go on."""
-
-
 def route_configuration(config: Config) -> route.RouteConfiguration:
     first = config.backends[0].name
     # With keys, the processor has a look at all: under an Envoy that doesn't know them (clients.py), it alone does.
@@ -81,11 +60,14 @@ def route_configuration(config: Config) -> route.RouteConfiguration:
     virtual_host = route.VirtualHost(
         name="openai",
         domains=["*"],
+        typed_per_filter_config=cors_policy(config),
         routes=[
             _grpc(),
+            *refused_pages(config),
             _chat_completions(CHAT_PATH, config),
             _chat_completions(CHAT_PATH + "/", config),  # as some clients spell it
-            _to_backend("chat-preflight", _preflight(CHAT_PATH), first, for_others),
+            _preflight(CHAT_PATH),
+            _preflight(CHAT_PATH + "/"),
             _wrong_method(CHAT_PATH),
             _wrong_method(CHAT_PATH + "/"),
             _models(asking),
@@ -96,7 +78,8 @@ def route_configuration(config: Config) -> route.RouteConfiguration:
     return route.RouteConfiguration(
         name="openai",
         virtual_hosts=[virtual_host],
-        request_headers_to_remove=[*KEY_HEADERS, *WITHHELD, CLIENT_HEADER, DENIED_HEADER],
+        # Clients' keys go no further, whatever else a backend takes (passing_headers.py).
+        request_headers_to_remove=list(KEY_HEADERS),
     )
 
 
@@ -108,10 +91,7 @@ def _chat_completions(path: str, config: Config) -> route.Route:
         # Empty until the processor has read the body: the header is its choice, and none but its (see listener.py).
         route=_action(route.RouteAction(cluster_header=BACKEND_HEADER, prefix_rewrite=CHAT_PATH)),
         # The processor reads answers as they are: it doesn't decompress.
-        request_headers_to_remove=[BACKEND_HEADER, "accept-encoding"],
-        # A backend's own: this happens before the processor sees the answer, and sets its own. And a challenge, which
-        # would be for the gateway's key.
-        response_headers_to_remove=[DROPPED_HEADER, USAGE_HEADER, "www-authenticate"],
+        request_headers_to_remove=["accept-encoding"],
         typed_per_filter_config={
             BUFFER: packed(BufferPerRoute(buffer=buffer)),
             **_processed(ExtProcOverrides()),  # what it overrides doesn't matter
@@ -120,10 +100,16 @@ def _chat_completions(path: str, config: Config) -> route.Route:
     )
 
 
-def _preflight(path: str) -> route.RouteMatch:
-    """A browser's question whether a page may ask for `path`: backends answer it, and need no key for that."""
+def _preflight(path: str) -> route.Route:
+    """A browser's question whether a page may ask for `path`. Its filter answers, and takes no route for one that isn't
+    to any backend; should it ever not answer, this one leads to none."""
     asks_for_a_method = route.HeaderMatcher(name="access-control-request-method", present_match=True)
-    return route.RouteMatch(path=path, headers=[_with_method("OPTIONS"), asks_for_a_method])
+    from_a_page = route.HeaderMatcher(name="origin", present_match=True)
+    return route.Route(
+        name="chat-preflight",
+        match=route.RouteMatch(path=path, headers=[_with_method("OPTIONS"), asks_for_a_method, from_a_page]),
+        route=_to_nobody(),
+    )
 
 
 def _other(path: str) -> route.RouteMatch:
@@ -157,7 +143,7 @@ def _models(filters: dict[str, Any]) -> route.Route:
         name="models",
         match=route.RouteMatch(path_separated_prefix=MODELS_PATH),
         # The processor answers before it comes to this: should it ever not, no backend is asked either.
-        direct_response=route.DirectResponseAction(status=404),
+        route=_to_nobody(),
         typed_per_filter_config=filters,
     )
 
@@ -169,6 +155,12 @@ def _to_backend(name: str, match: route.RouteMatch, backend: str, filters: dict[
         route=_action(route.RouteAction(cluster=backend)),
         typed_per_filter_config=filters,
     )
+
+
+def _to_nobody() -> route.RouteAction:
+    """A 404. The header is the processor's alone, which sets it for chat completions only."""
+    not_found = route.RouteActionClusterNotFoundResponseCode.NOT_FOUND
+    return route.RouteAction(cluster_header=BACKEND_HEADER, cluster_not_found_response_code=not_found)
 
 
 def _with_method(method: str) -> route.HeaderMatcher:

@@ -8,12 +8,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
-from contextlib import suppress
 from dataclasses import dataclass
 from http import HTTPStatus
 from typing import Any, Self
 
 import orjson
+
+from extproc.openai.told import told
 
 _CONTEXT_LENGTH = re.compile(
     r"maximum context length|context length exceeded|longer than the maximum model length", re.I
@@ -38,6 +39,8 @@ class ApiError(Exception):
     type: str = "invalid_request_error"
     param: str | None = None
     code: str | None = None
+    withheld: bool = False
+    """A backend said more than this: what clients don't get of it."""
 
     def __str__(self) -> str:
         return f"{self.status} {self.code or self.type}: {self.message}"
@@ -142,39 +145,64 @@ def backend_key_refused(status: int) -> ApiError:
 
 
 def backend_error(status: int, body: bytes) -> ApiError:
-    """A backend's error response, as OpenAI's clients expect it: its own words where it has some.
+    """A backend's error response, as OpenAI's clients expect it.
 
-    The status is the backend's own as well, unless it speaks of the gateway's key.
+    The status is the backend's own, unless it speaks of the gateway's key. Its words are passed on where they tell the
+    client what is wrong with the request, without what they say of the backend itself (`extproc.openai.told`). Of all
+    else a backend may say, and the stack it says it from, the client can make nothing.
     """
     if status in (401, 403):
         return backend_key_refused(status)
-    try:
-        data: Any = orjson.loads(body)
-    except orjson.JSONDecodeError:
-        data = None
-    error: Any = data
-    if isinstance(data, dict) and isinstance(data.get("error"), dict | str):
-        error = data["error"]
-    if isinstance(error, str):
-        error = {"message": error}
-    message, kind, param, code = None, None, None, None
-    if isinstance(error, dict):
-        message = error.get("message") or error.get("detail")
-        kind, param, code = error.get("type"), error.get("param"), error.get("code")
-    if not isinstance(message, str):
-        message = f"The model's backend answered {status} {_phrase(status)}."
-        if isinstance(error, dict) and error:
-            with suppress(orjson.JSONEncodeError):  # nested beyond all reason
-                message += f" It said: {orjson.dumps(error).decode()[:500]}"
+    error = _error_object(body)
+    message = told(error.get("message") or error.get("detail")) if status in _ABOUT_THE_REQUEST else None
+    if message is None:
+        says_something = bool(body.strip())
+        words = f"The model's backend answered {status} {_phrase(status)}."
+        if says_something:
+            words += " What else it said is withheld; its log may tell more."
+        said = error.get("message")
+        return ApiError(
+            status,
+            words,
+            type=_TYPES.get(status, "server_error" if status >= 500 else _INVALID),
+            code=_code(status, said if isinstance(said, str) else ""),
+            withheld=says_something,
+        )
+    kind, param, code = error.get("type"), error.get("param"), error.get("code")
     return ApiError(
         status,
-        message,
-        type=kind if isinstance(kind, str) else _TYPES.get(status, "server_error" if status >= 500 else _INVALID),
-        param=param if isinstance(param, str) else None,
-        code=code if isinstance(code, str) else _code(status, message),
+        message.text,
+        type=kind if isinstance(kind, str) and _WORD.fullmatch(kind) else _INVALID,
+        param=param if isinstance(param, str) and _PLACE.fullmatch(param) else None,
+        code=code if isinstance(code, str) and _WORD.fullmatch(code) else _code(status, message.text),
+        withheld=message.cut,
     )
 
 
+def envoys_error(status: int, body: bytes) -> ApiError:
+    """A reply of Envoy's own, whose words are the gateway's (`extproc.envoy.local_replies`)."""
+    error = _error_object(body)
+    message, kind, code = error.get("message"), error.get("type"), error.get("code")
+    return ApiError(status, str(message), type=str(kind), code=code if isinstance(code, str) else None)
+
+
+def _error_object(body: bytes) -> dict[str, Any]:
+    """What an error response says, in whichever of the usual forms; empty when it is in none."""
+    try:
+        data: Any = orjson.loads(body)
+    except orjson.JSONDecodeError:
+        return {}
+    error = data.get("error") if isinstance(data, dict) else None
+    if isinstance(error, str):
+        return {"message": error}
+    if isinstance(error, dict):
+        return error
+    return data if isinstance(data, dict) else {}
+
+
+_ABOUT_THE_REQUEST = frozenset({400, 413, 422})
+_WORD = re.compile(r"[A-Za-z0-9_.-]{1,64}")
+_PLACE = re.compile(r"[A-Za-z0-9_.$\[\]-]{1,256}")
 _INVALID = "invalid_request_error"
 _TYPES = {429: "rate_limit_error"}
 _CODES = {

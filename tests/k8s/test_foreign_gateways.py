@@ -20,8 +20,7 @@ import yaml
 
 from extproc.admission import KEY_HEADERS
 from extproc.config import parse
-from extproc.envoy.routes import WITHHELD
-from extproc.names import AFFINITY_HEADER, BACKEND_HEADER
+from extproc.names import AFFINITY_HEADER, BACKEND_HEADER, DROPPED_HEADER, REPLY_HEADER, USAGE_HEADER
 from extproc.scripted_vllm import Reply, ScriptedVLLM
 from tests.gateway import ENVOY, EXTPROC, AskedVLLM, free_port, wait_until
 from tests.k8s.foreign import Addresses, envoy_gateways, istios
@@ -30,6 +29,13 @@ from tests.k8s.rendered import BASE, K8S, Object, one, rendered, settings
 UPSTREAM = "Qwen/Qwen2.5-Coder-7B-Instruct"
 CALL = '<tool_call>\n{"name": "get_weather", "arguments": {"city": "Oslo"}}\n</tool_call>'
 TOOL = {"type": "function", "function": {"name": "get_weather", "parameters": {"type": "object"}}}
+WITHHELD = """
+cookie proxy-authorization x-forwarded-for x-envoy-external-address forwarded x-real-ip
+x-data-parallel-rank x-prefiller-host-port x-prefiller-url x-gateway-destination-endpoint
+""".split()
+"""What tells of a client or gives orders. These gateways can only remove headers by their names, at most 16 of them;
+extproc's own Envoy lets no others pass than those it knows."""
+TOLD_BY_BACKENDS = ["server", "via", "set-cookie", "location", "www-authenticate", "x-powered-by"]
 OTHER = "other"
 """A second backend, which the overlay's own routes don't have: added as their READMEs say."""
 
@@ -174,15 +180,19 @@ def test_a_backend_sees_neither_the_clients_key_nor_our_headers(foreign: Foreign
     assert not [name for name in seen if name.startswith("x-extproc")]
 
 
-def test_what_is_withheld_from_backends_is_the_same_as_elsewhere() -> None:
+def test_what_is_withheld_from_backends_and_from_clients() -> None:
     withheld = {*KEY_HEADERS, *WITHHELD, BACKEND_HEADER, AFFINITY_HEADER, "accept-encoding"}
+    told = {*TOLD_BY_BACKENDS, DROPPED_HEADER, REPLY_HEADER, USAGE_HEADER}
     gateway = rendered(K8S / "overlays/envoy-gateway")
     clients = one(gateway, "ClientTrafficPolicy", "extproc")["spec"]
     assert clients["headers"]["earlyRequestHeaders"]["remove"] == [BACKEND_HEADER, AFFINITY_HEADER]
     for rule in one(gateway, "HTTPRoute", "extproc-chat")["spec"]["rules"]:
         assert set(rule["filters"][0]["requestHeaderModifier"]["remove"]) == withheld
+        assert set(rule["filters"][1]["responseHeaderModifier"]["remove"]) == told
     route = one(rendered(K8S / "overlays/istio"), "VirtualService", "llm")["spec"]["http"][0]
     assert set(route["headers"]["request"]["remove"]) == withheld
+    assert set(route["headers"]["response"]["remove"]) == told
+    assert len(withheld) <= 16, "the most that Gateway API allows"
 
 
 def test_requests_may_be_as_large_as_elsewhere() -> None:
