@@ -27,6 +27,7 @@ import httpx
 from extproc.config import Address, parse
 from extproc.envoy import bootstrap, to_yaml
 from extproc.names import REPLY_DETAILS
+from extproc.replies import to_the_end
 from extproc.wire import (
     SERVICE,
     BodyResponse,
@@ -154,7 +155,10 @@ class Processor(grpc.GenericRpcHandler):
                 if seconds := float(script.split()[1]):
                     yield ProcessingResponse(override_message_timeout=timedelta(seconds=seconds))
                 given_up.wait(2.5 * PATIENCE)
-            yield self.reply(phase, script)
+            reply = self.reply(phase, script)
+            if reply.HasField("request_headers") and sent[":path"] == CHAT:
+                reply.mode_override.CopyFrom(to_the_end())
+            yield reply
 
     def reply(self, phase: str, script: str) -> ProcessingResponse:
         if script == f"refuse {phase}":
