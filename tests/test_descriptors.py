@@ -1,0 +1,36 @@
+"""How many descriptors a gateway needs, and how it gets them."""
+
+from __future__ import annotations
+
+import resource
+import subprocess
+import sys
+
+import pytest
+
+from extproc.descriptors import connections_that_fit, descriptors_needed
+
+RAISED = "from extproc.descriptors import raise_descriptor_limit as r; print(r())"
+
+
+@pytest.mark.parametrize("limit", [256, 1024, 1025, 4096, 65536, 1 << 20])
+@pytest.mark.parametrize("workers", [1, 2, 16])
+def test_the_connections_that_fit_are_the_most_that_do(limit: int, workers: int) -> None:
+    fitting = connections_that_fit(limit, workers)
+    assert descriptors_needed(fitting, workers) <= limit < descriptors_needed(fitting + 1, workers)
+
+
+def test_a_limit_without_room_for_anything_still_lets_one_in() -> None:
+    assert connections_that_fit(10) == 1
+
+
+@pytest.mark.parametrize(("soft", "hard", "raised"), [(256, 1024, 1024), (1024, 1024, 1024), (1024, 4096, 4096)])
+def test_the_soft_limit_is_raised_to_the_hard_one(soft: int, hard: int, raised: int) -> None:
+    done = subprocess.run(
+        [sys.executable, "-c", RAISED],
+        preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard)),
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert int(done.stdout) == raised
