@@ -8,7 +8,9 @@ never log what a request or an answer says.
 from __future__ import annotations
 
 import asyncio
+import errno
 import logging
+import socket
 import traceback
 from collections.abc import AsyncIterator, Callable
 from concurrent.futures import ThreadPoolExecutor
@@ -23,13 +25,13 @@ from grpc_reflection.v1alpha import reflection
 from extproc.access_log import access_log_handler
 from extproc.backend_client import ask_again
 from extproc.chat import Prepared
-from extproc.config import Config
+from extproc.config import Config, Limits
 from extproc.effects import AskBackend, Effect, Prepare, Result
 from extproc.exchange import Exchange, Phase, Replies
 from extproc.openai.errors import ApiError, overloaded
 from extproc.protocol import ProtocolError
 from extproc.recording.recorder import Recorder
-from extproc.silence import SilenceWatch
+from extproc.silence import Listening, SilenceWatch
 from extproc.telemetry import Telemetry
 from extproc.terms import Terms
 from extproc.wire import SERVICE, ProcessingRequest, ProcessingResponse
@@ -44,9 +46,10 @@ CONFIG_HEALTH = "extproc.config"
 ENVOY_HEALTH = "extproc.envoy"
 """The name under which it tells whether Envoy has taken its part of the configuration that the processor began with."""
 
-_LARGEST_MESSAGE = (1 << 30) + 1024 * 1024
-"""The largest body that a configuration can allow, with headers and framing. What is allowed now may change while the
-server runs, which this can't: the exchange itself looks at it."""
+_BESIDE_BODY = 1024 * 1024
+"""Bytes of a message beside a body: headers, metadata and framing."""
+_PROBE = 64 * 1024
+"""Bytes of a message to the health service."""
 
 _HUGE = 4 * 1024 * 1024
 """Bytes of a request that may take a second to read, where most take a tenth."""
@@ -78,6 +81,9 @@ class Processor:
     def __init__(self, terms: Terms, telemetry: Telemetry, recorder: Recorder | None = None) -> None:
         self.terms = terms
         """What exchanges that begin now go by; those that have begun keep what they have."""
+        self.largest_body = max(terms.config.limits.max_body_bytes, Limits().max_body_bytes)
+        """Bytes of the largest body that is read from Envoy: gRPC drops what is larger without having it in memory. A
+        server that runs can't change this: a configuration that allows more needs another one."""
         self._telemetry = telemetry
         self._recorder = recorder or Recorder()
         telemetry.watch(lambda: self.exchanges)
@@ -111,10 +117,11 @@ class Processor:
         `show_health`. Raises OSError when an address can't be had. Leaving the block ends what still
         runs: `drain` first.
         """
+        largest = self.largest_body + _BESIDE_BODY
         server = grpc.aio.server(
             options=[
-                ("grpc.max_receive_message_length", _LARGEST_MESSAGE),
-                ("grpc.max_send_message_length", _LARGEST_MESSAGE),
+                ("grpc.max_receive_message_length", largest),
+                ("grpc.max_send_message_length", largest),
                 ("grpc.so_reuseport", 0),  # a second processor on the same port is a mistake, not a helper
                 *_PATIENT,
             ]
@@ -131,13 +138,14 @@ class Processor:
         servers = [server]
         port = _bind(server, address)
         if health_address is not None:
-            probed = grpc.aio.server(options=[("grpc.so_reuseport", 0)])
+            probed = grpc.aio.server(options=[("grpc.so_reuseport", 0), ("grpc.max_receive_message_length", _PROBE)])
             health_pb2_grpc.add_HealthServicer_to_server(self._health, probed)
             _bind(probed, health_address)
             servers.append(probed)
         await self._set_health("", SERVICE, serving=healthy)
         await self._set_health(CONFIG_HEALTH, serving=True)
         await self._set_health(ENVOY_HEALTH, serving=healthy)
+        self._listening = Listening()
         for each in servers:
             await each.start()
         try:
@@ -145,6 +153,7 @@ class Processor:
         finally:
             for each in servers:
                 await each.stop(grace=None)
+            self._listening.end()
 
     async def drain(self, grace: float) -> bool:
         """Report not-serving, then wait until every exchange has ended, for at most `grace` seconds.
@@ -195,7 +204,7 @@ class Processor:
                 except _AbortError as abort:
                     await context.abort(abort.status, abort.message)
 
-        watch = SilenceWatch(exchange, tell_silence)
+        watch = SilenceWatch(exchange, tell_silence, self._listening)
         try:
             while isinstance(message := await context.read(), ProcessingRequest):  # else it is the end
                 await say(partial(exchange.receive, message))
@@ -252,10 +261,21 @@ class Processor:
 
 
 def _bind(server: grpc.aio.Server, address: str) -> int:
+    if address.startswith("unix:") and _accepts(address.removeprefix("unix:")):  # gRPC would take its place
+        raise OSError(f"can't listen on {address}: somebody does already")
     try:
         return server.add_insecure_port(address)
     except RuntimeError as error:
         raise OSError(f"can't listen on {address}: is it in use, or its directory missing?") from error
+
+
+def _accepts(path: str) -> bool:
+    with socket.socket(socket.AF_UNIX) as attempt:
+        attempt.setblocking(False)  # one that is full accepts too, and would keep us waiting
+        try:
+            return attempt.connect_ex(path) in (0, errno.EAGAIN)
+        except OSError:  # the path is too long for one
+            return False
 
 
 class _AbortError(Exception):

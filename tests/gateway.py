@@ -98,6 +98,8 @@ class Gateway:
         trust: ssl.SSLContext | None = None,
     ) -> None:
         self.url = url
+        self.processor = 0
+        """The processor's process id."""
         self.backends = backends
         self.processes: tuple[int, ...] = ()
         """The ids of the processor and of Envoy."""
@@ -217,6 +219,7 @@ def configured_gateway(
         trust,
     )
     children = [subprocess.Popen(serve)]
+    gateway.processor = children[0].pid
     try:
         # The processor first: it writes the files that a live Envoy begins with.
         until_healthy(f"unix:{processor}", children[0])

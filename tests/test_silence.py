@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import signal
 from collections.abc import Iterator
 
 import orjson
@@ -51,6 +53,23 @@ def test_a_stream_that_goes_on_in_time_is_left_alone(impatient: Gateway) -> None
     assert response.elapsed.total_seconds() > 0.4  # longer than the patience, as a whole
     assert b'"finish_reason":"tool_calls"' in text
     assert b"error" not in text
+
+
+def test_while_the_processor_itself_stands_still_nobody_is_silent(impatient: Gateway) -> None:
+    """The backend goes on, and what it says waits to be read: for longer than the patience."""
+    impatient.backend.play(Reply(CALL, pace=0.1))
+    with impatient.http.stream("POST", "/v1/chat/completions", json={**ASKED, "tools": [TOOL]}) as response:
+        lines = response.iter_lines()
+        received = [next(lines)]
+        os.kill(impatient.processor, signal.SIGSTOP)
+        try:
+            wait_until(lambda: impatient.stat("cluster.qwen.upstream_rq_active") == 0)
+        finally:
+            os.kill(impatient.processor, signal.SIGCONT)
+        received += lines
+    assert response.elapsed.total_seconds() > 0.8
+    assert '"finish_reason":"tool_calls"' in received[-4] + received[-6], received
+    assert [line for line in received if "error" in line] == []
 
 
 class TestExchange:

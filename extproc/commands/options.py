@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import os
 from collections.abc import Callable
 from textwrap import dedent, indent
 from typing import TypeAlias
@@ -11,8 +12,9 @@ from extproc.commands.values import address, seconds
 
 Commands: TypeAlias = "argparse._SubParsersAction[argparse.ArgumentParser]"
 
-PROCESSOR = "127.0.0.1:9000"
-"""Where `serve` listens and where `envoy` looks for it, unless told otherwise."""
+PROCESSOR = f"unix:{os.environ.get('XDG_RUNTIME_DIR') or '/run'}/extproc.sock"
+"""Where `serve` listens and where `envoy` looks for it, unless told otherwise: a socket that only the same user and
+root can connect to. At a port anybody on the machine could, and be taken for Envoy."""
 _GRACE = 30.0
 
 
