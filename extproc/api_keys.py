@@ -3,6 +3,9 @@
     # one on each line; a name may stand more than once, so that a key can be changed without a gap
     alice: 2bb80d537b1da3e38bd30361aa855686bde0eacd7162fef6a25fe97bf527a25b
 
+A line that can't be read lets nobody in and keeps nobody else out: who takes a key back by changing its line to
+anything else at all, or by writing beside it what is no line, has taken it back.
+
 A hash without salt and without stretching is enough for keys that are long and random, as the ones that `hash_line` is
 meant for: there is nothing to be guessed. Neither a key nor a line of the file ever stands in a message.
 """
@@ -13,49 +16,54 @@ import hmac
 import re
 from dataclasses import dataclass
 from hashlib import sha256
-from pathlib import Path
 from typing import Self
-
-from extproc.config import ConfigError
 
 _LINE = re.compile(r"([A-Za-z0-9_.@-]{1,64})\s*:\s*([0-9A-Fa-f]{64})")
 _NAME = re.compile(r"[A-Za-z0-9_.@-]{1,64}")
 _SHORTEST = 16
+GRACE = 300.0
+"""Seconds that keys hold when there is none any more in their file: enough for an alert to reach somebody. Who wants
+all of them out at once leaves one line there, with any other hash."""
+_MOST_TOLD = 20
+"""Lines: a file that is something else altogether would fill the log."""
+_EXPECTED = (
+    "expected 'name: hash', as `extproc hash-key` prints it; a name is made of at most 64 letters, digits, '_', '.', "
+    "'@' and '-', a hash of 64 hexadecimal digits; this line lets nobody in"
+)
 
 
 @dataclass(frozen=True, slots=True, repr=False)
 class ApiKeys:
-    """Names, with the hashes of their keys."""
+    """Names, with the hashes of their keys; without any, nobody comes in."""
 
-    _entries: tuple[tuple[str, bytes], ...]
-
-    @classmethod
-    def load(cls, path: Path) -> Self:
-        """Raises ConfigError naming the file and the line."""
-        try:
-            content = path.read_bytes()
-        except OSError as error:
-            raise ConfigError(f"{path}: can't be read: {error.strerror}") from error
-        return cls.parse(content, source=str(path))
+    _entries: tuple[tuple[str, bytes], ...] = ()
+    unreadable: tuple[int, ...] = ()
+    """The numbers of the lines that can't be read, from 1 on."""
 
     @classmethod
-    def parse(cls, content: bytes, *, source: str) -> Self:
-        """Like `load`; `source` names the file in messages."""
+    def parse(cls, content: bytes) -> Self:
+        """What is in a file."""
         entries: list[tuple[str, bytes]] = []
-        for number, line in enumerate(content.decode("utf-8", "replace").splitlines(), 1):
+        unreadable: list[int] = []
+        for number, line in enumerate(content.decode("utf-8-sig", "replace").split("\n"), 1):
             told = line.partition("#")[0].strip()
             if not told:
                 continue
             found = _LINE.fullmatch(told)
             if found is None:
-                raise ConfigError(
-                    f"{source}:{number}: expected 'name: hash', as `extproc hash-key` prints it; a name is made of at "
-                    "most 64 letters, digits, '_', '.', '@' and '-', a hash of 64 hexadecimal digits"
-                )
-            entries.append((found[1], bytes.fromhex(found[2])))
-        if not entries:
-            raise ConfigError(f"{source}: holds no key, so that nobody could come in")
-        return cls(tuple(entries))
+                unreadable.append(number)
+            else:
+                entries.append((found[1], bytes.fromhex(found[2])))
+        return cls(tuple(entries), tuple(unreadable))
+
+    def complaints(self, source: str) -> list[str]:
+        """A sentence for each line of the file `source` that can't be read, which quotes nothing of it."""
+        told = [f"{source}:{number}: {_EXPECTED}" for number in self.unreadable[:_MOST_TOLD]]
+        more = len(self.unreadable) - len(told)
+        return [*told, f"{source}: and {more} lines more that can't be read"] if more else told
+
+    def __len__(self) -> int:
+        return len(self._entries)
 
     @property
     def entries(self) -> tuple[tuple[str, bytes], ...]:

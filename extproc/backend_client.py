@@ -26,6 +26,7 @@ from typing import NamedTuple
 from extproc.config import Address, Backend
 from extproc.effects import AskBackend, BackendSaid
 from extproc.fetch import Answer, NoAnswerError, Streams, fetch
+from extproc.files import check_file, read_file
 from extproc.names import CHAT_PATH
 
 log = logging.getLogger(__name__)
@@ -139,7 +140,9 @@ def _access(backend: Backend) -> _Access:
     """Reads files, perhaps all of the system's certificates: tens of milliseconds, which no stream should wait for."""
     headers = _NONE
     if backend.api_key is not None:
-        headers = {"authorization": f"Bearer {backend.api_key.read_text(encoding='utf-8').strip()}"}
+        headers = {"authorization": f"Bearer {read_file(backend.api_key).decode().strip()}"}
+    if backend.tls is not None and backend.tls.ca is not None:
+        check_file(backend.tls.ca)
     return _Access(headers, ssl.create_default_context(cafile=backend.tls.ca) if backend.tls is not None else None)
 
 

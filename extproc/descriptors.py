@@ -53,3 +53,15 @@ def _fixed(workers: int | None) -> int:
 
 def _number(limit: int) -> int:
     return ENOUGH if limit == resource.RLIM_INFINITY else limit
+
+
+def too_few(connections: int, limit: int) -> str | None:
+    """What a person should know of a limit that has no room for so many connections of clients."""
+    needed = descriptors_needed(connections)
+    if needed <= limit:
+        return None
+    return (
+        f"{limit} file descriptors are allowed, room for {connections_that_fit(limit)} connections of clients; "
+        f"{connections} need {needed}: raise the hard limit (`ulimit -Hn {needed}`, systemd's LimitNOFILE, docker's "
+        "--ulimit nofile)"
+    )

@@ -20,69 +20,29 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
-from extproc.api_keys import ApiKeys
+from extproc.api_keys import GRACE, ApiKeys
 from extproc.config import Backend, Config, ConfigError, parse
+from extproc.config.loading import check_files, decoded, fault, named_files
+from extproc.key_reloading import KeyReloading, keys_file, read_keys
 from extproc.last_in_force import LastInForce
 from extproc.publishing import EnvoyFiles, RefusedByEnvoyError
 from extproc.server import Processor
 from extproc.telemetry import File, Telemetry
+from extproc.watched import Watched
 
 log = logging.getLogger(__name__)
 
 INTERVAL = 1.0
 """Seconds between two looks."""
-_SETTLING = 0.05
-"""A file that is being written is looked at again after so many seconds, until it stays as it is,"""
-_RESTLESS = 1.0
-"""or for so many: one that never rests must not keep the others from being looked at."""
 _FIRST_PAUSE, _LONGEST_PAUSE = 1.0, 15.0
 """Seconds between two tries of a configuration that was refused, twice as many each time: a try may keep Envoy busy."""
-
-
-class Watched:
-    """A file, and what was in it when it was last looked at."""
-
-    def __init__(self, path: Path) -> None:
-        self.path = path
-        self._content = _look(path)
-
-    async def changed(self) -> bool:
-        """Whether it holds something else now. It may still be written to: then wait a while for it to be complete."""
-        before, self._content = self._content, await asyncio.to_thread(_look, self.path)
-        if self._content == before:
-            return False
-        until = time.monotonic() + _RESTLESS
-        while (now := await self._looked_again()) != self._content:
-            self._content = now
-            if time.monotonic() >= until:
-                break  # the next look sees the rest
-        return self._content != before
-
-    async def _looked_again(self) -> bytes | str:
-        await asyncio.sleep(_SETTLING)
-        return await asyncio.to_thread(_look, self.path)
-
-    @property
-    def content(self) -> bytes:
-        """Raises ConfigError when it couldn't be read."""
-        if isinstance(self._content, str):
-            raise ConfigError(f"{self.path}: can't be read: {self._content}")
-        return self._content
-
-
-def _look(path: Path) -> bytes | str:
-    """What is in the file, or why that can't be told."""
-    try:
-        return path.read_bytes()
-    except OSError as error:
-        return error.strerror or str(error)
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,28 +55,25 @@ class Source:
 
     def read(self) -> Config:
         """What the file says. Raises ConfigError with the line and the field."""
-        name = str(self.file.path)
-        try:
-            text = self.file.content.decode("utf-8")
-        except UnicodeDecodeError as error:
-            raise ConfigError(f"{name}: can't be read: {error}") from error
-        config = parse(text, source=name)
+        config = parse(self._text, source=str(self.file.path))
         return config if self.listen is None else config.model_copy(update={"listen": self.listen})
+
+    def check_files(self, config: Config) -> None:
+        """Raises ConfigError when a file that `config`, which was read here, names is one that can't be read."""
+        check_files(config, self._text, source=str(self.file.path))
+
+    def fault(self, *location: str, message: str) -> ConfigError:
+        """For what the file says at this place."""
+        return fault(location, message, self._text, source=str(self.file.path))
+
+    @property
+    def _text(self) -> str:
+        return decoded(self.file.content, source=str(self.file.path))
 
     @property
     def digest(self) -> str:
         """A name for what is in the file, short enough for a label."""
         return sha256(self.file.content).hexdigest()[:12]
-
-
-def read_keys(file: Watched | None) -> ApiKeys | None:
-    """The keys in the file. Raises ConfigError with the line."""
-    return ApiKeys.parse(file.content, source=str(file.path)) if file is not None else None
-
-
-def keys_file(config: Config) -> Watched | None:
-    """The file of keys that a configuration names."""
-    return Watched(config.api_keys) if config.api_keys is not None else None
 
 
 class _Candidate:
@@ -126,7 +83,7 @@ class _Candidate:
         self.config = config
         self.told: set[str] = set()
         """Why it was refused so far; each reason is told once."""
-        self._named = sorted(set(_paths(config.model_dump())))
+        self._named = sorted({path for _, path in named_files(config)})
         self._states: Mapping[Path, object] | None = None
         self._pause = _FIRST_PAUSE
         self._again = 0.0
@@ -141,19 +98,6 @@ class _Candidate:
         self._again = now + self._pause
         self._pause = min(2 * self._pause, _LONGEST_PAUSE)
         return True
-
-
-def _paths(value: Any) -> Iterator[Path]:
-    """All files that are named in settings."""
-    match value:
-        case Path():
-            yield value
-        case dict():
-            for each in value.values():
-                yield from _paths(each)
-        case tuple() | list():
-            for each in value:
-                yield from _paths(each)
 
 
 def _states(paths: Iterable[Path]) -> Mapping[Path, object]:
@@ -182,10 +126,13 @@ class Reloading:
         on_change: Callable[[], None],
         last: LastInForce | None = None,
         refusal: str | None = None,
+        keys_grace: float = GRACE,
     ) -> None:
-        """With a `refusal` the processor has begun with what was `last` in force, for this reason."""
+        """With a `refusal` the processor has begun with what was `last` in force, for this reason.
+
+        `keys_grace`: how many seconds keys hold when there are none any more in their file.
+        """
         self._source = source
-        self._keys_file = keys
         self._processor = processor
         self._telemetry = telemetry
         self._envoy = envoy
@@ -197,28 +144,24 @@ class Reloading:
         self._candidate: _Candidate | None = None
         """What the file says, as long as it could be taken and isn't."""
         self._valid: dict[File, bool] = {"config": True, "api_keys": True}
+        self._keys = KeyReloading(keys, processor, telemetry, self._show_keys, self._publish_keys, keys_grace)
 
     async def run(self, interval: float = INTERVAL) -> None:
         """Look at the files every so many seconds, until cancelled."""
+        await self._keys.begin()
         if self._refusal is not None:
             await self._show("config", valid=False)
             with suppress(ConfigError):  # which has been told
                 self._candidate = _Candidate(self._source.read())
                 self._candidate.told.add(self._refusal)
-        while True:
-            await asyncio.sleep(interval)
-            try:
-                await self._look()
-            except Exception:  # a bug here is none in any exchange: those go on
-                log.exception("bug: what changed on disk may not be in force")
+        # Side by side: Envoy may take its time with a configuration, and a key that is taken back must not wait for it.
+        await asyncio.gather(_again_and_again(self._look, interval), _again_and_again(self._keys.look, interval))
 
     async def _look(self) -> None:
         if await self._source.file.changed():
             await self._read_config()
         if self._candidate is not None and await self._candidate.due():
             await self._take_config(self._candidate)
-        if self._keys_file is not None and await self._keys_file.changed():
-            await self._tell("api_keys", self._take_keys(self._keys_file))
         await self._forget()
 
     async def _read_config(self) -> None:
@@ -226,7 +169,7 @@ class Reloading:
         try:
             self._candidate = _Candidate(await asyncio.to_thread(self._source.read))
         except ConfigError as error:
-            await self._tell("config", str(error))
+            await self._tell(str(error))
 
     async def _take_config(self, candidate: _Candidate) -> None:
         try:
@@ -235,50 +178,55 @@ class Reloading:
             refusal = str(error)
             if refusal not in candidate.told:
                 candidate.told.add(refusal)
-                await self._tell("config", refusal)
+                await self._tell(refusal)
             return
         self._candidate = None
         log.info("the configuration is in force as it is now: %s", self._source.digest)
-        await self._tell("config", None)
+        await self._tell(None)
         if self._last is not None:
             self._last.keep(self._source.file.content)
         self._telemetry.configured(candidate.config, self._source.digest)
 
     async def _put_in_force(self, config: Config) -> None:
         """Have new exchanges go by it. Raises ConfigError, RefusedByEnvoyError or OSError when that can't be."""
-        terms = self._processor.terms
-        if config.api_keys == terms.config.api_keys:
-            watched, keys = self._keys_file, terms.keys  # which have changes of their own
-        else:
-            watched = await asyncio.to_thread(keys_file, config)
-            keys = read_keys(watched)
-            self._publish_keys(keys)
-        await self._prepare(config)  # though it be the old one: what was refused may have left traces
-        if config == terms.config:
-            return
-        self._processor.terms = replace(terms, config=config, keys=keys, since=int(time.time()))
-        self._left.append(terms.config)
-        self._keys_file = watched
-        self._on_change()
-        if keys is not terms.keys:
-            await self._show("api_keys", valid=True)
-
-    def _take_keys(self, file: Watched) -> str | None:
+        await asyncio.to_thread(self._source.check_files, config)
+        if config.limits.max_body_bytes > self._processor.largest_body:
+            raise self._source.fault(
+                "limits",
+                "max_body_bytes",
+                message=f"more than {self._processor.largest_body} needs another processor: restart it",
+            )
+        old = self._processor.terms.config
+        same_keys = config.api_keys == old.api_keys  # which have changes of their own, even while this is done
+        watched = None if same_keys else await asyncio.to_thread(keys_file, config)
+        keys = read_keys(watched)
         try:
-            keys = read_keys(file)
-        except ConfigError as error:
-            return str(error)
-        self._processor.terms = replace(self._processor.terms, keys=keys)
-        self._publish_keys(keys)
-        log.info("the API keys are in force as they are now")
-        return None
+            if not same_keys:
+                self._publish_keys(keys)
+            await self._prepare(config)  # though it be the old one: what was refused may have left traces
+        except (ConfigError, RefusedByEnvoyError, OSError):
+            if not same_keys:
+                self._publish_keys(self._processor.terms.keys)
+            raise
+        if config == old:
+            return
+        terms = self._processor.terms
+        self._processor.terms = replace(
+            terms, config=config, keys=terms.keys if same_keys else keys, since=int(time.time())
+        )
+        self._left.append(old)
+        self._on_change()
+        if not same_keys:
+            await self._keys.moved(watched)
 
-    async def _tell(self, file: File, refusal: str | None) -> None:
+    async def _tell(self, refusal: str | None) -> None:
         if refusal is not None:
-            what = "configuration" if file == "config" else "file of API keys"
-            log.error("the changed %s is refused, what was there before stays in force: %s", what, refusal)
-        await self._show(file, valid=refusal is None)
-        self._telemetry.reloaded(file, valid=refusal is None)
+            log.error("the changed configuration is refused, what was there before stays in force: %s", refusal)
+        await self._show("config", valid=refusal is None)
+        self._telemetry.reloaded("config", valid=refusal is None)
+
+    async def _show_keys(self, valid: bool) -> None:
+        await self._show("api_keys", valid=valid)
 
     async def _show(self, file: File, *, valid: bool) -> None:
         self._valid[file] = valid
@@ -287,13 +235,18 @@ class Reloading:
 
     # Envoy's part
 
-    def _publish_keys(self, keys: ApiKeys | None) -> None:
-        """Have Envoy refuse what the processor would refuse anyway: that it learns late harms nobody but a new key."""
-        if self._envoy is not None:
-            try:
+    def _publish_keys(self, keys: ApiKeys | None) -> bool:
+        """Have Envoy refuse what the processor would refuse anyway: that it learns late harms nobody but a new key.
+
+        Whether it learns of them.
+        """
+        try:
+            if self._envoy is not None:
                 self._envoy.publish_keys(keys)
-            except OSError as error:
-                log.warning("Envoy goes on with the API keys as they were, for its files can't be written: %s", error)
+        except OSError as error:
+            log.warning("Envoy goes on with the API keys as they were, for its files can't be written: %s", error)
+            return False
+        return True
 
     async def _prepare(self, config: Config) -> None:
         """Have Envoy know all that `config` needs, and still all that is in use."""
@@ -319,6 +272,15 @@ class Reloading:
                 await self._envoy.settle(config, _leaving(config, in_use))
             except OSError as error:
                 log.warning("Envoy keeps backends that nobody uses, for its files can't be written: %s", error)
+
+
+async def _again_and_again(look: Callable[[], Awaitable[None]], interval: float) -> None:
+    while True:
+        await asyncio.sleep(interval)
+        try:
+            await look()
+        except Exception:  # a bug here is none in any exchange: those go on
+            log.exception("bug: what changed on disk may not be in force")
 
 
 def _leaving(config: Config, left: list[Config]) -> list[Backend]:

@@ -12,21 +12,23 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from extproc.api_keys import ApiKeys
+from extproc.api_keys import GRACE, ApiKeys
 from extproc.backend_reports import BackendReports
 from extproc.config import Config, ConfigError
 from extproc.config.recording import Recording
 from extproc.envoy_admin import EnvoyAdmin
+from extproc.key_reloading import keys_file, read_keys
 from extproc.last_in_force import LastInForce
 from extproc.logs import line
 from extproc.metrics_page import metrics_served
 from extproc.publishing import EnvoyFiles
 from extproc.recording.recorder import Recorder
-from extproc.reloading import INTERVAL, Reloading, Source, Watched, keys_file, read_keys
+from extproc.reloading import INTERVAL, Reloading, Source
 from extproc.server import Processor
 from extproc.stopping import StopSignals, completes
 from extproc.telemetry import Telemetry
 from extproc.terms import Terms
+from extproc.watched import Watched
 
 log = logging.getLogger(__name__)
 
@@ -60,6 +62,8 @@ class Options:
     """Seconds between two looks at the files."""
     recording: Recording | None = None
     """Where exchanges are recorded, whatever the configuration says of it."""
+    keys_grace: float = GRACE
+    """Seconds that API keys hold when there are none any more in their file."""
 
 
 async def serve(options: Options) -> int:
@@ -83,16 +87,6 @@ async def serve(options: Options) -> int:
     if options.envoy is not None:
         envoy = EnvoyFiles(options.envoy.directory, EnvoyAdmin(options.envoy.admin) if options.envoy.admin else None)
     _collect_garbage_seldom()
-    reloading = Reloading(
-        source,
-        beginning.keys_file,
-        processor,
-        telemetry,
-        envoy,
-        on_change=reports.ask_again,
-        last=last,
-        refusal=beginning.refusal,
-    )
     with StopSignals() as signals:
         async with AsyncExitStack() as served:
             if options.metrics is not None:
@@ -102,9 +96,23 @@ async def serve(options: Options) -> int:
             await served.enter_async_context(running)
             if envoy is not None:
                 terms.concurrency.expects_log = True
-                envoy.publish_keys(beginning.keys)
-                await envoy.begin(config)
+                begun = await _begin_envoy(envoy, beginning, last)
+                if begun is not beginning:
+                    beginning = begun
+                    processor.terms = replace(terms, config=beginning.config, keys=beginning.keys)
+                    telemetry.configured(beginning.config, beginning.source.digest)
                 await processor.show_health()
+            reloading = Reloading(
+                source,
+                beginning.keys_file,
+                processor,
+                telemetry,
+                envoy,
+                on_change=reports.ask_again,
+                last=last,
+                refusal=beginning.refusal,
+                keys_grace=options.keys_grace,
+            )
             work = [reports.run(), reloading.run(options.interval)]
             if envoy is not None and last is not None:
                 taken = _when_taken(envoy, processor, beginning, last)
@@ -170,8 +178,33 @@ def _copy(last: LastInForce, listen: str | None, *, asks_for_keys: bool) -> _Beg
 
 
 def _read(source: Source, config: Config) -> _Beginning:
+    source.check_files(config)
     file = keys_file(config)
     return _Beginning(source, config, file, read_keys(file))
+
+
+async def _begin_envoy(envoy: EnvoyFiles, beginning: _Beginning, last: LastInForce | None) -> _Beginning:
+    """Write Envoy's files; what the processor goes on with. Raises OSError.
+
+    On a full disk it may be that a changed configuration can't be written, but that all is there for the one that was
+    last in force: better that than a processor that ends, and is started again, and ends.
+    """
+    try:
+        envoy.publish_keys(beginning.keys)
+        await envoy.begin(beginning.config)
+    except OSError as error:
+        copy = None
+        if last is not None and beginning.refusal is None:
+            asks_for_keys = beginning.config.api_keys is not None
+            copy = _copy(last, beginning.source.listen, asks_for_keys=asks_for_keys)
+        if copy is None or copy.config == beginning.config:
+            raise
+        envoy.publish_keys(copy.keys)
+        await envoy.begin(copy.config)
+        refusal = f"Envoy's files can't be written: {error}"
+        log.error("the configuration is refused, what was last in force is used instead: %s", refusal)
+        return replace(copy, refusal=refusal)
+    return beginning
 
 
 async def _when_taken(envoy: EnvoyFiles, processor: Processor, beginning: _Beginning, last: LastInForce) -> None:

@@ -110,6 +110,15 @@ class Telemetry:
             "config": counter("config_reloads", "Changes of the configuration file, by what came of them.", "result"),
             "api_keys": counter("api_keys_reloads", "The same of the API keys' file.", "result"),
         }
+        self._keys_unreadable = Gauge(
+            "extproc_api_keys_unreadable_lines", "Lines of the file that let nobody in.", registry=self.registry
+        )
+        self._keys_missing = Gauge(
+            "extproc_api_keys_missing", "1 while there is no key in the file any more.", registry=self.registry
+        )
+        self._keys_closed = Gauge(
+            "extproc_api_keys_closed", "1 while nobody comes in for want of a key.", registry=self.registry
+        )
         for file in self._valid:
             self._valid[file].set(1)
             for result in ("ok", "refused"):
@@ -143,6 +152,12 @@ class Telemetry:
     def show_validity(self, file: File, *, valid: bool) -> None:
         """Whether what is in a file is in force."""
         self._valid[file].set(valid)
+
+    def show_keys(self, *, unreadable: int = 0, missing: bool = False, closed: bool = False) -> None:
+        """What is wrong with the file of API keys: lines of it, or that there is no key in it, by now to its effect."""
+        self._keys_unreadable.set(unreadable)
+        self._keys_missing.set(missing)
+        self._keys_closed.set(closed)
 
     def page(self) -> bytes:
         """All metrics in Prometheus' text format."""

@@ -125,8 +125,8 @@ class Gateway:
 
 
 @contextmanager
-def running(gateway: Gateway, *, follows: bool = True) -> Iterator[Gateway]:
-    """Start the processor and Envoy with the file as it lies there.
+def running(gateway: Gateway, *options: str, follows: bool = True) -> Iterator[Gateway]:
+    """Start the processor, with more `options`, and Envoy with the file as it lies there.
 
     An Envoy that doesn't follow was told all at its start.
     """
@@ -147,6 +147,7 @@ def running(gateway: Gateway, *, follows: bool = True) -> Iterator[Gateway]:
         gateway.processor,
         "--reread",
         "0.02",
+        *options,
     ]
     serve += ["--metrics", gateway.metrics_address]
     serve += ["--envoy", gateway.files, "--envoy-admin", gateway.admin_socket] if follows else []

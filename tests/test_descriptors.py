@@ -8,7 +8,7 @@ import sys
 
 import pytest
 
-from extproc.descriptors import connections_that_fit, descriptors_needed
+from extproc.descriptors import connections_that_fit, descriptors_needed, too_few
 
 RAISED = "from extproc.descriptors import raise_descriptor_limit as r; print(r())"
 
@@ -34,3 +34,10 @@ def test_the_soft_limit_is_raised_to_the_hard_one(soft: int, hard: int, raised: 
         check=True,
     )
     assert int(done.stdout) == raised
+
+
+def test_a_limit_that_is_too_small_is_told_with_what_it_has_room_for_and_what_is_needed() -> None:
+    needed, room = descriptors_needed(5000), connections_that_fit(1024)
+    assert too_few(5000, needed) is None
+    said = too_few(5000, 1024) or ""
+    assert f"1024 file descriptors are allowed, room for {room} connections of clients; 5000 need {needed}" in said

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import socket
 import ssl
 import threading
@@ -17,8 +18,8 @@ import trustme
 import yaml
 
 from extproc.api_keys import hash_line
-from extproc.reloading import Watched
 from extproc.scripted_vllm import Reply, ScriptedVLLM
+from extproc.watched import Watched
 from tests.gateway import free_port
 from tests.reloadable import CHAT, PATIENCE, REFUSED, Gateway, Load, Stream, eventually, request, running
 
@@ -227,7 +228,10 @@ BROKEN = [
     ("models: [", ":1: not valid YAML"),
     (REST.replace("prompt", "magic"), ":2: models[0].tools: expected"),
     ("", ":1: expected a mapping"),
-    (f"api_keys: /nowhere/keys\n{REST}", "/nowhere/keys: can't be read: No such file or directory"),
+    (
+        f"api_keys: /nowhere/keys\n{REST}",
+        "api_keys (its path isn't shown, because it may be a key): can't be read: No such file or directory",
+    ),
 ]
 
 
@@ -432,16 +436,90 @@ def test_keys_are_asked_for_as_soon_as_there_is_a_file_and_a_new_file_of_them_is
     assert [gateway.ask("coder", **headers).status_code for headers in (alice, bob)] == [401, 200]
 
     keys.write_text(f"carol: {KEY}")  # the key itself, where its hash belongs
-    eventually(lambda: gateway.metric("extproc_api_keys_valid") == 0)
+    eventually(lambda: gateway.metric("extproc_api_keys_missing") == 1)
+    assert gateway.metric("extproc_api_keys_valid") == 0
+    assert gateway.metric("extproc_api_keys_closed") == 0
     assert not gateway.health("extproc.config")
     assert gateway.ask("coder", **bob).status_code == 200
     assert len(gateway.logged(f"{keys}:1: expected 'name: hash'")) == 1
+    assert len(gateway.logged("those there were hold for 300 seconds, then nobody comes in")) == 1
     assert KEY not in gateway.log.read_text()
     assert KEY not in gateway.envoy_log.read_text()
 
     gateway.reload(gateway.settings("coder"))
+    assert gateway.metric("extproc_api_keys_missing") == 0
     assert gateway.health("extproc.config")
     assert gateway.ask("coder").status_code == 200
+
+
+def test_a_key_is_taken_back_whatever_else_is_wrong(gateway: Gateway) -> None:
+    keys = gateway.file.with_name("keys-with-faults")
+    alice, bob = {"authorization": f"Bearer {KEY}"}, {"x-api-key": f"{KEY}-of-bob"}
+    keys.write_text(f"{hash_line('alice', KEY)}\n{hash_line('bob', KEY + '-of-bob')}\n")
+    gateway.reload(gateway.settings("coder", api_keys=str(keys)))
+    assert [gateway.ask("coder", **headers).status_code for headers in (alice, bob)] == [200, 200]
+
+    gateway.refuse("models: [")
+    keys.write_text(f"# alice left\nalice: {KEY}-taken-back\n{hash_line('bob', KEY + '-of-bob')}\n")
+    eventually(lambda: gateway.metric("extproc_api_keys_unreadable_lines") == 1)
+    assert [gateway.ask("coder", **headers).status_code for headers in (alice, bob)] == [401, 200]
+    assert gateway.metric("extproc_api_keys_valid") == 0
+    (told,) = gateway.logged(f"{keys}:2: expected 'name: hash'")
+    assert told["level"] == "warning"
+    assert f"{KEY}-taken-back" not in gateway.log.read_text()
+
+    keys.write_text(hash_line("bob", f"{KEY}-of-bob"))
+    eventually(lambda: gateway.metric("extproc_api_keys_valid") == 1)
+    assert gateway.metric("extproc_api_keys_unreadable_lines") == 0
+
+
+def test_keys_are_looked_at_while_envoy_takes_its_time_with_a_configuration(gateway: Gateway) -> None:
+    """Envoy waits for the first health check of a backend that doesn't answer."""
+    keys = gateway.file.with_name("keys-meanwhile")
+    keys.write_text(f"{hash_line('alice', KEY)}\n")
+    gateway.reload(gateway.settings("coder", api_keys=str(keys)))
+    with socket.create_server(("127.0.0.1", 0)) as mute:  # connections are made, and nothing comes
+        settings = gateway.settings("coder", api_keys=str(keys))
+        digest = gateway.write(
+            {
+                **settings,
+                "models": [*settings["models"], {"name": "mute", "backend": "mute", "tools": "prompt"}],
+                "backends": [*settings["backends"], {"name": "mute", "address": "{}:{}".format(*mute.getsockname())}],
+            }
+        )
+        eventually(lambda: int(gateway.stat("cluster_manager.warming_clusters") or 0) == 1)
+        keys.write_text(hash_line("bob", f"{KEY}-of-bob"))
+        eventually(lambda: gateway.ask("coder", authorization=f"Bearer {KEY}").status_code == 401)
+        assert gateway.metric(f'extproc_config_info{{hash="{digest}"}}') == 0
+        eventually(lambda: gateway.metric(f'extproc_config_info{{hash="{digest}"}}') == 1)
+    assert gateway.ask("coder", authorization=f"Bearer {KEY}").status_code == 401, "the old keys don't come back"
+
+
+@pytest.mark.parametrize("end", ["emptied", "removed", "a FIFO"])
+def test_without_any_key_nobody_comes_in_when_the_grace_period_is_over(
+    tmp_path: Path, backend: ScriptedVLLM, end: str
+) -> None:
+    gateway, keys = Gateway(tmp_path, backend), tmp_path / "keys"
+    alice = {"authorization": f"Bearer {KEY}"}
+    keys.write_text(hash_line("alice", KEY))
+    gateway.write(gateway.settings("coder", api_keys=str(keys)))
+    with running(gateway, "--keys-grace", "0.3"):
+        assert gateway.ask("coder", **alice).status_code == 200
+        if end == "emptied":
+            keys.write_text("")
+        else:
+            keys.unlink()
+        if end == "a FIFO":
+            os.mkfifo(keys)
+        eventually(lambda: gateway.metric("extproc_api_keys_closed") == 1)
+        assert gateway.ask("coder", **alice).status_code == 401
+        assert gateway.metric("extproc_api_keys_missing") == 1
+        assert len(gateway.logged("nobody comes in any more")) == 1
+        keys.unlink(missing_ok=True)
+        keys.write_text(hash_line("alice", KEY))
+        eventually(lambda: gateway.metric("extproc_api_keys_valid") == 1)
+        assert gateway.metric("extproc_api_keys_closed") == gateway.metric("extproc_api_keys_missing") == 0
+        assert gateway.ask("coder", **alice).status_code == 200
 
 
 # ---- all at once

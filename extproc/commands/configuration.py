@@ -6,12 +6,16 @@ import argparse
 import getpass
 import sys
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
+from extproc.api_keys import ApiKeys, hash_line
 from extproc.commands.options import PROCESSOR, Commands, add, add_envoy_binary, path_or_address
 from extproc.commands.values import interval, origin, socket_or_address
-from extproc.config import Config, load
+from extproc.config import Config, load, parse
+from extproc.config.loading import check_files, read
+from extproc.descriptors import descriptor_limit, raise_descriptor_limit, too_few
+from extproc.files import read_file, shown
 from extproc.supervisor import GatewayError
 from extproc.toolcalls import FORMATS, Format, get_format
 
@@ -50,8 +54,6 @@ def _probe(options: argparse.Namespace) -> int:
 
 
 def _hash_key(options: argparse.Namespace) -> int:
-    from extproc.api_keys import hash_line
-
     key = getpass.getpass("API key: ") if sys.stdin.isatty() else sys.stdin.readline()
     try:
         print(hash_line(options.name, key.strip()))
@@ -67,7 +69,12 @@ def _check(options: argparse.Namespace) -> int:
     path = options.config or options.file
     if path is None or (options.config and options.file):
         options.misused("name one FILE")
-    config = load(path)
+    raise_descriptor_limit()
+    text = read(path)
+    config = parse(text, source=str(path))
+    check_files(config, text, source=str(path), there=True)
+    for warning in _warnings(config):
+        print(f"extproc: warning: {warning}", file=sys.stderr)
     bootstrap = _bootstrap(config, PROCESSOR, None)
     try:
         envoy = find_envoy(options.envoy)
@@ -84,6 +91,23 @@ def _check(options: argparse.Namespace) -> int:
     models, backends = _count(config.models, "model"), _count(config.backends, "backend")
     print(f"{path}: OK: {models}, {backends}, listening on {config.listen}; {by_envoy}")
     return 0
+
+
+def _warnings(config: Config) -> Iterator[str]:
+    """What keeps nobody from starting, and will be found out later."""
+    from extproc.envoy import MAX_CONNECTIONS
+
+    if (warning := too_few(MAX_CONNECTIONS, descriptor_limit())) is not None:
+        yield f"here {warning}"
+    if config.api_keys is not None:
+        try:
+            keys = ApiKeys.parse(read_file(config.api_keys))
+        except OSError as error:
+            yield f"{shown(config.api_keys, 'api_keys')}: can't be read: {error.strerror}; nobody could come in"
+        else:
+            yield from keys.complaints(str(config.api_keys))
+            if not keys:
+                yield f"{shown(config.api_keys, 'api_keys')}: holds no key, so that nobody could come in"
 
 
 def _formats(options: argparse.Namespace) -> int:

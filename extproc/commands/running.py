@@ -8,6 +8,7 @@ import logging
 import sys
 from pathlib import Path
 
+from extproc.api_keys import GRACE
 from extproc.commands.options import (
     PROCESSOR,
     Commands,
@@ -17,9 +18,10 @@ from extproc.commands.options import (
     add_metrics,
     path_or_address,
 )
-from extproc.commands.values import address, backend, interval, number, socket_or_address
+from extproc.commands.values import address, backend, interval, number, seconds, socket_or_address
 from extproc.config import Config, ConfigError
 from extproc.config.recording import Recording
+from extproc.descriptors import raise_descriptor_limit
 from extproc.logs import log_to
 
 log = logging.getLogger(__name__)
@@ -46,6 +48,7 @@ def _run_all(options: argparse.Namespace, recording: Recording | None) -> int:
     from extproc.supervisor.options import FromBackend, FromFile, Options, Scripted, Source
     from extproc.supervisor.run import up
 
+    raise_descriptor_limit()  # which is Envoy's too
     source: Source
     if options.config is not None:
         if options.model is not None or options.format is not None:
@@ -74,6 +77,7 @@ def _serve(options: argparse.Namespace) -> int:
     if options.record is not None:
         recording = Recording(directory=options.record.absolute(), files=options.record_files)
     log_to(sys.stderr)
+    raise_descriptor_limit()
     told = Options(
         options.config,
         options.listen,
@@ -83,6 +87,7 @@ def _serve(options: argparse.Namespace) -> int:
         envoy=envoy,
         interval=options.reread,
         recording=recording,
+        keys_grace=options.keys_grace,
     )
     try:
         return asyncio.run(serve(told))
@@ -160,7 +165,7 @@ def _add_serve(commands: Commands) -> None:
         "run the processor alone, for an Envoy that runs elsewhere",
         """
         extproc serve --config extproc.yaml
-        extproc serve --config extproc.yaml --listen unix:/run/extproc.sock
+        extproc serve --config extproc.yaml --listen 127.0.0.1:9000
         extproc serve --config extproc.yaml --listen unix:/run/extproc.sock --envoy /run/envoy
         """,
     )
@@ -176,7 +181,7 @@ def _add_serve(commands: Commands) -> None:
         type=socket_or_address,
         default=PROCESSOR,
         metavar="ADDRESS",
-        help="host:port or unix:/path (default: %(default)s)",
+        help="unix:/path or host:port; whoever can connect to it is taken for Envoy (default: %(default)s)",
     )
     serve.add_argument(
         "--health",
@@ -209,6 +214,14 @@ def _add_serve(commands: Commands) -> None:
         default=1.0,
         metavar="SECONDS",
         help="how often to look whether files have changed (default: %(default)g)",
+    )
+    serve.add_argument(
+        "--keys-grace",
+        type=seconds,
+        default=GRACE,
+        metavar="SECONDS",
+        help="how long the API keys that were in force hold when there is none any more in their file, or no file; "
+        "then nobody comes in (default: %(default)g)",
     )
     serve.add_argument(
         "--record",

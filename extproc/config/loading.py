@@ -1,15 +1,33 @@
-"""Reads the YAML file; every fault is told with its file, its line and its field."""
+"""Reads the YAML file; every fault is told with its file, its line and its field, and never with what stands there.
+
+A key may have been written where the path of its file belongs, or anywhere else: what is shown of a file's values are
+words like those that settings and formats are named by. The line tells the rest.
+"""
 
 from __future__ import annotations
 
+import re
+from collections.abc import Iterator
 from pathlib import Path
 
 import yaml
 from pydantic import ValidationError
 from pydantic_core import ErrorDetails
 
-from extproc.config.base import FieldError, Location
+from extproc.config.base import FieldError, Location, Settings
 from extproc.config.settings import Config
+from extproc.files import check_file, read_file, shown
+
+_PLAIN = re.compile(r"[a-z_]{1,40}")
+"""What a message may quote. A key has digits, capitals or signs, even the shortest that vLLM's documentation shows."""
+_LONG = 8
+"""A shorter text may stand in a message by chance, as the 1 of a number does."""
+_GOT = re.compile(r", got .*\Z", re.DOTALL)
+_QUOTED = re.compile(r" ?(?:'[^']{2,}'|\"[^\"]{2,}\")")
+"""In the words of the YAML reader: names of anchors and tags."""
+_TOKEN = re.compile(r" ?'<[a-z ]+>'")
+"""And this is what it calls the parts of YAML itself."""
+_MISSING = "no such file (its path isn't shown, because it may be a key)"
 
 
 class ConfigError(Exception):
@@ -18,25 +36,42 @@ class ConfigError(Exception):
 
 def load(path: Path) -> Config:
     """Read and validate the file at `path`. Raises ConfigError naming the file, the line and the field."""
+    return parse(read(path), source=str(path))
+
+
+def read(path: Path) -> str:
+    """The text of the file. Raises ConfigError."""
     try:
-        text = path.read_text(encoding="utf-8")
-    except (OSError, UnicodeDecodeError) as error:
-        raise ConfigError(f"{path}: can't be read: {error}") from error
-    return parse(text, source=str(path))
+        return decoded(read_file(path), source=str(path))
+    except OSError as error:
+        raise ConfigError(f"{path}: can't be read: {error.strerror}") from error
+
+
+def decoded(content: bytes, *, source: str) -> str:
+    """Raises ConfigError."""
+    try:
+        return content.decode("utf-8")
+    except UnicodeDecodeError as error:
+        line = content.count(b"\n", 0, error.start) + 1
+        raise ConfigError(f"{source}:{line}: can't be read: it isn't UTF-8") from None
 
 
 def parse(text: str, *, source: str = "configuration") -> Config:
     """Like `load`, for a text; `source` names it in messages."""
     try:
         root = yaml.compose(text, Loader=yaml.SafeLoader)
+        if root is not None:
+            _refuse_duplicates(root, source, set())
         data = yaml.safe_load(text)
     except yaml.MarkedYAMLError as error:
         line = error.problem_mark.line + 1 if error.problem_mark else 1
-        raise ConfigError(f"{source}:{line}: not valid YAML: {error.problem or error.context}") from error
-    except yaml.YAMLError as error:
-        raise ConfigError(f"{source}: not valid YAML: {error}") from error
-    if root is not None:
-        _refuse_duplicates(root, source)
+        raise ConfigError(f"{source}:{line}: not valid YAML: {_unquoted(error.problem or error.context)}") from None
+    except yaml.YAMLError:
+        raise ConfigError(f"{source}: not valid YAML: it has characters that YAML doesn't allow") from None
+    except (ValueError, RecursionError):  # a date without a month, a number of too many digits; brackets in brackets
+        raise ConfigError(
+            f"{source}: not valid YAML: it has a date or number that is none, or is nested too deep"
+        ) from None
     if not isinstance(data, dict):
         raise ConfigError(f"{source}:1: expected a mapping with 'models' and 'backends'")
     try:
@@ -46,21 +81,72 @@ def parse(text: str, *, source: str = "configuration") -> Config:
         # A sequence whose only item is faulty is also reported as too short: the item's own fault says it all.
         places = [fault["loc"] for fault in faults]
         told = [f for f in faults if not any(p != f["loc"] and p[: len(f["loc"])] == f["loc"] for p in places)]
-        raise ConfigError("\n".join(_describe(fault, root, source) for fault in told)) from error
+        raise ConfigError("\n".join(_describe(fault, root, source) for fault in told)) from None
 
 
-def _refuse_duplicates(node: yaml.Node, source: str) -> None:
+def fault(location: Location, message: str, text: str, *, source: str) -> ConfigError:
+    """An error for what is said at `location` of the file `source`, in which `text` is."""
+    return ConfigError(f"{_place(location, yaml.compose(text, Loader=yaml.SafeLoader), source)}: {message}")
+
+
+def check_files(config: Config, text: str, *, source: str, there: bool = False) -> None:
+    """Whether the files that `config` names could be read by whoever reads them; with `there`, only if they exist.
+
+    Without it they may come later, or be somewhere else: in a pod the processor doesn't see the certificate of the
+    listener. Raises ConfigError for one that Envoy, or a thread, would wait for without an end: a FIFO, a device.
+    """
+    complaints = []
+    for location, path in named_files(config):
+        reason = None
+        try:
+            check_file(path)
+        except (FileNotFoundError, NotADirectoryError):
+            if there and location != ("api_keys",):
+                reason = _MISSING
+        except PermissionError:
+            pass  # Envoy may be another user
+        except OSError as error:
+            reason = f"{shown(path, 'it')}: {error.strerror}"
+        if reason is not None:
+            complaints.append(f"{_place(location, yaml.compose(text, Loader=yaml.SafeLoader), source)}: {reason}")
+    if complaints:
+        raise ConfigError("\n".join(complaints))
+
+
+def named_files(config: Config) -> Iterator[tuple[Location, Path]]:
+    """All files that are named in settings, and where."""
+    for location, path in _paths(config, ()):
+        if location[0] != "recording":  # which is a directory
+            yield location, path
+
+
+def _paths(value: object, location: Location) -> Iterator[tuple[Location, Path]]:
+    if isinstance(value, Path):
+        yield location, value
+    elif isinstance(value, Settings):
+        for name in type(value).model_fields:
+            yield from _paths(getattr(value, name), (*location, name))
+    elif isinstance(value, tuple):
+        for index, item in enumerate(value):
+            yield from _paths(item, (*location, index))
+
+
+def _refuse_duplicates(node: yaml.Node, source: str, looked_at: set[int]) -> None:
     """YAML takes the last of two equal keys and says nothing: a list of models would be lost."""
+    if id(node) in looked_at:  # aliases lead to the same node from many places, even from inside of itself
+        return
+    looked_at.add(id(node))
     if isinstance(node, yaml.MappingNode):
         seen: set[str] = set()
         for key, value in node.value:
-            if key.value in seen:
-                raise ConfigError(f"{source}:{key.start_mark.line + 1}: {key.value}: given twice")
-            seen.add(key.value)
-            _refuse_duplicates(value, source)
+            if isinstance(key, yaml.ScalarNode):
+                if key.value in seen:
+                    raise ConfigError(f"{source}:{key.start_mark.line + 1}: {_name(key.value)}: given twice")
+                seen.add(key.value)
+            _refuse_duplicates(value, source, looked_at)
     elif isinstance(node, yaml.SequenceNode):
         for item in node.value:
-            _refuse_duplicates(item, source)
+            _refuse_duplicates(item, source, looked_at)
 
 
 def _describe(fault: ErrorDetails, root: yaml.Node | None, source: str) -> str:
@@ -78,12 +164,30 @@ def _describe(fault: ErrorDetails, root: yaml.Node | None, source: str) -> str:
             message = f"expected {fault['ctx']['expected']}"
         case "missing":
             message = "is missing"
-    field = "".join(f"[{part}]" if isinstance(part, int) else f".{part}" for part in location).lstrip(".")
-    return f"{source}:{_line_of(root, location)}: {field}: {message}"
+    message = _GOT.sub("", message)
+    for value in _scalars(_found(root, location)[1]):
+        if not _PLAIN.fullmatch(value):
+            message = message.replace(value, "...") if len(value) >= _LONG else message.replace(repr(value), "'...'")
+    return f"{_place(location, root, source)}: {message}"
 
 
-def _line_of(node: yaml.Node | None, location: Location) -> int:
-    """The 1-based line of the deepest part of `location` that stands in the document."""
+def _place(location: Location, root: yaml.Node | None, source: str) -> str:
+    field = "".join(f"[{part}]" if isinstance(part, int) else f".{_name(part)}" for part in location).lstrip(".")
+    return f"{source}:{_found(root, location)[0]}: {field}"
+
+
+def _name(text: str) -> str:
+    """The name of a setting, or what stands where one belongs."""
+    return text if _PLAIN.fullmatch(text) else "(a name that isn't shown)"
+
+
+def _unquoted(problem: str | None) -> str:
+    """What the YAML reader says, without what it quotes."""
+    return _QUOTED.sub(lambda found: found[0] if _TOKEN.fullmatch(found[0]) else "", problem or "it can't be read")
+
+
+def _found(node: yaml.Node | None, location: Location) -> tuple[int, yaml.Node | None]:
+    """The deepest part of `location` that stands in the document: its 1-based line, and its value."""
     line = 1
     for part in location:
         if isinstance(node, yaml.SequenceNode) and isinstance(part, int) and part < len(node.value):
@@ -97,4 +201,18 @@ def _line_of(node: yaml.Node | None, location: Location) -> int:
             node = found[1]
         else:
             break
-    return line
+    return line, node
+
+
+def _scalars(node: yaml.Node | None) -> Iterator[str]:
+    """The texts in the part of the document at `node`."""
+    waiting, looked_at = [node], set[int]()
+    while waiting:
+        node = waiting.pop()
+        if isinstance(node, yaml.ScalarNode):
+            if node.value:
+                yield str(node.value)
+        elif isinstance(node, yaml.CollectionNode) and id(node) not in looked_at:
+            looked_at.add(id(node))
+            for item in node.value:
+                waiting += item if isinstance(item, tuple) else (item,)

@@ -9,6 +9,7 @@ from __future__ import annotations
 import string
 from pathlib import Path
 
+from extproc.files import shown
 from extproc.probe import questions
 from extproc.probe.advice import Findings, advise
 from extproc.probe.questions import Card, ProbeError
@@ -107,8 +108,11 @@ _IN_KEYS = frozenset(string.ascii_letters + string.digits + string.punctuation)
 
 
 def _key(path: Path) -> str:
-    """Raises ProbeError when the file holds no key, and OSError when it can't be read."""
-    key = path.read_text(encoding="utf-8", errors="replace").strip()
+    """Raises ProbeError, which doesn't quote a path that may be a key itself."""
+    try:
+        key = path.read_text(encoding="utf-8", errors="replace").strip()  # it may be a FIFO: --api-key-file <(...)
+    except OSError as error:
+        raise ProbeError(f"{shown(path, '--api-key-file')}: can't be read: {error.strerror}") from None
     if not key or not _IN_KEYS.issuperset(key):
         raise ProbeError(f"{path}: expected one API key, without blanks")
     return key

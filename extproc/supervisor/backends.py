@@ -6,9 +6,11 @@ import asyncio
 import socket
 import ssl
 from collections.abc import Collection, Iterator
+from pathlib import Path
 
 from extproc.backend_reports import reports_of
 from extproc.config import Address, Backend, Config
+from extproc.files import shown
 from extproc.supervisor.errors import GatewayError
 
 
@@ -90,6 +92,7 @@ def _reason(error: OSError) -> str:
         case ssl.SSLCertVerificationError():
             return f"its certificate isn't accepted: {error.verify_message}"
         case FileNotFoundError():
-            return f"{error.filename or 'the file of its certificates'} isn't there"
+            file = "the file of its certificates"
+            return f"{shown(Path(error.filename), file) if error.filename else file} isn't there"
         case _:
             return error.strerror or str(error)

@@ -10,7 +10,8 @@ from typing import TypeAlias
 
 import yaml
 
-from extproc.config import Address, Config, load, parse
+from extproc.config import Address, Config, parse
+from extproc.config.loading import check_files, read
 from extproc.config.recording import Recording
 from extproc.supervisor.backends import only_model
 from extproc.supervisor.errors import GatewayError
@@ -64,7 +65,9 @@ class Options:
 async def configuration(source: FromFile | FromBackend, listen: str | None) -> Config:
     """Raises ConfigError, and GatewayError when a backend doesn't tell its model."""
     if isinstance(source, FromFile):
-        config = load(source.path)
+        text = read(source.path)
+        config = parse(text, source=str(source.path))
+        check_files(config, text, source=str(source.path), there=True)
         return config if listen is None else config.model_copy(update={"listen": listen})
     model = source.model if source.model is not None else await only_model(source.address)
     settings: dict[str, object] = {
