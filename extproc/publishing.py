@@ -64,6 +64,8 @@ class EnvoyFiles:
         self._patience = patience
         self._complaint = ""  # why Envoy couldn't be asked the last time, if it couldn't
         self._written: dict[str, str] = {}
+        self._staged: dict[str, str] = {}
+        """Files that lie beside those they are to replace, so that nothing changes before all of them found room."""
         self._needed = frozenset[str]()
         """Those of them that what is in force leads to; a file that Envoy refused may lie beside them."""
         self._busy = asyncio.Lock()  # what Envoy makes of a file is seen in its counters: one at a time
@@ -82,10 +84,11 @@ class EnvoyFiles:
         self._directory.mkdir(parents=True, exist_ok=True)
         self._written = self._found(config)
         if not self._written:
-            (self._directory / _MADE_FOR).unlink(missing_ok=True)
             made = await self._made(config, ())
             # Envoy would count a secret's file that comes again with the same text as taken, without looking at it.
             self._written = {name: text for name, text in made.items() if self._on_disk(name) == text}
+            self._stage(made)
+            (self._directory / _MADE_FOR).unlink(missing_ok=True)
             for name, text in made.items():
                 self._write(name, text)
             self._needed = frozenset(made)
@@ -161,8 +164,10 @@ class EnvoyFiles:
 
     async def _offer(self, config: Config, leaving: Sequence[Backend]) -> None:
         before = dict(self._written)
-        (self._directory / _MADE_FOR).unlink(missing_ok=True)
         made = await self._made(config, leaving)
+        self._stage(made)
+        (self._directory / _MADE_FOR).unlink(missing_ok=True)
+        self._keep_old(made)
         secrets = [_secret(name) for name, text in made.items() if _is_secret(name) and before.get(name) != text]
         known = await self._taken() if secrets else None
         try:
@@ -172,10 +177,13 @@ class EnvoyFiles:
                 await self._until(lambda now: _have_secrets(now, secrets, known), "keys and certificates")
         except (OSError, RefusedByEnvoyError):
             for name in self._written.keys() - before.keys():
-                self._write(name, _blank(name))
+                with suppress(OSError):  # the others are put back all the same
+                    self._write(name, _blank(name))
             for name, text in before.items():
-                self._write(name, text)
+                self._put_back(name, text)
             raise
+        finally:
+            self._unlink(f".{name}.old" for name in made)
         self._needed = frozenset(made)
         if not leaving:
             self._leave_out(self._written.keys() - self._needed)  # what was offered, and refused, before
@@ -196,7 +204,10 @@ class EnvoyFiles:
 
     def _record(self, config: Config) -> None:
         digests = {name: _digest(self._written[name]) for name in sorted(self._needed)}
-        self._put(_MADE_FOR, json.dumps({"for": self._purpose(config), "files": digests}))
+        try:
+            self._put(_MADE_FOR, json.dumps({"for": self._purpose(config), "files": digests}))
+        except OSError as error:  # it only spares the making
+            log.warning("a processor that is started again will have to make Envoy's files anew: %s", error)
 
     def _found(self, config: Config) -> dict[str, str]:
         """The files that lie there, if they were made for this very configuration; else nothing."""
@@ -281,8 +292,47 @@ class EnvoyFiles:
 
     def _put(self, name: str, text: str) -> None:
         new = self._directory / f".{name}.new"
-        new.write_text(text, encoding="utf-8")
+        if self._staged.pop(name, None) != text:
+            try:
+                new.write_text(text, encoding="utf-8")
+            except OSError:
+                self._unlink([new.name])  # half of it may lie there, on a disk that is full
+                raise
         os.replace(new, self._directory / name)
+
+    def _stage(self, made: Mapping[str, str]) -> None:
+        """Lay ready what differs. Raises OSError, with nothing changed, when there is no room for all of it."""
+        self._staged.clear()
+        try:
+            for name, text in made.items():
+                if self._written.get(name) != text:
+                    (self._directory / f".{name}.new").write_text(text, encoding="utf-8")
+                    self._staged[name] = text
+        except OSError:
+            self._staged.clear()
+            self._unlink(f".{name}.new" for name in made)
+            raise
+
+    def _keep_old(self, names: Iterable[str]) -> None:
+        """Have what is about to be replaced by another name too, which takes no room."""
+        self._unlink(f".{name}.old" for name in names)
+        for name in self._staged:
+            with suppress(OSError):  # it is new, or the file system has no such links
+                os.link(self._directory / name, self._directory / f".{name}.old")
+
+    def _put_back(self, name: str, text: str) -> None:
+        if self._written.get(name) == text:
+            return
+        try:
+            os.replace(self._directory / f".{name}.old", self._directory / name)
+        except OSError:
+            self._put(name, text)
+        self._written[name] = text
+
+    def _unlink(self, names: Iterable[str]) -> None:
+        for name in names:
+            with suppress(OSError):
+                (self._directory / name).unlink()
 
     def _leave_out(self, names: Iterable[str]) -> None:
         for name in names:
