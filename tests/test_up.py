@@ -6,6 +6,7 @@ import asyncio
 import json
 import os
 import re
+import resource
 import select
 import signal
 import socket
@@ -15,7 +16,8 @@ import tempfile
 import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager, suppress
+from functools import partial
 from pathlib import Path
 from typing import IO
 
@@ -74,7 +76,8 @@ class Up:
 
 
 @contextmanager
-def up(*options: str, command: tuple[str, ...] = ("up",)) -> Iterator[Up]:
+def up(*options: str, command: tuple[str, ...] = ("up",), descriptors: tuple[int, int] | None = None) -> Iterator[Up]:
+    """`descriptors`: the soft and the hard limit that it is started with."""
     port = free_port()
     with tempfile.TemporaryDirectory(prefix="up-") as directory:
         process = subprocess.Popen(
@@ -83,6 +86,7 @@ def up(*options: str, command: tuple[str, ...] = ("up",)) -> Iterator[Up]:
             stderr=subprocess.PIPE,
             text=True,
             env={**os.environ, "TMPDIR": directory},
+            preexec_fn=partial(resource.setrlimit, resource.RLIMIT_NOFILE, descriptors) if descriptors else None,
         )
         with process:
             try:
@@ -201,6 +205,63 @@ def test_a_processor_that_dies_is_started_again(scripted: Up) -> None:
     assert "(killed by SIGKILL); starting it again" in scripted.next_complaint("the processor ended")
     scripted.next_complaint("the processor is ready again")
     assert ask(scripted.url)["status"] == 200
+
+
+def test_an_envoy_that_dies_is_started_again_and_clients_are_served_again(scripted: Up) -> None:
+    before = scripted.children()
+    os.kill(before["envoy"], signal.SIGKILL)
+    assert "(killed by SIGKILL); starting it again" in scripted.next_complaint("Envoy ended")
+    scripted.next_complaint("Envoy is ready again")
+    assert ask(scripted.url)["status"] == 200
+    after = scripted.children()
+    assert after["envoy"] != before["envoy"]
+    assert after["processor"] == before["processor"]
+
+
+def test_what_hangs_is_killed_and_started_again() -> None:
+    with up("--scripted") as running:
+        hung = running.children()
+        for name in ("processor", "envoy"):
+            os.kill(hung[name], signal.SIGSTOP)
+        told = lines_until(running.process.stderr, "is ready again")
+        told += lines_until(running.process.stderr, "is ready again")
+        for name in ("the processor", "Envoy"):
+            assert f"extproc: {name} doesn't answer for 20 seconds and was killed; starting it again" in told
+        assert ask(running.url)["status"] == 200
+        now = running.children()
+        assert [now[name] != pid for name, pid in hung.items() if name != "scripted"] == [True, True]
+        assert running.stop()[0] == 0
+
+
+def test_what_keeps_dying_is_started_again_after_longer_and_longer_pauses() -> None:
+    with up("--scripted") as running:
+        for pause in ("", " in 1 seconds", " in 2 seconds", " in 4 seconds"):
+            os.kill(running.children()["processor"], signal.SIGKILL)
+            assert running.next_complaint("the processor ended").endswith(f"; starting it again{pause}")
+            running.next_complaint("the processor is ready again")
+        assert ask(running.url)["status"] == 200
+
+
+def test_more_connections_than_there_are_descriptors_for_are_closed_and_hurt_nobody() -> None:
+    with up("--scripted", descriptors=(256, 1024)) as running, ExitStack() as idle:
+        assert "1024 file descriptors are allowed, room for" in running.next_complaint("warning: ")
+        envoy = running.children()["envoy"]
+        assert re.search(r"^Max open files +1024 +1024 ", Path(f"/proc/{envoy}/limits").read_text(), re.MULTILINE)
+        with httpx.Client() as client:
+            request = {"model": "qwen2.5-coder", "messages": [{"role": "user", "content": "Hello"}], "tools": TOOLS}
+            for _ in range(1100):
+                idle.enter_context(socket.create_connection(running.address))
+            retry(lambda: len(list(Path(f"/proc/{envoy}/fd").iterdir())) < 900)  # those beyond the limit are closed
+            idle.close()
+
+            def served() -> bool:
+                with suppress(httpx.TransportError):
+                    return client.post(f"{running.url}/v1/chat/completions", json=request).status_code == 200
+                return False
+
+            retry(served)
+        assert running.children()["envoy"] == envoy
+        assert running.stop()[0] == 0
 
 
 def test_a_backend_that_is_down_is_a_warning_and_its_requests_get_a_503() -> None:
@@ -379,24 +440,13 @@ def test_no_child_outlives_a_supervisor_that_is_killed() -> None:
             wait_until_gone(pid)
 
 
-def test_without_envoy_there_is_no_going_on() -> None:
+def test_without_the_scripted_vllm_there_is_no_going_on() -> None:
     with up("--scripted") as running:
-        os.kill(running.children()["envoy"], signal.SIGKILL)
+        os.kill(running.children()["scripted"], signal.SIGKILL)
         status, stderr = running.ended()
-        assert "extproc: Envoy ended unexpectedly (killed by SIGKILL); stopping everything\n" in stderr
+        assert "extproc: the scripted vLLM ended (killed by SIGKILL); stopping everything\n" in stderr
         assert status == 1
         assert list(running.directory.iterdir()) == []
-
-
-def test_a_processor_that_keeps_dying_is_given_up() -> None:
-    with up("--scripted") as running:
-        for _ in range(4):
-            os.kill(running.children()["processor"], signal.SIGKILL)
-            running.next_complaint("the processor is ready again")
-        os.kill(running.children()["processor"], signal.SIGKILL)
-        status, stderr = running.ended()
-        assert "extproc: the processor ended 5 times within a minute, the last time with: killed by SIGKILL" in stderr
-        assert status == 1
 
 
 # It can't start, and says why

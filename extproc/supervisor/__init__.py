@@ -2,6 +2,7 @@
 
     options.py   what the command line asks for, and the configuration that comes of it
     gateway.py   the life of the two (three with the scripted vLLM), from start to drain
+    service.py   one of them, kept running
     run.py       ... under signals, in a private directory
     guide.py     what is printed when all is ready
     child.py     one child process; tether.py keeps it from outliving us

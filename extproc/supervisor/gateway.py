@@ -1,7 +1,8 @@
 """The gateway's life: children in the order of their start, the watch over them, and their end.
 
     start    the scripted vLLM if wanted, the processor, then Envoy: nobody is let in before all are ready
-    watch    the processor is started again when it ends; without Envoy or the scripted vLLM there is no going on
+    watch    the processor and Envoy are started again when they end or hang; without the scripted vLLM there is no
+             going on
     finish   no new connections, requests under way come to their end, then Envoy ends, then the processor
 
 Envoy's and the processor's sockets, and the files by which the processor keeps Envoy up to date with the configuration,
@@ -13,13 +14,9 @@ from __future__ import annotations
 import asyncio
 import os
 import re
-import sys
-import time
-from collections import deque
-from collections.abc import Coroutine, Sequence
+from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
-from typing import Any
 
 import grpc
 import yaml
@@ -27,18 +24,17 @@ from grpc_health.v1 import health_pb2
 
 from extproc.config import Address, Config
 from extproc.config.recording import Recording
+from extproc.descriptors import connections_that_fit, descriptor_limit
 from extproc.envoy_admin import EnvoyAdmin
 from extproc.supervisor.binary import validate
 from extproc.supervisor.child import DEVNULL, PIPE, Child
 from extproc.supervisor.errors import GatewayError
 from extproc.supervisor.options import FromFile, Options
+from extproc.supervisor.service import Service, say
 
-_START_TIMEOUT = 30.0
 _POLL = 0.05
 _END_TIMEOUT = 5.0
 """For a child that has nothing left to do."""
-_DEATHS, _WITHIN = 5, 60.0
-"""A processor that ends so many times in so many seconds is given up."""
 _SOCKET_PATH_BYTES = 100
 """The system's limit is 104 or 108, with a terminating NUL."""
 _ENVOY_LOG = '{"time": "%Y-%m-%dT%T.%e%z", "level": "%l", "logger": "envoy.%n", "message": "%j"}'
@@ -61,8 +57,12 @@ class Gateway:
         self._admin = EnvoyAdmin(str(self._admin_socket))
         self._metrics: str | None = None
         self._recording: Recording | None = None
-        self._envoy: Child | None = None
-        self._processor: Child | None = None
+        self._envoy = Service("Envoy", self._start_envoy, self._admin.until_ready)
+        self._processor = Service(
+            "the processor", self._start_processor, lambda: _until_serving(self._processor_socket)
+        )
+        self._binary = ""
+        self._quiet = False
         self._scripted: Child | None = None
 
     async def start_scripted_vllm(self, model: str) -> Address:
@@ -88,66 +88,61 @@ class Gateway:
             self._configuration = options.source.path.absolute()
         else:
             self._configuration.write_text(yaml.safe_dump(config.model_dump(mode="json")), encoding="utf-8")
-        self._processor = await self._start_processor()
+        self._binary, self._quiet = envoy, options.quiet
+        self._processor.child = await self._start_processor()
         self._write_bootstraps(config)  # While the processor starts: the import alone takes a second.
         await asyncio.to_thread(validate, envoy, self._whole)
-        if not await self._processor_ready(self._processor):
-            raise GatewayError(f"the processor doesn't start ({self._processor.fate}); what it said is above")
-        from extproc.envoy import ENVOY_ARGUMENTS
-
-        self._envoy = await Child.start(
-            envoy,
-            *("-c", str(self._bootstrap)),
-            *ENVOY_ARGUMENTS,
-            "--disable-hot-restart",  # Two of them on one machine would fight over its shared memory.
-            *("--log-level", "warning", "--component-log-level", "main:error"),  # It warns of every SIGTERM.
-            *("--log-format", _ENVOY_LOG),
-            *("--file-flush-interval-msec", "200"),  # People watch the access log.
-            stdout=DEVNULL if options.quiet else None,
-        )
-        if not await _ready(self._envoy, self._admin.until_ready(), "Envoy"):
-            raise GatewayError(f"Envoy doesn't start ({self._envoy.fate}); what it said is above")
+        await self._processor.until_ready()
+        await self._envoy.begin()
 
     async def watch(self) -> None:
-        """Keep the processor running. Raises GatewayError when the gateway can't go on; never returns."""
-        deaths = deque[float](maxlen=_DEATHS)
-        while self._processor is not None:
-            children = (self._envoy, self._processor, self._scripted)
-            await asyncio.wait([child.ended for child in children if child], return_when=asyncio.FIRST_COMPLETED)
-            if self._envoy and self._envoy.ended.done():
-                raise GatewayError(f"Envoy ended unexpectedly ({self._envoy.fate}); stopping everything")
-            if self._scripted and self._scripted.ended.done():
-                raise GatewayError(f"the scripted vLLM ended ({self._scripted.fate}); stopping everything")
-            fate = self._processor.fate
-            deaths.append(time.monotonic())
-            if len(deaths) == _DEATHS and deaths[-1] - deaths[0] < _WITHIN:
-                raise GatewayError(
-                    f"the processor ended {_DEATHS} times within a minute, the last time with: {fate}; giving up. "
-                    "What it said is above."
-                )
-            say(f"the processor ended ({fate}); starting it again")
-            self._processor = await self._start_processor()
-            if await self._processor_ready(self._processor):
-                say("the processor is ready again")
+        """Keep the two running. Raises GatewayError when the gateway can't go on; never returns."""
+        tasks = [asyncio.create_task(each) for each in (self._processor.keep_running(), self._envoy.keep_running())]
+        try:
+            waited_for = [*tasks, self._scripted.ended] if self._scripted is not None else tasks
+            await asyncio.wait(waited_for, return_when=asyncio.FIRST_COMPLETED)
+            for task in tasks:
+                if task.done():
+                    task.result()  # raises: it never returns
+        finally:
+            for task in tasks:
+                task.cancel()
+            await asyncio.wait(tasks)
+        assert self._scripted is not None
+        raise GatewayError(f"the scripted vLLM ended ({self._scripted.fate}); stopping everything")
 
     async def finish(self, grace: float) -> None:
         """Let requests under way come to their end, for at most `grace` seconds; then end the children."""
-        if self._envoy:
+        if self._envoy.child:
             with suppress(OSError):  # Envoy has just ended: then there is nothing to wait for.
                 await self._admin.stop_accepting()
                 try:
                     await asyncio.wait_for(self._admin.until_idle(), grace)
                 except TimeoutError:
                     say(f"some requests didn't end within {grace:g} seconds and are cut off")
-        for child in (self._envoy, self._processor, self._scripted):
+        for child in (self._envoy.child, self._processor.child, self._scripted):
             if child:
                 await child.stop(_END_TIMEOUT)
 
     async def kill(self) -> None:
         """End whatever still runs, at once."""
-        for child in (self._envoy, self._processor, self._scripted):
+        for child in (self._envoy.child, self._processor.child, self._scripted):
             if child:
                 await child.kill()
+
+    async def _start_envoy(self) -> Child:
+        from extproc.envoy import ENVOY_ARGUMENTS
+
+        return await Child.start(
+            self._binary,
+            *("-c", str(self._bootstrap)),
+            *ENVOY_ARGUMENTS,
+            "--disable-hot-restart",  # Two of them on one machine would fight over its shared memory.
+            *("--log-level", "warning", "--component-log-level", "main:error"),  # It warns of every SIGTERM.
+            *("--log-format", _ENVOY_LOG),
+            *("--file-flush-interval-msec", "200"),  # People watch the access log.
+            stdout=DEVNULL if self._quiet else None,
+        )
 
     async def _start_processor(self) -> Child:
         return await Child.start_python(
@@ -166,35 +161,18 @@ class Gateway:
 
     def _write_bootstraps(self, config: Config) -> None:
         """The one that Envoy is started with, and one with all in it, which it can check beforehand."""
-        from extproc.envoy import bootstrap, dynamic_bootstrap, to_yaml  # Takes a second to import: only now.
+        from extproc.envoy import MAX_CONNECTIONS, bootstrap, dynamic_bootstrap, to_yaml  # A second: only now.
 
         processor, admin = str(self._processor_socket), str(self._admin_socket)
-        whole = bootstrap(config, processor=processor, admin=admin)
+        connections = min(MAX_CONNECTIONS, connections_that_fit(descriptor_limit()))  # Envoy's limit is ours
+        whole = bootstrap(config, processor=processor, admin=admin, connections=connections)
         self._whole.write_text(to_yaml(whole), encoding="utf-8")
-        dynamic = dynamic_bootstrap(str(self._for_envoy), processor=processor, admin=admin)
+        dynamic = dynamic_bootstrap(str(self._for_envoy), processor=processor, admin=admin, connections=connections)
         self._bootstrap.write_text(to_yaml(dynamic), encoding="utf-8")
-
-    async def _processor_ready(self, processor: Child) -> bool:
-        return await _ready(processor, _until_serving(self._processor_socket), "the processor")
 
 
 def _record_options(recording: Recording) -> Sequence[str]:
     return "--record", str(recording.directory), "--record-files", str(recording.files)
-
-
-async def _ready(child: Child, readiness: Coroutine[Any, Any, None], name: str) -> bool:
-    """Wait until the child is ready; False when it ends before."""
-    waiting = asyncio.create_task(readiness)
-    try:
-        done, _ = await asyncio.wait(
-            (waiting, child.ended), timeout=_START_TIMEOUT, return_when=asyncio.FIRST_COMPLETED
-        )
-    finally:
-        waiting.cancel()
-        await asyncio.wait((waiting,))
-    if not done:
-        raise GatewayError(f"{name} isn't ready after {_START_TIMEOUT:g} seconds; what it said is above")
-    return not child.ended.done()
 
 
 async def _until_serving(socket: Path) -> None:
@@ -213,8 +191,3 @@ async def _until_serving(socket: Path) -> None:
                 if answer.status == health_pb2.HealthCheckResponse.SERVING:
                     return
             await asyncio.sleep(_POLL)
-
-
-def say(message: str) -> None:
-    """Tell the person at the terminal; stdout is for the guide and the access log."""
-    print(f"extproc: {message}", file=sys.stderr, flush=True)

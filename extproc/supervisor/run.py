@@ -6,12 +6,14 @@ import tempfile
 from pathlib import Path
 
 from extproc.config import Address
+from extproc.descriptors import descriptor_limit, too_few
 from extproc.stopping import StopSignals, completes
 from extproc.supervisor.backends import complaints
 from extproc.supervisor.binary import find_envoy
-from extproc.supervisor.gateway import Gateway, say
+from extproc.supervisor.gateway import Gateway
 from extproc.supervisor.guide import guide
 from extproc.supervisor.options import FromBackend, Options, Scripted, check_listen, configuration
+from extproc.supervisor.service import say
 
 
 async def up(options: Options) -> int:
@@ -41,6 +43,10 @@ async def _start(gateway: Gateway, options: Options, envoy: str) -> None:
     if options.metrics is not None:
         check_listen(Address.parse(options.metrics), "--metrics")
     await gateway.start(config, envoy, options)
+    from extproc.envoy import MAX_CONNECTIONS  # Takes a second to import; it has been by now.
+
+    if (warning := too_few(MAX_CONNECTIONS, descriptor_limit())) is not None:
+        say(f"warning: {warning}")
     for complaint in await complaints(config):
         say(f"warning: {complaint}")
     recordings = options.recording.directory if options.recording is not None else None
