@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import logging
 import os
+from contextlib import suppress
 from pathlib import Path
 
 log = logging.getLogger(__name__)
@@ -29,3 +30,5 @@ class LastInForce:
             new.replace(self.path)
         except OSError as error:
             log.warning("no copy can be kept of the configuration in force: %s", error)
+            with suppress(OSError):
+                new.unlink()  # half of it, on a disk that is full

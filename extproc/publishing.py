@@ -183,7 +183,8 @@ class EnvoyFiles:
                 self._put_back(name, text)
             raise
         finally:
-            self._unlink(f".{name}.old" for name in made)
+            self._unlink(f".{name}.{kind}" for name in made for kind in ("old", "new"))
+            self._staged.clear()
         self._needed = frozenset(made)
         if not leaving:
             self._leave_out(self._written.keys() - self._needed)  # what was offered, and refused, before

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import resource
 import subprocess
 import time
 from collections.abc import AsyncIterator
@@ -88,12 +89,45 @@ def test_a_directory_that_can_not_be_written_leaves_all_as_it_was(tmp_path: Path
     async def main() -> None:
         files = EnvoyFiles(tmp_path, None)
         await files.begin(config("one"))
-        (tmp_path / ".clusters.yaml.new").mkdir()  # where the new one would be written
+        before = texts(tmp_path)
+        (tmp_path / ".listener.yaml.new").mkdir()  # where the new one would be written, after the others
         with pytest.raises(OSError, match="directory"):
-            await files.offer(config("one", "two"), ())
+            await files.offer(config("one", "two").model_copy(update={"listen": "127.0.0.1:1"}), ())
+        assert texts(tmp_path) == before, "a processor that is started again finds what was in force"
 
     asyncio.run(main())
-    assert clusters(tmp_path) == ["one"]
+
+
+def test_what_envoy_refuses_is_put_back_without_room_for_it(tmp_path: Path) -> None:
+    async def main() -> None:
+        files = EnvoyFiles(tmp_path, None)
+        await files.begin(config("one"))
+        before = texts(tmp_path)
+        listener = tmp_path / "listener.yaml"
+        listener.rename(tmp_path / "kept")
+        listener.mkdir()  # it is replaced after the others
+        limits = resource.getrlimit(resource.RLIMIT_FSIZE)
+        offered = asyncio.create_task(
+            files.offer(config("one", "two").model_copy(update={"listen": "127.0.0.1:1"}), ())
+        )
+        while not (tmp_path / ".clusters.yaml.old").exists():  # noqa: ASYNC110 - it has no other sign
+            await asyncio.sleep(0)
+        resource.setrlimit(resource.RLIMIT_FSIZE, (64, limits[1]))  # as good as a disk that is full
+        try:
+            with pytest.raises(IsADirectoryError):
+                await offered
+        finally:
+            resource.setrlimit(resource.RLIMIT_FSIZE, limits)
+        listener.rmdir()
+        (tmp_path / "kept").rename(listener)
+        del before[".made-for.json"]  # all would be made anew
+        assert texts(tmp_path) == before
+
+    asyncio.run(main())
+
+
+def texts(folder: Path) -> dict[str, str]:
+    return {path.name: path.read_text() for path in folder.iterdir() if path.is_file()}
 
 
 # ---- an Envoy that is there, behind an interface that isn't always
@@ -223,11 +257,13 @@ def test_what_was_refused_and_taken_back_is_nothing_that_is_waited_for(tmp_path:
     async def main() -> None:
         files = EnvoyFiles(tmp_path, None)
         await files.begin(old)
-        (tmp_path / ".listener.yaml.new").mkdir()
+        listener = tmp_path / "listener.yaml"
+        listener.unlink()
+        listener.mkdir()
         with pytest.raises(OSError, match="directory"):
             await files.offer(refused, ())
         assert secret.exists()
-        (tmp_path / ".listener.yaml.new").rmdir()
+        listener.rmdir()
         await files.offer(old, ())
         assert not secret.exists()
 
