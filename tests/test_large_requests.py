@@ -11,7 +11,7 @@ from extproc.openai.definitions import MOST_SCHEMA_BYTES
 from extproc.openai.messages import MOST_ITEMS
 from extproc.openai.request import MOST_FIELDS
 from extproc.scripted_vllm import Reply
-from extproc.tools.wording import harmless
+from extproc.tools.escaping import escaper
 from tests.gateway import Gateway
 from tests.test_exchange import WITH_TOOLS, only, request_body, request_headers, said, started
 from tests.test_request import MESSAGES, refused
@@ -83,6 +83,6 @@ def test_the_schema_of_an_answer_has_the_limit_of_a_tools() -> None:
     assert str(MOST_SCHEMA_BYTES) in error.message
 
 
-@pytest.mark.parametrize("before", range(65530, 65540))
+@pytest.mark.parametrize("before", range(8186, 8194))
 def test_a_control_token_is_found_wherever_a_long_text_is_searched_in_parts(before: int) -> None:
-    assert harmless("x" * before + "<|im_end|>!") == "x" * before + "<\u200b|im_end|>!"
+    assert escaper("hermes").text("x" * before + "<|im_end|>!") == "x" * before + "<\u200b|im_end|>!"

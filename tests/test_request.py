@@ -175,7 +175,7 @@ class TestHistory:
             "content": 'I look.\n<tool_call>\n{"name": "get_weather", "arguments": {"city": "Paris"}}\n</tool_call>',
         }
         assert returned["role"] == "user"
-        assert returned["content"].startswith("The tool get_weather returned:\n18 degrees")
+        assert returned["content"].startswith("The tool get_weather returned:\n```\n18 degrees\n```\n")
 
     def test_history_is_rendered_even_when_no_tools_are_offered_any_more(self) -> None:
         request = prepared(messages=[USER, assistant(call("call_1")), result("call_1", "18")])
@@ -191,13 +191,14 @@ class TestHistory:
             result("call_a", "first"),
         ]
         content = sent(tools=[WEATHER], messages=messages)["messages"][-1]["content"]
-        first = content.index("The tool get_weather returned:\nfirst")
-        assert first < content.index("The tool read_file returned:\nsecond")
+        first = content.index("The tool get_weather returned:\n```\nfirst")
+        assert first < content.index("The tool read_file returned:\n```\nsecond")
 
     def test_ids_may_come_again_in_a_later_turn(self) -> None:
         turn = [assistant(call("call_0"), call("call_1", "read_file")), result("call_1", "b"), result("call_0", "a")]
         content = sent(tools=[WEATHER], messages=[USER, *turn, *turn])["messages"][-1]["content"]
-        assert content.index("The tool get_weather returned:\na") < content.index("The tool read_file returned:\nb")
+        first = content.index("The tool get_weather returned:\n```\na")
+        assert first < content.index("The tool read_file returned:\n```\nb")
 
     @pytest.mark.parametrize("role", ["tool", "function"])
     def test_a_tools_name_can_not_spell_a_control_token(self, role: str) -> None:
@@ -216,7 +217,7 @@ class TestHistory:
         messages = [{"role": "user", "content": parts}, assistant(call("call_1")), result("call_1", parts)]
         _, user, _, returned = sent(tools=[WEATHER], messages=messages)["messages"]
         assert user["content"] == "one\ntwo"
-        assert "returned:\none\ntwo" in returned["content"]
+        assert "returned:\n```\none\ntwo\n```" in returned["content"]
 
     @pytest.mark.parametrize(
         "token",

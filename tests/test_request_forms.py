@@ -133,7 +133,7 @@ class TestLegacyFunctions:
     def test_a_result_without_its_call_is_shown_all_the_same(self) -> None:
         returned = {"role": "function", "name": "get_weather", "content": "18 degrees"}
         body = prepare(orjson.dumps({"model": "coder", "messages": [ASK, returned]}), CONFIG).body
-        assert b"The tool get_weather returned:\\n18 degrees" in (body or b"")
+        assert b"The tool get_weather returned:\\n```\\n18 degrees" in (body or b"")
 
 
 CONFIG = parse("""

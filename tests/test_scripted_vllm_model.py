@@ -15,10 +15,12 @@ from extproc.scripted_vllm.small_model import answer
 from extproc.scripted_vllm.template import Turn
 from extproc.tools import wording
 from extproc.tools.call_syntax import SYNTAXES
+from extproc.tools.escaping import escaper
 
 Json = dict[str, Any]
 
 HERMES = SYNTAXES["hermes"]
+ESCAPER = escaper("hermes")
 TEXT: Json = {"type": "string"}
 INTEGER: Json = {"type": "integer"}
 
@@ -30,7 +32,7 @@ def tool(name: str, description: str, required: Mapping[str, Json], optional: Ma
 
 def instructions(tools: Sequence[Json]) -> str:
     """Tools as prompt mode shows them."""
-    return wording.tool_instructions(tools, HERMES, example=False)
+    return wording.tool_instructions(tools, HERMES, ESCAPER, example=False)
 
 
 UNIT: Json = {"type": "string", "enum": ["celsius", "fahrenheit"]}
@@ -138,7 +140,7 @@ def called(name: str) -> list[Turn]:
 
 def test_answers_from_results() -> None:
     results = wording.results(
-        [("get_weather", '{"temp_c": 18, "sky": "cloudy"}'), ("read_file", "Buy milk.\n\nAnd tea.")]
+        [("get_weather", '{"temp_c": 18, "sky": "cloudy"}'), ("read_file", "Buy milk.\n\nAnd tea.")], ESCAPER
     )
     assert answer([*called("get_weather"), Turn("user", results)]) == (
         "According to get_weather, temp_c is 18, sky is cloudy. According to read_file, Buy milk.\n\nAnd tea."
@@ -146,7 +148,7 @@ def test_answers_from_results() -> None:
 
 
 def test_a_request_behind_results_comes_first() -> None:
-    turn = Turn("user", f"{wording.results([('get_weather', '18')])}\n\nNow read notes.txt")
+    turn = Turn("user", f"{wording.results([('get_weather', '18')], ESCAPER)}\n\nNow read notes.txt")
     assert calls(answer([*called("get_weather"), turn])) == [("read_file", {"path": "notes.txt"})]
 
 
@@ -158,7 +160,7 @@ def test_calls_on_demand_even_if_nothing_fits() -> None:
 def test_ends_a_task_with_the_tool_made_for_it() -> None:
     finish = tool("attempt_completion", "Ends the task", {"result": TEXT})
     system = Turn("system", instructions([*TOOLS, finish]))
-    turns = [system, *called("get_weather")[1:], Turn("user", wording.results([("get_weather", "18")]))]
+    turns = [system, *called("get_weather")[1:], Turn("user", wording.results([("get_weather", "18")], ESCAPER))]
     assert calls(answer(turns)) == [("attempt_completion", {"result": "According to get_weather, 18."})]
 
 

@@ -16,6 +16,7 @@ from extproc.chat.call_shapes import CallShape, shape_for
 from extproc.chat.calls import CheckedCalls, Faults
 from extproc.chat.plan import AnswerPlan
 from extproc.chat.readers import reader_for
+from extproc.chat.unescaping import UnescapedEvents
 from extproc.chat.usage import Sent, StreamUsage, counted, estimated, written
 from extproc.openai.arguments import ArgumentChecker
 from extproc.openai.errors import ApiError, backend_error, backend_garbage
@@ -47,25 +48,29 @@ class Rewritten:
 class _Output:
     """What the model says in one choice: read, and its calls checked."""
 
-    __slots__ = ("_reader", "called", "calls", "finished")
+    __slots__ = ("_reader", "_unescaped", "called", "calls", "finished")
 
     def __init__(self, plan: AnswerPlan, checker: ArgumentChecker, faults: Faults) -> None:
         self._reader = reader_for(plan)
+        self._unescaped = UnescapedEvents(plan.openers) if plan.openers else None
         self.calls = CheckedCalls(plan, checker, faults)
         self.finished = False
         self.called = False
 
     def feed(self, message: Json) -> list[Event]:
         """A whole message, or the next delta."""
-        return self.calls.take(self._reader.feed(message))
+        return self.calls.take(self._meant(self._reader.feed(message)))
 
     def close(self, finish_reason: object) -> list[Event]:
         """`finish_reason` is the backend's."""
         self.finished = True
         cut_off = finish_reason in _CUT_OFF
-        events = self.calls.take(self._reader.close(cut_off=cut_off), ended=True, cut_off=cut_off)
+        events = self.calls.take(self._meant(self._reader.close(cut_off=cut_off)), ended=True, cut_off=cut_off)
         self.called = self.calls.given > 0 and not cut_off
         return events
+
+    def _meant(self, events: list[Event]) -> list[Event]:
+        return events if self._unescaped is None else self._unescaped.take(events)
 
     @property
     def held(self) -> int:

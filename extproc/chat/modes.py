@@ -18,6 +18,8 @@ from extproc.openai.choice import NamedTool
 from extproc.openai.json_body import encode
 from extproc.openai.request import ChatRequest
 from extproc.tools import PromptStyle, call_syntax, in_call_order, render_conversation
+from extproc.tools.conversation import escaped_messages, escaped_tools
+from extproc.tools.escaping import Escaper, escaper
 from extproc.tools.grammar import structural_tag
 from extproc.tools.prompt import demanded
 from extproc.tools.wording import must_call
@@ -28,10 +30,8 @@ Json: TypeAlias = dict[str, Any]
 _SHOW_MARKERS: Json = {"skip_special_tokens": False, "spaces_between_special_tokens": False}
 
 
-def native(request: ChatRequest, _model: Model, _backend: Backend) -> Json:
-    body: Json = {"messages": _with_arguments(request.messages)}
-    if request.tools:
-        body["tools"] = request.tools
+def native(request: ChatRequest, model: Model, _backend: Backend) -> Json:
+    body: Json = _shown(_with_arguments(request.messages), request.tools, model)
     said = request.fields.get("tool_choice")
     if said is not None or request.legacy:
         match request.tool_choice:
@@ -50,15 +50,15 @@ def template(request: ChatRequest, model: Model, backend: Backend) -> Json:
     messages: list[Json] = []
     for item in in_call_order(_with_arguments(request.messages)):
         messages += [result.message for result in item] if isinstance(item, list) else [item]
-    body: Json = {"messages": messages}
+    body: Json = _shown(messages, request.tools if request.offers_tools else [], model)
     if request.offers_tools:
-        body |= {"tools": request.tools, "tool_choice": "none", **_SHOW_MARKERS}
+        body |= {"tool_choice": "none", **_SHOW_MARKERS}
         forced = _forced(request, model, backend)
         syntax = call_syntax(model.format)
         demand = demanded(request)
         if demand is not None and syntax is not None and not forced:
             # Nothing but words can demand the call then.
-            body["messages"] = with_words(messages, must_call(demand or None, syntax))
+            body["messages"] = with_words(body["messages"], must_call(demand or None, syntax))
         body |= forced
     return body
 
@@ -66,7 +66,8 @@ def template(request: ChatRequest, model: Model, backend: Backend) -> Json:
 def prompt(request: ChatRequest, model: Model, backend: Backend) -> Json:
     syntax = call_syntax(model.format)
     assert syntax is not None  # the configuration makes sure of it
-    body: Json = {"messages": render_conversation(request, PromptStyle(syntax, model.tool_result, model.example))}
+    style = PromptStyle(syntax, model.tool_result, model.example, frozenset(model.special_tokens or ()))
+    body: Json = {"messages": render_conversation(request, style)}
     if request.offers_tools:
         body |= _SHOW_MARKERS
         body |= _forced(request, model, backend)
@@ -78,6 +79,22 @@ BODY_OF_MODE: Mapping[str, Callable[[ChatRequest, Model, Backend], Json]] = {
     "template": template,
     "prompt": prompt,
 }
+
+
+def escaper_of(model: Model) -> Escaper:
+    """For what this model is shown."""
+    return escaper(model.format, frozenset(model.special_tokens or ()))
+
+
+def _shown(messages: list[Json], tools: list[Json], model: Model) -> Json:
+    """What a chat template shows."""
+    if not model.escapes_markers:
+        return {"messages": messages, **({"tools": tools} if tools else {})}
+    escape = escaper_of(model).offering(tool["function"]["name"] for tool in tools)
+    return {
+        "messages": escaped_messages(messages, escape),
+        **({"tools": escaped_tools(tools, escape)} if tools else {}),
+    }
 
 
 def _forced(request: ChatRequest, model: Model, backend: Backend) -> Json:

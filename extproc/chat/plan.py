@@ -7,7 +7,7 @@ from typing import Any, Literal, TypeAlias
 
 from extproc.chat.affinity import conversation_hash
 from extproc.chat.limits import limit_problems
-from extproc.chat.modes import BODY_OF_MODE
+from extproc.chat.modes import BODY_OF_MODE, escaper_of
 from extproc.chat.second_try import SecondTry
 from extproc.chat.usage import Sent
 from extproc.config import Config, InvalidCalls, Model
@@ -45,6 +45,8 @@ class AnswerPlan:
     """What goes wrong with those is mended, and the text is read for calls too."""
     hidden: frozenset[str] = frozenset()
     """Tokens that are no text."""
+    openers: str = ""
+    """Behind which characters the escape of what the model was shown is undone; none if nothing was escaped."""
     thinking: Literal["open"] | None = None
     """The text begins inside the model's thinking."""
 
@@ -105,7 +107,7 @@ def prepare(body: bytes, config: Config) -> Prepared:
     if model.retry and answer is not None and answer.demanded is not None and (request.fields.get("n") or 1) == 1:
         syntax = None if model.tools == "native" else call_syntax(model.format)
         names = [answer.demanded] if answer.demanded else [tool["function"]["name"] for tool in request.tools]
-        again = SecondTry(forwarded, must_call_by_name(names, syntax))
+        again = SecondTry(forwarded, must_call_by_name(names, syntax), escaper_of(model))
     new_body = None if forwarded == fields else encode(forwarded)
     affinity = conversation_hash(request.messages) if backend.affinity else None
     return Prepared(model.name, backend.name, new_body, answer, dropped, request.repaired, affinity, sent, again)
@@ -154,7 +156,7 @@ def _answer_plan(request: ChatRequest, model: Model, *, choices: int) -> AnswerP
     demand = demanded(request)
     mended = model.repair or request.legacy or not request.parallel_tool_calls
     checked = model.invalid_calls != "pass" or (model.retry and demand is not None)
-    if native and not (mended or checked):
+    if native and not (mended or checked or model.escapes_markers):
         return None
     tokens = TEMPLATE_TOKENS if model.special_tokens is None else frozenset(model.special_tokens)
     return AnswerPlan(
@@ -169,5 +171,6 @@ def _answer_plan(request: ChatRequest, model: Model, *, choices: int) -> AnswerP
         native=native,
         repair=model.repair,
         hidden=frozenset() if native else tokens,
+        openers=escaper_of(model).openers if model.escapes_markers else "",
         thinking="open" if model.thinking == "open" else None,
     )

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import Any, TypeAlias
 
 from extproc.openai.json_body import encode
+from extproc.tools.escaping import Escaper
 from extproc.tools.wording import rejected
 
 Json: TypeAlias = dict[str, Any]
@@ -23,10 +24,11 @@ class SecondTry:
 
     fields: Json
     demand: str
+    escaper: Escaper
 
     def body(self, problem: str) -> bytes:
         """The body of the second request. `problem` is a sentence about the first answer."""
-        words = rejected(problem, self.demand)
+        words = rejected(problem, self.demand, self.escaper)
         return encode({**self.fields, "messages": with_words(self.fields["messages"], words)})
 
 

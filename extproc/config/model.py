@@ -54,6 +54,9 @@ class Model(Settings):
     tool_result: ToolResult = "plain"
     """Prompt mode: results as messages of role tool, in the format's own tags, or in plain words, which small models
     understand best (docs/prompt-mode.md)."""
+    escape_markers: bool | None = None
+    """Break control tokens and call markup that users, tools and earlier turns spell out, and undo it in the answer;
+    unless given, in all modes but `native`."""
     example: bool = False
     """Prompt mode: show an example of a call besides the tools, of which each is shown as one."""
 
@@ -75,6 +78,16 @@ class Model(Settings):
         for problem in parameter_problems(self.defaults):
             raise FieldError(("defaults", (problem.param or "").partition(".")[0]), problem.message)
         return self
+
+    @model_validator(mode="after")
+    def _prompt_mode_escapes(self) -> Self:
+        if self.tools == "prompt" and self.escape_markers is False:
+            raise FieldError(("escape_markers",), "prompt mode can't do without: leave it out, or use another mode")
+        return self
+
+    @property
+    def escapes_markers(self) -> bool:
+        return self.tools != "native" if self.escape_markers is None else self.escape_markers
 
     @property
     def upstream_name(self) -> str:

@@ -22,7 +22,8 @@ _TOOL = re.compile(
     re.DOTALL | re.MULTILINE,
 )
 _RESULT = re.compile(
-    r"^The tool [`'\"]?(?P<name>[^\s`'\"]+)[`'\"]? returned:?(?P<text>.*?)(?=^The tool \S+ returned|^Continue\.$|\Z)"
+    r"^The tool [`'\"]?(?P<name>[^\s`'\"]+)[`'\"]? returned:?"
+    r"(?:\n(?P<fence>`{3,})\n(?P<fenced>.*?)\n(?P=fence)$|(?P<text>.*?)(?=^The tool \S+ returned|^Continue\.$|\Z))"
     r"|<tool_response>(?P<tagged>.*?)</tool_response>",
     re.DOTALL | re.MULTILINE,
 )
@@ -114,7 +115,7 @@ def _object(text: str) -> dict[str, Any]:
 
 def _results(text: str) -> Iterator[Result]:
     for found in _RESULT.finditer(text):
-        yield Result(found["name"], (found["text"] or found["tagged"] or "").strip())
+        yield Result(found["name"], (found["fenced"] or found["text"] or found["tagged"] or "").strip())
 
 
 def _request(text: str) -> str:

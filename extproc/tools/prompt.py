@@ -13,6 +13,7 @@ from typing import Any, Literal, TypeAlias
 from extproc.openai.choice import NamedTool
 from extproc.openai.request import ChatRequest
 from extproc.tools import wording
+from extproc.tools.escaping import Escaper, escaper
 from extproc.tools.ordering import Result, in_call_order
 from extproc.tools.syntax.table import CallSyntax
 
@@ -28,13 +29,18 @@ class PromptStyle:
     """As messages of role tool, between the format's own tags, or in plain words."""
     example: bool = False
     """Show a whole exchange with a call."""
+    special_tokens: frozenset[str] = frozenset()
+    """Of the model's own chat template, where they are known."""
 
 
 def render_conversation(request: ChatRequest, style: PromptStyle) -> list[Message]:
     """The messages that a model without tool calling understands; the request's content is text."""
-    turns = _turns(request.messages, style)
+    escape = escaper(style.syntax.format, style.special_tokens)
     if request.offers_tools:
-        _instruct(turns, wording.tool_instructions(request.tools, style.syntax, example=style.example))
+        escape = escape.offering(tool["function"]["name"] for tool in request.tools)
+    turns = _turns(request.messages, style, escape)
+    if request.offers_tools:
+        _instruct(turns, wording.tool_instructions(request.tools, style.syntax, escape, example=style.example))
         demand = demanded(request)
         if demand is not None:
             _add(turns, "user", wording.must_call(demand or None, style.syntax))
@@ -66,12 +72,12 @@ def _instruct(turns: list[_Turn], instructions: str) -> None:
         turns.insert(0, _Turn("system", [instructions]))
 
 
-def _turns(messages: Sequence[Message], style: PromptStyle) -> list[_Turn]:
+def _turns(messages: Sequence[Message], style: PromptStyle, escape: Escaper) -> list[_Turn]:
     turns: list[_Turn] = []
     calls = 0  # of the conversation so far
     for item in in_call_order(messages):
         if isinstance(item, list):
-            _add_results(turns, item, style)
+            _add_results(turns, item, style, escape)
             continue
         text = _text(item)
         match item["role"]:
@@ -79,28 +85,28 @@ def _turns(messages: Sequence[Message], style: PromptStyle) -> list[_Turn]:
                 made = [
                     (call["function"]["name"], call["function"]["arguments"]) for call in item.get("tool_calls") or ()
                 ]
-                said = [wording.harmless(text)] if text else []
+                said = [escape.spoken(text)] if text else []
                 if made:
-                    said.append(wording.calls(made, style.syntax, first=calls))
+                    said.append(wording.calls(made, style.syntax, escape, first=calls))
                     calls += len(made)
                 _add(turns, "assistant", "\n".join(said))
             case "user":
-                _add(turns, "user", wording.harmless(text))
+                _add(turns, "user", escape.text(text))
             case _:
                 _add(turns, "system", text)
     return turns
 
 
-def _add_results(turns: list[_Turn], results: list[Result], style: PromptStyle) -> None:
+def _add_results(turns: list[_Turn], results: list[Result], style: PromptStyle, escape: Escaper) -> None:
     texts = [(result.name, _text(result.message), result.place) for result in results]
     match style.results:
         case "role":
             for _, text, _ in texts:
-                turns.append(_Turn("tool", [wording.harmless(text)]))
+                turns.append(_Turn("tool", [escape.text(text)]))
         case "tagged":
-            _add(turns, "user", wording.tagged_results(texts, style.syntax))
+            _add(turns, "user", wording.tagged_results(texts, style.syntax, escape))
         case "plain":
-            _add(turns, "user", wording.results([(name, text) for name, text, _ in texts]))
+            _add(turns, "user", wording.results([(name, text) for name, text, _ in texts], escape))
 
 
 def _add(turns: list[_Turn], role: str, text: str) -> None:

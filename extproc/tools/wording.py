@@ -8,58 +8,19 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
+from extproc.tools.escaping import Escaper
 from extproc.tools.syntax.table import CallSyntax
 from extproc.tools.template import call_template
 
-# What chat templates and formats write around turns and calls: `<|im_end|>`, `<｜User｜>`, `<turn|>`, `</s>`, `[INST]`.
-_CONTROL = re.compile(
-    r"<(?=[|｜][^<>\s]{1,64}>|[^<>\s]{1,64}[|｜]>|/s>|/?<?/?(?:SYS|bos|eos|start_of_turn|end_of_turn)>"
-    r"|/?(?:[a-z]{1,32}[:_])?(?:tool_call|tool_calls|tool_response|tools)>)"
-    r"|\[(?=/?(?:INST|AVAILABLE_TOOLS|TOOL_CALLS|TOOL_RESULTS|SYSTEM_PROMPT)\])"
-)
-_LONGEST_TOKEN = 80
-"""Characters that a token can have at most, and somewhat more."""
-_ZERO_WIDTH_SPACE = "\u200b"
 
-
-def harmless(text: str) -> str:
-    """The text with every spelled-out control token broken by a zero-width space.
-
-    What users and tools say can then neither open nor close a turn or a call, and still reads the same.
-    """
-    return _tokens_replaced(text, lambda opening: opening + _ZERO_WIDTH_SPACE)
-
-
-def _harmless_json(text: str) -> str:
-    """The same for the text of a JSON value, which can say it without a change: such characters are in strings."""
-    return _tokens_replaced(text, lambda opening: f"\\u{ord(opening):04x}")
-
-
-_WINDOW = 65536
-
-
-def _tokens_replaced(text: str, replacement: Callable[[str], str]) -> str:
-    """The text with the opening character of every control token replaced.
-
-    In windows: a search lets no other thread run, and in a text of 30 million characters each may open a token.
-    """
-    pieces, done = [], 0
-    for start in range(0, len(text), _WINDOW):
-        end = start + _WINDOW
-        for token in _CONTROL.finditer(text, start, end + _LONGEST_TOKEN):
-            if token.start() >= end:
-                break
-            pieces += [text[done : token.start()], replacement(token.group())]
-            done = token.end()
-    return "".join([*pieces, text[done:]]) if pieces else text
-
-
-def tool_instructions(tools: Sequence[Mapping[str, Any]], syntax: CallSyntax, *, example: bool) -> str:
+def tool_instructions(
+    tools: Sequence[Mapping[str, Any]], syntax: CallSyntax, escaper: Escaper, *, example: bool
+) -> str:
     """The part of the system prompt that offers tools."""
-    listed = "\n".join(_shown(tool["function"], syntax) for tool in tools)
+    listed = "\n".join(_shown(tool["function"], syntax, escaper) for tool in tools)
     form = syntax.write([("tool name", '{"argument": "value"}')])
     text = f"""# Tools
 
@@ -71,21 +32,21 @@ To use a tool, reply with nothing but a block like this:
 {form}
 Use only the tools above, with only the arguments listed for them. Write one block for each call that is needed.
 When no tool is needed, answer in plain words."""
-    return f"{text}\n\n{_example(tools[0]['function'], syntax)}" if example else text
+    return f"{text}\n\n{_example(tools[0]['function'], syntax, escaper)}" if example else text
 
 
-def _shown(function: Mapping[str, Any], syntax: CallSyntax) -> str:
+def _shown(function: Mapping[str, Any], syntax: CallSyntax, escaper: Escaper) -> str:
     """A tool as a call to be filled in, with its schema below."""
     purpose = function.get("description") or function["name"]
     call = call_template(function)
     if '"{name}"' in syntax.begin:  # where calls are objects, the bare object says enough
-        form = _harmless_json(_json(call))
+        form = escaper.json(_json(call))
     else:
-        form = calls([(call["name"], _json(call["arguments"]))], syntax, first=0)
-    lines = f"- {harmless(purpose)}: {form}"
+        form = calls([(call["name"], _json(call["arguments"]))], syntax, escaper, first=0)
+    lines = f"- {escaper.text(purpose)}: {form}"
     parameters = function.get("parameters")
     if parameters and any(parameters.get(word) for word in _TELLING):
-        lines += f"\n    parameters: {_harmless_json(_json(parameters))}"
+        lines += f"\n    parameters: {escaper.json(_json(parameters))}"
     return lines
 
 
@@ -93,10 +54,10 @@ _TELLING = ("properties", "patternProperties", "additionalProperties", "$ref", "
 """What a schema needs one of to say more than that there are no arguments."""
 
 
-def _example(function: Mapping[str, Any], syntax: CallSyntax) -> str:
+def _example(function: Mapping[str, Any], syntax: CallSyntax, escaper: Escaper) -> str:
     """An exchange with a call, of the first tool."""
     call = call_template(function)
-    written = calls([(call["name"], _json(call["arguments"]))], syntax, first=0)
+    written = calls([(call["name"], _json(call["arguments"]))], syntax, escaper, first=0)
     return f"Example. When {call['name']} is needed, the whole answer is:\n{written}"
 
 
@@ -104,28 +65,54 @@ def _json(value: Any) -> str:
     return json.dumps(value, ensure_ascii=False)
 
 
-def calls(made: Sequence[tuple[str, str]], syntax: CallSyntax, *, first: int) -> str:
+def calls(made: Sequence[tuple[str, str]], syntax: CallSyntax, escaper: Escaper, *, first: int) -> str:
     """Calls of an earlier turn, (name, arguments); `first` is how many came before them in the conversation."""
     if syntax.style == "json":
-        made = [(name, _harmless_json(arguments)) for name, arguments in made]
-    return syntax.write(made, first=first, harmless=harmless)
+        made = [(name, escaper.json(arguments)) for name, arguments in made]
+    return syntax.write(made, first=first, harmless=escaper.text)
 
 
-def results(named: Sequence[tuple[str, str]]) -> str:
+def results(named: Sequence[tuple[str, str]], escaper: Escaper) -> str:
     """The user turn that brings what tools returned: (name, text) in the order of the calls."""
-    parts = [f"The tool {_on_one_line(name)} returned:\n{harmless(text)}" for name, text in named]
-    return "\n\n".join([*parts, "Continue."])
+    return "\n\n".join([*(_result(name, escaper.text(text), escaper) for name, text in named), "Continue."])
 
 
-def _on_one_line(name: str) -> str:
-    """A tool's name, which in earlier turns may be anything."""
-    return harmless(" ".join(name.split()))
+def _result(name: str, text: str, escaper: Escaper) -> str:
+    return f"The tool {_name(name, escaper)} returned:\n{fenced(text)}"
 
 
-def tagged_results(named: Sequence[tuple[str, str, int]], syntax: CallSyntax) -> str:
-    """The same in the format's own tags: (name, text, the call's number in the conversation)."""
+def fenced(text: str) -> str:
+    """The text between fences that it doesn't hold: whatever stands in it, it ends where we end it.
+
+    Nothing is random, so that the same conversation renders to the same bytes.
+    """
+    fence = "`" * max(3, 1 + max(map(len, _BACKTICKS.findall(text)), default=0))
+    return f"{fence}\n{text}\n{fence}"
+
+
+_BACKTICKS = re.compile("`+")
+
+
+def _name(name: str, escaper: Escaper) -> str:
+    """A tool's name. In earlier turns it may be anything, as long as it goes on no second line."""
+    return escaper.text(name if _PLAIN_NAME.fullmatch(name) else json.dumps(" ".join(name.split())))
+
+
+_PLAIN_NAME = re.compile(r"[\w.:/\-]{1,256}")
+
+
+def tagged_results(named: Sequence[tuple[str, str, int]], syntax: CallSyntax, escaper: Escaper) -> str:
+    """The same in the format's own tags: (name, text, the call's number in the conversation).
+
+    Where the format has none, or none that closes, the text stands between fences.
+    """
+    if syntax.result_tag is None:
+        return "\n\n".join(_result(name, escaper.text(text), escaper) for name, text, _ in named)
+    closed = bool(syntax.result_tag[1])
+    texts = [(name, escaper.text(text), place) for name, text, place in named]
     return "\n".join(
-        syntax.write_result(_on_one_line(name), harmless(text), index=place) for name, text, place in named
+        syntax.write_result(_name(name, escaper), text if closed else fenced(text), index=place)
+        for name, text, place in texts
     )
 
 
@@ -153,6 +140,6 @@ def _block(syntax: CallSyntax) -> str:
     return f"a {syntax.begin.partition('>')[0]}> block" if syntax.begin.startswith("<") else "such a block"
 
 
-def rejected(problem: str, demand: str) -> str:
+def rejected(problem: str, demand: str, escaper: Escaper) -> str:
     """What is said when an answer without the call that was demanded came back."""
-    return f"Your last answer was rejected: {harmless(problem)} {demand}"
+    return f"Your last answer was rejected: {escaper.text(problem)} {demand}"

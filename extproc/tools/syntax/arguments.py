@@ -38,6 +38,11 @@ class Arguments(ABC):
     style: Style | None
     """The same in xgrammar's terms, for forced decoding; None when it can't be said there."""
 
+    @property
+    def markup(self) -> tuple[str, ...]:
+        """What stands around keys and values."""
+        return ()
+
     @abstractmethod
     def write(self, text: str, harmless: Harmless, /) -> str:
         """The arguments whose JSON text is `text`."""
@@ -87,12 +92,17 @@ class Elements(Spelled):
     spell_key: Callable[[str], str] = as_it_is
     spell_string: Callable[[str], str] = as_it_is
 
+    @property
+    def markup(self) -> tuple[str, ...]:
+        return (self.opening, self.closing)
+
     def spell(self, arguments: Sequence[Member], harmless: Harmless, /) -> str:
         return "".join(self._element(key, value, harmless) for key, value in arguments)
 
     def _element(self, key: str, value: str, harmless: Harmless) -> str:
         opening = self.opening.replace("{type}", self.type_word(value)).replace("{key}", self.spell_key(harmless(key)))
-        inside = self.spell_string(harmless(json.loads(value))) if value.startswith('"') else value
+        # Markers in a value that stands as JSON are in its strings.
+        inside = self.spell_string(harmless(json.loads(value))) if value.startswith('"') else harmless(value)
         return opening + inside + self.closing
 
 

@@ -5,6 +5,17 @@ from __future__ import annotations
 from extproc.tools.syntax.table import CallSyntax
 
 _TOOL_RESPONSE = ("<tool_response>\n", "\n</tool_response>")
+_MISTRAL_TOKENS = tuple(
+    f"[{slash}{word}]"
+    for word in ("INST", "AVAILABLE_TOOLS", "TOOL_RESULTS", "SYSTEM_PROMPT", "MODEL_SETTINGS", "THINK")
+    for slash in ("", "/")
+) + tuple(
+    f"[{word}]"
+    for word in (
+        *("TOOL_CALLS", "TOOL_CONTENT", "ARGS", "CALL_ID", "PREFIX", "MIDDLE", "SUFFIX"),
+        *("IMG", "IMG_BREAK", "IMG_END", "AUDIO", "BEGIN_AUDIO", "TRANSCRIBE"),
+    )
+)
 
 
 def _call_object(*, name: str = "name", arguments: str = "arguments", before: str = "") -> str:
@@ -15,16 +26,35 @@ def _call_object(*, name: str = "name", arguments: str = "arguments", before: st
 _OBJECT = _call_object()
 
 
-def _block(format_: str, tag: str, result_tag: tuple[str, str] | None = None) -> CallSyntax:
+def _block(
+    format_: str, tag: str, result_tag: tuple[str, str] | None = None, turn_tokens: tuple[str, ...] = ()
+) -> CallSyntax:
     """An object in tags, as Hermes writes it."""
-    return CallSyntax(format=format_, begin=f"<{tag}>\n{_OBJECT}", end=f"}}\n</{tag}>", result_tag=result_tag)
+    return CallSyntax(
+        format=format_,
+        begin=f"<{tag}>\n{_OBJECT}",
+        end=f"}}\n</{tag}>",
+        result_tag=result_tag,
+        turn_tokens=turn_tokens,
+    )
 
 
 _OBJECTS = (
     _block("hermes", "tool_call", _TOOL_RESPONSE),
     _block("granite4", "tool_call", _TOOL_RESPONSE),
-    _block("longcat", "longcat_tool_call", ("<longcat_tool_response>\n", "\n</longcat_tool_response>")),
-    CallSyntax(format="ernie45", begin=f"<tool_call>\n{_OBJECT}", end="}\n</tool_call>\n", separator=""),
+    _block(
+        "longcat",
+        "longcat_tool_call",
+        ("<longcat_tool_response>\n", "\n</longcat_tool_response>"),
+        ("<longcat_", "</longcat_", "[Round "),
+    ),
+    CallSyntax(
+        format="ernie45",
+        begin=f"<tool_call>\n{_OBJECT}",
+        end="}\n</tool_call>\n",
+        separator="",
+        turn_tokens=("<mask:",),
+    ),
     CallSyntax(
         format="granite-20b-fc",
         begin=f"<function_call> {_OBJECT}",
@@ -126,7 +156,7 @@ _NAMED = (
         closing="<｜tool▁calls▁end｜>",
     ),
     # As its tokenizers write it from v13 on; v11 has an id before the arguments, older ones an array.
-    CallSyntax(format="mistral", begin="[TOOL_CALLS]{name}[ARGS]", end="", separator=""),
+    CallSyntax(format="mistral", begin="[TOOL_CALLS]{name}[ARGS]", end="", separator="", turn_tokens=_MISTRAL_TOKENS),
     CallSyntax(
         format="plamo3",
         opening="<|plamo:begin_tool_requests:plamo|>",

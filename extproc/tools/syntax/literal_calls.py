@@ -42,5 +42,6 @@ SYNTAXES = (
         arguments=BareKeys(delimiter="<escape>"),
         end="}<end_function_call>",
         separator="",
+        turn_tokens=("<start_of_", "<end_of_", "<start_function_", "<end_function_"),
     ),
 )

@@ -39,7 +39,7 @@ class PythonKeywords(Spelled):
 
     def _value(self, text: str, harmless: Harmless) -> str:
         if self.json_values and not text.startswith('"'):
-            return text
+            return harmless(text)
         return python_literal(value_of(text), harmless)
 
 
@@ -67,6 +67,10 @@ class BareKeys(Spelled):
 
     style: Style | None = None
     delimiter: str = '<|"|>'
+
+    @property
+    def markup(self) -> tuple[str, ...]:
+        return (self.delimiter,)
 
     def spell(self, arguments: Sequence[Member], harmless: Harmless, /) -> str:
         return self._members({key: value_of(value) for key, value in arguments}, harmless)
@@ -100,6 +104,10 @@ class NestedElements(Spelled):
 
     style: Style | None
     marker: str
+
+    @property
+    def markup(self) -> tuple[str, ...]:
+        return (self.marker,)
 
     def spell(self, arguments: Sequence[Member], harmless: Harmless, /) -> str:
         return "".join(self._element(key, value_of(value), harmless) for key, value in arguments)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
@@ -33,11 +34,20 @@ class CallSyntax:
     result_tag: tuple[str, str] | None = None
     """What the model's own chat template writes around a tool's result; `{name}` and `{index}` as in `begin`. None
     when it has nothing but a role for it, or nothing is known."""
+    turn_tokens: tuple[str, ...] = ()
+    """What the family's chat templates and vocabularies have for turns, where it has another shape than most
+    (`tools.markers`). One that isn't closed stands for all that begin so."""
 
     @property
     def style(self) -> Style | None:
         """How the arguments are spelled, in xgrammar's terms; None when decoding can't be forced into this format."""
         return self.arguments.style
+
+    @property
+    def markup(self) -> list[str]:
+        """The tags of calls and results, without what stands between them."""
+        parts = (self.opening, self.begin, self.end, self.separator, self.closing, *self.arguments.markup)
+        return [tag for part in (*parts, *(self.result_tag or ())) for tag in _TAG.findall(part)]
 
     def write(self, calls: Sequence[tuple[str, str]], *, first: int = 0, harmless: Harmless = as_it_is) -> str:
         """What the model writes to make these calls: (name, arguments as JSON text).
@@ -63,6 +73,10 @@ class CallSyntax:
         """The result of the call number `index` of the conversation as the chat template shows it, if it has a tag."""
         before, behind = self.result_tag or ("", "")
         return _filled(before, name, index) + text + _filled(behind, name, index)
+
+
+_TAG = re.compile(r"[<\[\]][^\s{<\[\]]*[^\W_][^\s{<]*")
+"""A tag as far as it is the same in every call: up to its attributes, or to a placeholder."""
 
 
 def _filled(template: str, name: str, index: int) -> str:

@@ -41,6 +41,7 @@ _FUNCTIONS = (
         begin="<seed:tool_call>\n<function={name}>\n",
         arguments=Elements("qwen_xml", "<parameter={key}>", "</parameter>\n", spell_string=_wrapped_if_needed),
         end="</function>\n</seed:tool_call>",
+        turn_tokens=("<seed:", "</seed:"),
     ),
 )
 
@@ -66,6 +67,7 @@ def _typed_invocations(
         separator="",
         closing=f"</{tag}{section}>",
         result_tag=result_tag,
+        turn_tokens=(tag.strip(), "<dsml:", "</dsml:"),  # one token, whatever tag it is in
     )
 
 
@@ -97,6 +99,7 @@ _INVOCATIONS = (
         separator="",
         closing="</minimax:tool_call>",
         result_tag=("<response>", "</response>"),
+        turn_tokens=("]~b]", "]~!b[", "[e~[", "]!p~[", "]!d~[", "]<]", "</minimax:", "<minimax:"),
     ),
     CallSyntax(
         format="dots",
@@ -136,6 +139,7 @@ _GLM45 = CallSyntax(
     arguments=_PAIRS_ON_LINES,
     end="</tool_call>",
     result_tag=("<tool_response>\n", "\n</tool_response>"),
+    turn_tokens=("<sop>", "<eop>"),
 )
 _GLM47 = CallSyntax(
     format="glm47",
@@ -148,8 +152,13 @@ _GLM47 = CallSyntax(
 _PAIRS = (
     _GLM45,
     _GLM47,
-    replace(_GLM47, format="ling3", result_tag=None),
-    replace(_GLM45, format="poolside_v1", result_tag=None),
+    replace(_GLM47, format="ling3", result_tag=None, turn_tokens=("<role>", "</role>")),
+    replace(
+        _GLM45,
+        format="poolside_v1",
+        result_tag=None,
+        turn_tokens=tuple(f"<{slash}{role}>" for role in ("system", "user", "assistant") for slash in ("", "/")),
+    ),
     CallSyntax(
         format="iquest_q1",
         begin="<iquest_tool_call>{name}",
