@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import gc
 import logging
 import time
 from collections.abc import AsyncIterator, Coroutine
@@ -17,6 +16,7 @@ from extproc.backend_reports import BackendReports
 from extproc.config import Config, ConfigError
 from extproc.config.recording import Recording
 from extproc.envoy_admin import EnvoyAdmin
+from extproc.garbage import collect_all_when_quiet, collect_in_small_steps
 from extproc.key_reloading import keys_file, read_keys
 from extproc.last_in_force import LastInForce
 from extproc.logs import line
@@ -86,7 +86,7 @@ async def serve(options: Options) -> int:
     envoy = None
     if options.envoy is not None:
         envoy = EnvoyFiles(options.envoy.directory, EnvoyAdmin(options.envoy.admin) if options.envoy.admin else None)
-    _collect_garbage_seldom()
+    collect_in_small_steps()
     with StopSignals() as signals:
         async with AsyncExitStack() as served:
             if options.metrics is not None:
@@ -113,7 +113,11 @@ async def serve(options: Options) -> int:
                 refusal=beginning.refusal,
                 keys_grace=options.keys_grace,
             )
-            work = [reports.run(), reloading.run(options.interval)]
+            work = [
+                reports.run(),
+                reloading.run(options.interval),
+                collect_all_when_quiet(lambda: processor.exchanges),
+            ]
             if envoy is not None and last is not None:
                 taken = _when_taken(envoy, processor, beginning, last)
                 if envoy.can_be_asked:
@@ -213,14 +217,6 @@ async def _when_taken(envoy: EnvoyFiles, processor: Processor, beginning: _Begin
     if processor.terms.config is beginning.config:
         last.keep(beginning.source.file.content)
     await processor.show_envoy_health()
-
-
-def _collect_garbage_seldom() -> None:
-    """What exchanges make has no cycles to speak of, and a request can have millions of objects: with Python's own
-    thresholds reading such a one takes six times as long, most of it looking for garbage, while everything waits."""
-    gc.collect()
-    gc.freeze()
-    gc.set_threshold(200_000, 20, 20)
 
 
 @asynccontextmanager

@@ -1,11 +1,16 @@
-"""Nothing of an exchange is left when it is over, without the garbage collector: that one looks seldom (`serve`)."""
+"""Nothing of an exchange is left when it is over, without the garbage collector: that one stops everybody to look."""
 
 from __future__ import annotations
 
+import asyncio
 import gc
 import weakref
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
 
+import grpc
 import orjson
 import pytest
 
@@ -18,6 +23,7 @@ from tests.gateway import MODEL
 from tests.test_answer import CALL, completion, stream
 from tests.test_exchange import EVENTS, JSON, WITH_TOOLS, request_body, request_headers, response_body, response_headers
 from tests.test_second_try import DEMAND, SETTINGS, WORDS
+from tests.test_server import Envoy, connected
 
 CONFIG = parse(SETTINGS.format(model=MODEL, port=1), source="test")
 
@@ -86,6 +92,76 @@ def test_an_exchange_that_is_over_is_gone(ending: Callable[[Exchange], None]) ->
     seen = weakref.ref(exchange)
     del exchange
     assert seen() is None
+
+
+@contextmanager
+def cycles() -> Iterator[list[object]]:
+    """All that is left in cycles by what is done in the block."""
+    found: list[object] = []
+    gc.collect()
+    gc.set_debug(gc.DEBUG_SAVEALL)
+    try:
+        yield found
+        gc.collect()
+        found += gc.garbage
+    finally:
+        gc.set_debug(0)
+        gc.garbage.clear()
+
+
+@pytest.mark.parametrize("ending", ENDINGS.values(), ids=ENDINGS)
+def test_nothing_of_it_is_in_cycles(ending: Callable[[Exchange], None]) -> None:
+    ending(Exchange(Terms(CONFIG), Telemetry(CONFIG)))  # what is made once and kept
+    with cycles() as left:
+        exchange = Exchange(Terms(CONFIG), Telemetry(CONFIG))
+        ending(exchange)
+        exchange.close()
+        del exchange
+    assert left == []
+
+
+async def served(envoy: Envoy, kind: dict[str, str], answer: bytes) -> None:
+    """A whole exchange as Envoy has it; what has no answer is left by the client."""
+    call = envoy.exchange()
+    request = {**WITH_TOOLS, "stream": kind is EVENTS}
+    for message in (request_headers(), request_body(request), response_headers(kind)):
+        await call.write(message)
+        await call.read()
+    if not answer:
+        call.cancel()
+        return
+    await call.write(response_body(answer))
+    await call.read()
+    await call.done_writing()
+    assert await call.read() is grpc.aio.EOF
+
+
+OF_GRPC = 5
+"""Objects of each call in one cycle, which grpcio makes when it looks for the call's method: a function that knows
+itself, what it knows, and the call's two or more header fields."""
+
+
+@pytest.mark.parametrize(
+    ("kind", "answer"),
+    [(EVENTS, stream([CALL])), (EVENTS, b"data: nonsense\n\n"), (EVENTS, b""), (JSON, completion(CALL)), (JSON, b"{}")],
+    ids=["a stream", "a broken stream", "a stream that is left", "a completion", "no completion"],
+)
+def test_nor_is_anything_of_an_exchange_as_it_is_served_but_what_grpc_leaves(
+    kind: dict[str, str], answer: bytes, tmp_path: Path
+) -> None:
+    async def main() -> list[object]:
+        async with connected(CONFIG, tmp_path) as (processor, envoy):
+            await served(envoy, kind, answer)
+            with cycles() as left:
+                for _ in range(10):
+                    await served(envoy, kind, answer)
+                assert await processor.drain(30)  # one that is left ends when the processor has heard of it
+            return left
+
+    left = asyncio.run(main())
+    kinds = Counter(f"{type(one).__module__}.{type(one).__qualname__}" for one in left)
+    assert not [kind for kind in kinds if kind.startswith("extproc")], kinds
+    assert len(left) <= 10 * OF_GRPC, kinds
 
 
 def test_nor_is_a_request_that_is_refused_kept() -> None:
