@@ -1,7 +1,7 @@
 """What an exchange needs done that takes time: it leaves `Exchange` as a value, and comes back by `Exchange.resume`.
 
-Whoever carries an exchange performs its effects in any way that suits: the server in a thread and over the network, a
-test or a replay from what it has.
+Whoever carries an exchange performs its effects in any way that suits: the server in other processes and over the
+network, a test or a replay from what it has.
 """
 
 from __future__ import annotations
@@ -9,9 +9,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TypeAlias
 
-from extproc.chat import Prepared, prepare
+from extproc.chat import AnswerPlan, Prepared, Rewritten, prepare, rewrite_completion
+from extproc.chat.usage import Sent
 from extproc.config import Backend, Config
-from extproc.openai.errors import ApiError
+from extproc.content_coding import UnreadableCodingError, decoded
+from extproc.openai.errors import ApiError, backend_garbage
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,6 +22,8 @@ class Prepare:
 
     body: bytes
     config: Config
+    client: str | None = None
+    """Whose request it is, where keys are asked for."""
 
     def perform(self) -> Prepared | ApiError:
         """Pure; takes up to seconds."""
@@ -27,6 +31,43 @@ class Prepare:
             return prepare(self.body, self.config)
         except ApiError as error:
             return error.caught()
+
+    def failed(self, why: str) -> ApiError:
+        """What the client is told when it can't be read."""
+        return ApiError(413, f"The request {why}. Send less.", code="request_too_large")
+
+
+@dataclass(frozen=True, slots=True)
+class ReadCompletion:
+    """A large answer, of one piece, has to be read."""
+
+    body: bytes
+    """As it came."""
+    coding: str
+    """The header's value, '' for none."""
+    limit: int
+    """Bytes that it may have without its coding."""
+    plan: AnswerPlan
+    sent: Sent | None
+    client: str | None = None
+
+    def perform(self) -> Rewritten | ApiError:
+        """Pure; takes up to seconds."""
+        try:
+            return rewrite_completion(decoded(self.body, self.coding, self.limit), self.plan, self.sent)
+        except UnreadableCodingError as error:
+            return backend_garbage(str(error))
+        except ApiError as error:
+            return error.caught()
+
+    def failed(self, why: str) -> ApiError:
+        """What the client is told when it can't be read."""
+        return backend_garbage(f"it {why}.")
+
+
+@dataclass(frozen=True, slots=True)
+class Breathe:
+    """A large piece of a stream is read in steps, between which it is the others' turn. Its result is None."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,5 +90,7 @@ class BackendSaid:
     """Without any content coding."""
 
 
-Effect: TypeAlias = Prepare | AskBackend
-Result: TypeAlias = Prepared | ApiError | BackendSaid | None
+Heavy: TypeAlias = Prepare | ReadCompletion
+"""Pure work on a body, which others must not wait for."""
+Effect: TypeAlias = Heavy | Breathe | AskBackend
+Result: TypeAlias = Prepared | Rewritten | ApiError | BackendSaid | None

@@ -14,9 +14,13 @@ this exchange alone, whether its body is wanted. For routes without chat complet
                                           2xx, events to rewrite: FULL_DUPLEX_STREAMED       RESPONSE_STREAM
                                           anything else to rewrite, errors: BUFFERED         RESPONSE_BODY
     RESPONSE_STREAM    response_body      rewritten pieces, until the end of the stream      ENDED
-    RESPONSE_BODY      response_body      the whole new body and, if need be, status         ENDED
-    both of these                         the demanded call isn't there: AskBackend          ASKING_AGAIN
-    ASKING_AGAIN       (result)           the second answer, or else the first               ENDED
+                       (result)           a large one goes on: Breathe after each step       the same
+    RESPONSE_BODY      response_body      a large one: ReadCompletion                        READING
+                                          the whole new body and, if need be, status         ENDED
+    READING            (result)           the same                                           ENDED
+    both of these, and RESPONSE_STREAM    the demanded call isn't there: AskBackend          ASKING_AGAIN
+    ASKING_AGAIN       (result)           a large answer: ReadCompletion, Breathe            the same
+                                          the second answer, or else the first               ENDED
 
 A request that is refused is answered with an immediate response and ENDED. A response can come before the request
 was read whole (Envoy's own, such as a 413). A message that the phase has no place for raises ProtocolError: an
@@ -27,16 +31,16 @@ from __future__ import annotations
 
 import enum
 import uuid
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from typing import TypeAlias
 
 from extproc.admission import WANTED, Admitted, Answered, Refused, admit
-from extproc.chat import Prepared, Rewritten, StreamedAnswer, rewrite_completion
+from extproc.chat import Prepared, Rewritten, StreamedAnswer
 from extproc.concurrency import Lease
 from extproc.config import Backend
 from extproc.content_coding import Decoder, UnreadableCodingError
-from extproc.effects import AskBackend, BackendSaid, Effect, Prepare, Result
+from extproc.effects import AskBackend, BackendSaid, Breathe, Effect, Prepare, ReadCompletion, Result
 from extproc.names import AFFINITY_HEADER, BACKEND_HEADER, DROPPED_HEADER, REPLY_HEADER, USAGE_HEADER
 from extproc.openai.errors import ANSWER_FAULTS, ApiError, backend_error, backend_garbage, envoys_error, invalid_request
 from extproc.outcome import Outcome
@@ -73,8 +77,18 @@ AGAIN = {"retry-after": "1"}
 """For what is too much now, and may not be in a second."""
 LONGEST_ID = 128
 """Characters of a request's id, in logs."""
-LARGE = 256 * 1024
-"""Bytes of a request body. Smaller ones take some 10 ms at most, which is less than a thread would."""
+LARGE = 32 * 1024
+"""Bytes of a request that is read at once. It takes 4 ms, or 10 to 20 at worst (schemas full of references)."""
+LARGE_ANSWER = 8 * 1024
+"""Bytes of an answer that is read at once: if all of it is markup, each takes ten times what it takes in a request."""
+STEP = 4096
+"""Bytes of a stream that are read at once: some 20 events, or 100 as short as can be, which take 5 ms."""
+LARGEST_EVENT = 256 * 1024
+"""Bytes of one event of a stream, which is decoded at once. One that has a whole call in it is some kilobytes long."""
+_LARGE_PIECE = 64 * 1024
+"""Bytes that are given on before the rest of a piece is read."""
+_LARGEST_ERROR = 64 * 1024
+"""Bytes of a backend's error; in a longer one nobody looks for words."""
 SILENCE = "backend_timeout"
 """The code of the error that a stream ends with when its backend falls silent; Envoy's own time-out has the same."""
 PREPARING = 60.0
@@ -92,6 +106,7 @@ class Phase(enum.Enum):
     RESPONSE_HEADERS = "response headers"
     RESPONSE_BODY = "response body"
     RESPONSE_STREAM = "response stream"
+    READING = "the answer to be read"
     ASKING_AGAIN = "the backend's second answer"
     PASSED_BY = "nothing: the rest goes past the processor"
     ENDED = "nothing: the response is complete"
@@ -114,9 +129,10 @@ class Exchange:
         self._shown: dict[str, str] = {}  # header fields that every answer of this exchange gets
         self._status = 200
         self._error_of: Callable[[int, bytes], ApiError] = backend_error
-        self._decoder = Decoder("", terms.config.limits.max_body_bytes)
+        self._decoder = Decoder("")
         self._answer: StreamedAnswer | None = None
         self._held: bytearray | None = None  # of a stream that may have to be given again
+        self._steps: Iterator[Replies] | None = None  # what is left of a large piece
         self._first: Callable[[], ProcessingResponse] | None = None  # the first answer, should there be no better one
 
     def receive(self, message: ProcessingRequest) -> Replies:
@@ -159,7 +175,7 @@ class Exchange:
         if self.phase not in (Phase.PASSED_BY, Phase.ENDED):
             self._outcome.unfinished(self.phase.name.lower())
             self.phase = Phase.ENDED
-        self._first = None  # which holds the exchange
+        self._first = self._steps = None  # which hold the exchange
         if self._lease is not None:
             if passed_by:
                 self.terms.concurrency.passed(self._lease)
@@ -175,6 +191,11 @@ class Exchange:
         """
         begun = self.phase is Phase.RESPONSE_STREAM and self._answer is not None and self._answer.begun
         return self._config.limits.silence_seconds if begun else None
+
+    @property
+    def goes_on(self) -> bool:
+        """Whether it is amid a large piece, and the next result that of Breathe."""
+        return self._steps is not None
 
     def silence(self) -> Replies:
         """The end of a stream in which nothing was said for too long."""
@@ -192,12 +213,18 @@ class Exchange:
     def resume(self, result: Result) -> Replies:
         """The replies to what came of the effect. Raises ProtocolError when there was none."""
         match self.phase, result:
+            case _, None if self._steps is not None:
+                return next(self._steps, [])
             case Phase.PREPARING, Prepared():
                 return [self._forward(result)]
             case Phase.PREPARING, ApiError():
                 return [self._refuse(result, keep=AGAIN if result.status == 503 else None)]
+            case Phase.READING, Rewritten() | ApiError():
+                return self._completion_read(result)
             case Phase.ASKING_AGAIN, BackendSaid() | None:
-                return [self._second_answer(result)]
+                return self._second_said(result)
+            case Phase.ASKING_AGAIN, Rewritten() | ApiError():
+                return [self._second_read(result)]
             case _:
                 raise ProtocolError(f"got the result of an effect while waiting for {self.phase.value}")
 
@@ -234,12 +261,13 @@ class Exchange:
         if len(body.body) > limit:  # Envoy may go by another limit for a moment when it is changed
             return [self._refuse(_too_large(limit))]
         self.phase = Phase.PREPARING
-        work = Prepare(body.body, self._config)
+        work = Prepare(body.body, self._config, self._client)
         # It may have to wait for its turn as well.
-        return [more_time(PREPARING), work] if len(body.body) > LARGE else self.resume(work.perform())
+        return [more_time(PREPARING), work] if len(work.body) > LARGE else self.resume(work.perform())
 
     def _forward(self, prepared: Prepared) -> ProcessingResponse:
         """Send the request to its backend, if its client may have one more there."""
+        # Filled in place: a message that is put into another is copied, and its body may be megabytes.
         reply = ProcessingResponse(request_body=BodyResponse())
         try:
             self._take_place(self._config.backends_by_name[prepared.backend], reply)
@@ -248,7 +276,8 @@ class Exchange:
         # Without its body, which nobody needs any more: it may be a megabyte, for as long as the answer takes.
         self._prepared = replace(prepared, body=None)
         self.phase = Phase.RESPONSE_HEADERS
-        common = CommonResponse(clear_route_cache=True)
+        common = reply.request_body.response
+        common.clear_route_cache = True
         new_fields = {BACKEND_HEADER: prepared.backend}
         if prepared.affinity is not None:
             new_fields[AFFINITY_HEADER] = prepared.affinity
@@ -258,7 +287,6 @@ class Exchange:
         common.header_mutation.CopyFrom(mutation(new_fields))
         if prepared.dropped:
             self._shown = {DROPPED_HEADER: listed(prepared.dropped)}
-        reply.request_body.response.CopyFrom(common)
         return with_metadata(reply, self._outcome.accepted(prepared))
 
     def _take_place(self, backend: Backend, reply: ProcessingResponse) -> None:
@@ -301,7 +329,7 @@ class Exchange:
             error = backend_error(self._status, b"") if failed else backend_garbage("it is empty.")
             return [self._refuse(error, keep=kept(fields))]
         try:
-            self._decoder = Decoder(fields.get("content-encoding", ""), self._config.limits.max_body_bytes)
+            self._decoder = Decoder(fields.get("content-encoding", ""))
         except UnreadableCodingError as error:
             return [self._refuse(backend_garbage(str(error)))]
         limit = self._config.limits.max_body_bytes
@@ -327,13 +355,27 @@ class Exchange:
 
     def _response_body(self, body: HttpBody) -> Replies:
         """The whole body of an error, or of a completion that isn't a stream."""
-        try:
-            data = self._decoder.decode(body.body)
-        except UnreadableCodingError as error:
-            return [self._refuse(backend_garbage(str(error)))]
+        data, coding = body.body, self._decoder.coding
         if self._status >= 400:
-            return [self._error_body(self._error_of(self._status, data))]
-        completion, problem = self._read_completion(data)
+            try:
+                words = next(self._decoder.steps(data, _LARGEST_ERROR), b"")
+            except UnreadableCodingError as error:
+                return [self._refuse(backend_garbage(str(error)))]
+            return [self._error_body(self._error_of(self._status, words))]
+        self.phase = Phase.READING
+        work = self._reading(data, coding)
+        small = len(data) <= LARGE_ANSWER and not coding
+        return self.resume(work.perform()) if small else [more_time(PREPARING), work]
+
+    def _reading(self, data: bytes, coding: str = "") -> ReadCompletion:
+        prepared = self._prepared
+        assert prepared is not None  # else the response had been let pass
+        assert prepared.answer is not None
+        limit = self._config.limits.max_body_bytes
+        return ReadCompletion(data, coding, limit, prepared.answer, prepared.sent, self._client)
+
+    def _completion_read(self, completion: Rewritten | ApiError) -> Replies:
+        problem = self._count_completion(completion)
         if (again := self._ask_again(problem)) is not None:
             self._first = lambda: self._give_completion(completion)
             return [more_time(again.timeout + 5), again]
@@ -346,19 +388,15 @@ class Exchange:
         reply = ProcessingResponse(response_body=whole_body(error.body(), fields))
         return with_metadata(reply, metadata)
 
-    def _read_completion(self, data: bytes) -> tuple[Rewritten | ApiError, str]:
-        """What the client would get for a backend's completion, and what is wrong with its calls."""
-        assert self._prepared is not None  # else the response had been let pass
-        assert self._prepared.answer is not None
-        try:
-            rewritten = rewrite_completion(data, self._prepared.answer, self._prepared.sent)
-        except ApiError as error:
-            if error.code not in ANSWER_FAULTS:
-                return error.caught(), ""
-            self._outcome.answered(None, {error.code: 1})  # a call that the client is not to get
-            return error.caught(), error.message
-        self._outcome.answered(rewritten.usage, rewritten.faults)
-        return rewritten, rewritten.faults.first
+    def _count_completion(self, completion: Rewritten | ApiError) -> str:
+        """What is wrong with the calls of what the client would get for a backend's completion."""
+        if isinstance(completion, Rewritten):
+            self._outcome.answered(completion.usage, completion.faults)
+            return completion.faults.first
+        if completion.code not in ANSWER_FAULTS:
+            return ""
+        self._outcome.answered(None, {completion.code: 1})  # a call that the client is not to get
+        return completion.message
 
     def _give_completion(self, completion: Rewritten | ApiError) -> ProcessingResponse:
         if isinstance(completion, ApiError):
@@ -373,19 +411,41 @@ class Exchange:
     def _response_stream(self, body: HttpBody) -> Replies:
         answer = self._answer
         assert answer is not None  # made on entering the phase
-        limit = self._config.limits.max_body_bytes
+        if not self._decoder.coding and len(body.body) + answer.unfinished <= STEP:
+            return self._give_piece(answer.feed(body.body), end_of_stream=body.end_of_stream)
+        self._steps = self._in_steps(body.body, end_of_stream=body.end_of_stream)
+        return next(self._steps)
+
+    def _in_steps(self, data: bytes, *, end_of_stream: bool) -> Iterator[Replies]:
+        """What comes of a large piece, or one that may become large."""
+        answer = self._answer
+        assert answer is not None  # made on entering the phase
+        piece = b""
         try:
-            piece = answer.feed(self._decoder.decode(body.body))
+            for part in self._decoder.steps(data, STEP):
+                if answer.ended:
+                    break
+                for rewritten in answer.steps(part):
+                    piece += rewritten
+                    if len(piece) > _LARGE_PIECE:
+                        yield [*self._give_piece(piece), Breathe()]
+                        piece = b""
+                    else:
+                        yield [Breathe()]
+                if answer.unfinished > LARGEST_EVENT or answer.held > self._config.limits.max_body_bytes:
+                    piece += answer.fail(backend_garbage("an event of the stream is too large."))
         except UnreadableCodingError as error:
-            piece = answer.fail(backend_garbage(str(error)))
-        if answer.held > limit:
-            piece += answer.fail(backend_garbage("an event of the stream is too large."))
-        if body.end_of_stream:
+            piece += answer.fail(backend_garbage(str(error)))
+        self._steps = None
+        yield self._give_piece(piece, end_of_stream=end_of_stream)
+
+    def _give_piece(self, piece: bytes, *, end_of_stream: bool = False) -> Replies:
+        if end_of_stream:
             return self._end_of_stream(piece)
         if self._held is not None:
             self._held += piece
             piece = b""
-            if len(self._held) > limit:  # nothing of this size is only a call
+            if len(self._held) > self._config.limits.max_body_bytes:  # nothing of this size is only a call
                 piece, self._held = bytes(self._held), None
         return [streamed(piece)] if piece else []
 
@@ -420,29 +480,47 @@ class Exchange:
         backend = self._config.backends_by_name[prepared.backend]
         return AskBackend(backend, prepared.again.body(problem), self.id, SECOND_TRY)
 
-    def _second_answer(self, said: BackendSaid | None) -> ProcessingResponse:
+    def _second_said(self, said: BackendSaid | None) -> Replies:
         """What the client gets in the end: of two answers the better one."""
-        reply = self._read_second(said.body) if said is not None and said.status == 200 else None
-        self._outcome.asked_again(helped=reply is not None)
+        if said is None or said.status != 200:
+            return [self._better(None)]
+        if self._answer is not None:
+            self._steps = self._second_in_steps(said.body)
+            return next(self._steps)
+        work = self._reading(said.body)
+        return [work] if len(said.body) > LARGE_ANSWER else [self._second_read(work.perform())]
+
+    def _second_read(self, completion: Rewritten | ApiError) -> ProcessingResponse:
+        problem = self._count_completion(completion)
+        if isinstance(completion, ApiError) or problem or not completion.called:
+            return self._better(None)
+        return self._better(lambda: self._give_completion(completion))
+
+    def _second_in_steps(self, data: bytes) -> Iterator[Replies]:
+        prepared = self._prepared
+        assert prepared is not None  # as it was for the first answer
+        assert prepared.answer is not None
+        answer = StreamedAnswer(prepared.answer, prepared.sent)
+        piece = bytearray()
+        for start in range(0, len(data), STEP):
+            for rewritten in answer.steps(data[start : start + STEP]):
+                if start:
+                    yield [Breathe()]
+                piece += rewritten
+        piece += answer.close()
+        self._outcome.answered(answer.usage, answer.faults)
+        self._steps = None
+        if answer.error or answer.faults.first or not answer.called:
+            yield [self._better(None)]
+        else:
+            yield [self._better(lambda: self._give_stream(answer, bytes(piece)))]
+
+    def _better(self, second: Callable[[], ProcessingResponse] | None) -> ProcessingResponse:
+        """Give the client the second answer, unless there is none that is better than the first."""
+        self._outcome.asked_again(helped=second is not None)
         first, self._first = self._first, None
         assert first is not None  # set on entering the phase
-        return (reply or first)()
-
-    def _read_second(self, data: bytes) -> Callable[[], ProcessingResponse] | None:
-        """How it is given to the client, unless it is no better."""
-        if self._answer is None:
-            completion, problem = self._read_completion(data)
-            if isinstance(completion, ApiError) or problem or not completion.called:
-                return None
-            return lambda: self._give_completion(completion)
-        assert self._prepared is not None  # both were there for the first answer
-        assert self._prepared.answer is not None
-        answer = StreamedAnswer(self._prepared.answer, self._prepared.sent)
-        piece = answer.feed(data) + answer.close()
-        self._outcome.answered(answer.usage, answer.faults)
-        if answer.error or answer.faults.first or not answer.called:
-            return None
-        return lambda: self._give_stream(answer, piece)
+        return (second or first)()
 
 
 def _problem(answer: StreamedAnswer) -> str:

@@ -13,7 +13,6 @@ import logging
 import socket
 import traceback
 from collections.abc import AsyncIterator, Callable
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import asynccontextmanager, suppress
 from functools import partial
 from typing import TypeAlias
@@ -24,21 +23,20 @@ from grpc_reflection.v1alpha import reflection
 
 from extproc.access_log import access_log_handler
 from extproc.backend_client import ask_again
-from extproc.chat import Prepared
 from extproc.config import Config, Limits
-from extproc.effects import AskBackend, Effect, Prepare, Result
+from extproc.effects import AskBackend, Breathe, Effect, Prepare, ReadCompletion, Result
 from extproc.exchange import Exchange, Phase, Replies
-from extproc.openai.errors import ApiError, overloaded
 from extproc.protocol import ProtocolError
 from extproc.recording.recorder import Recorder
 from extproc.silence import Listening, SilenceWatch
 from extproc.telemetry import Telemetry
 from extproc.terms import Terms
 from extproc.wire import SERVICE, ProcessingRequest, ProcessingResponse
+from extproc.workers import Workers
 
 log = logging.getLogger(__name__)
 
-Context: TypeAlias = "grpc.aio.ServicerContext[ProcessingRequest, ProcessingResponse]"
+Context: TypeAlias = "grpc.aio.ServicerContext[bytes, bytes]"
 
 CONFIG_HEALTH = "extproc.config"
 """The name under which the health service tells whether the files on disk are the ones in force."""
@@ -50,9 +48,6 @@ _BESIDE_BODY = 1024 * 1024
 """Bytes of a message beside a body: headers, metadata and framing."""
 _PROBE = 64 * 1024
 """Bytes of a message to the health service."""
-
-_HUGE = 4 * 1024 * 1024
-"""Bytes of a request that may take a second to read, where most take a tenth."""
 
 _PATIENT = (
     # gRPC's own limits are for strangers on a network: from 1,000 calls on that wait for the loop it drops some at
@@ -67,9 +62,9 @@ _PATIENT = (
     ("grpc.http2.max_ping_strikes", 0),
 )
 
-_MOST_BEING_READ = 96 * 1024 * 1024
-"""Bytes of large requests that are read or wait for it. Each takes some ten times its size for a moment: 13 requests of
-30 MB at once took 1.3 GB."""
+_LARGE = 1024 * 1024
+"""Bytes of a message. To copy 30 MB takes 10 ms, and it is done six times on the way through gRPC and Protobuf: others
+get their turn in between."""
 
 
 class Processor:
@@ -92,10 +87,8 @@ class Processor:
         self._idle = asyncio.Event()
         self._idle.set()
         self._draining = False
-        # One at a time: what takes long may keep others of its kind waiting, but nobody else.
-        self._preparing = ThreadPoolExecutor(1, "prepare")
-        self._preparing_huge = ThreadPoolExecutor(1, "prepare-huge")
-        self._being_read = 0  # bytes
+        self._turns = asyncio.Lock()
+        self.workers = Workers()
 
     @property
     def exchanges(self) -> int:
@@ -126,11 +119,7 @@ class Processor:
                 *_PATIENT,
             ]
         )
-        process = grpc.stream_stream_rpc_method_handler(
-            self._process,
-            request_deserializer=ProcessingRequest.FromString,
-            response_serializer=ProcessingResponse.SerializeToString,
-        )
+        process: grpc.RpcMethodHandler[bytes, bytes] = grpc.stream_stream_rpc_method_handler(self._process)
         server.add_generic_rpc_handlers((grpc.method_handlers_generic_handler(SERVICE, {"Process": process}),))
         server.add_generic_rpc_handlers((access_log_handler(self.terms.concurrency),))
         health_pb2_grpc.add_HealthServicer_to_server(self._health, server)
@@ -154,6 +143,7 @@ class Processor:
             for each in servers:
                 await each.stop(grace=None)
             self._listening.end()
+            self.workers.close()
 
     async def drain(self, grace: float) -> bool:
         """Report not-serving, then wait until every exchange has ended, for at most `grace` seconds.
@@ -195,7 +185,11 @@ class Processor:
         async def say(replies: Callable[[], Replies]) -> None:
             async with writing:  # gRPC takes one message at a time, and all that one input leads to belongs together
                 async for reply in self._performed(exchange, replies):
-                    await context.write(reply)
+                    data = reply.SerializeToString()
+                    del reply
+                    if len(data) > _LARGE:
+                        await self._turn()
+                    await context.write(data)
 
         async def tell_silence() -> None:
             with suppress(grpc.aio.AbortError):
@@ -206,8 +200,17 @@ class Processor:
 
         watch = SilenceWatch(exchange, tell_silence, self._listening)
         try:
-            while isinstance(message := await context.read(), ProcessingRequest):  # else it is the end
-                await say(partial(exchange.receive, message))
+            while isinstance(data := await context.read(), bytes):  # else it is the end
+                if len(data) > _LARGE:
+                    await self._turn()
+                message = ProcessingRequest.FromString(data)
+                del data
+                if message.HasField("request_body") or exchange.phase is Phase.RESPONSE_BODY:
+                    await self._turn()
+                # Who receives it is the last to have it: it may be megabytes, and its reply a long time coming.
+                box = [message]
+                del message
+                await say(partial(_received, exchange, box))
                 watch.heard()
                 if exchange.phase is Phase.PASSED_BY:
                     break  # Envoy lets the rest pass then; a call kept open would take the response with it if it broke
@@ -230,6 +233,7 @@ class Processor:
                     yield reply
                 else:
                     replies = exchange.resume(await self._perform(reply))
+                    await asyncio.sleep(0)
         except ProtocolError as error:
             self._telemetry.aborted("protocol_error")
             log.error("protocol error: %s", error, extra={"exchange": exchange.id})
@@ -243,21 +247,23 @@ class Processor:
 
     async def _perform(self, effect: Effect) -> Result:
         match effect:
-            case Prepare():
-                return await self._prepare(effect)
+            case Prepare() | ReadCompletion():
+                return await self.workers.perform(effect)
+            case Breathe():
+                await self._turn()
+                return None
             case AskBackend():
                 return await ask_again(effect)
 
-    async def _prepare(self, effect: Prepare) -> Prepared | ApiError:
-        size = len(effect.body)
-        if self._being_read and self._being_read + size > _MOST_BEING_READ:
-            return overloaded("The gateway is reading as many large requests as it can. Try again in a moment.")
-        self._being_read += size
-        try:
-            lane = self._preparing_huge if size > _HUGE else self._preparing
-            return await asyncio.get_running_loop().run_in_executor(lane, effect.perform)
-        finally:
-            self._being_read -= size
+    async def _turn(self) -> None:
+        """Wait for one's turn to do what takes some milliseconds: one of them passes for each round of the event loop,
+        so that whatever many ask for at once, what came of others meanwhile is done in between."""
+        async with self._turns:
+            await asyncio.sleep(0)
+
+
+def _received(exchange: Exchange, box: list[ProcessingRequest]) -> Replies:
+    return exchange.receive(box.pop())
 
 
 def _bind(server: grpc.aio.Server, address: str) -> int:

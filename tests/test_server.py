@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import os
+import signal
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -15,7 +17,6 @@ from grpc_health.v1 import health_pb2
 from grpc_reflection.v1alpha import reflection_pb2
 
 from extproc.config import Config, Limits
-from extproc.openai.messages import MOST_ITEMS
 from extproc.server import CONFIG_HEALTH, Processor
 from extproc.telemetry import Telemetry
 from extproc.terms import Terms
@@ -136,25 +137,33 @@ def test_bodies_up_to_the_limit_come_through(talk: Callable[..., None]) -> None:
 
 
 def test_too_many_large_requests_at_once_are_told_to_come_back(talk: Callable[..., None]) -> None:
-    """Each takes a third of a second to read, and they wait for each other."""
-    large = {**WITH_TOOLS, "messages": [{"role": "user", "content": "x" * 300}] * MOST_ITEMS}
+    def text(size: int) -> ProcessingRequest:
+        return request_body({**WITH_TOOLS, "messages": [{"role": "user", "content": "x" * size}]})
 
-    async def conversation(_: Processor, envoy: Envoy) -> None:
-        calls = [envoy.exchange() for _ in range(5)]
-        for call in calls:
+    async def conversation(processor: Processor, envoy: Envoy) -> None:
+        async def reply(message: ProcessingRequest) -> ProcessingResponse:
+            call = envoy.exchange()
             await call.write(request_headers())
             await call.read()
-        await asyncio.gather(*(call.write(request_body(large)) for call in calls))
-        replies = []
-        for call in calls:
+            await call.write(message)
             assert (await call.read()).HasField("override_message_timeout")
-            replies.append(await call.read())
+            answer: ProcessingResponse = await call.read()
             call.cancel()
-        refused = [reply.immediate_response for reply in replies if reply.HasField("immediate_response")]
-        assert 0 < len(refused) < len(replies)
-        for answer in refused:
-            assert (answer.status.code, answer.details) == (503, "extproc.overloaded")
-            assert set_fields(answer.headers)["retry-after"] == "1"
+            return answer
+
+        await reply(text(2_000_000))
+        (worker,) = processor.workers.pids
+        os.kill(worker, signal.SIGSTOP)
+        try:
+            waiting = [asyncio.create_task(reply(text(22_000_000))) for _ in range(5)]
+            (refused,), others = await asyncio.wait(waiting, return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            os.kill(worker, signal.SIGCONT)
+        answer = refused.result().immediate_response
+        assert (answer.status.code, answer.details) == (503, "extproc.overloaded")
+        assert set_fields(answer.headers)["retry-after"] == "1"
+        for other in others:
+            assert (await other).HasField("request_body")
 
     talk(conversation)
 

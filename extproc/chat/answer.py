@@ -7,6 +7,7 @@ as if all were well when it isn't: what can't be understood becomes an error eve
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -14,17 +15,25 @@ import orjson
 
 from extproc.chat.call_shapes import CallShape, shape_for
 from extproc.chat.calls import CheckedCalls, Faults
+from extproc.chat.large_chunk import parts_of_chunk
 from extproc.chat.plan import AnswerPlan
 from extproc.chat.readers import reader_for
 from extproc.chat.unescaping import UnescapedEvents
 from extproc.chat.usage import Sent, StreamUsage, counted, estimated, written
 from extproc.openai.arguments import ArgumentChecker
 from extproc.openai.errors import ApiError, backend_error, backend_garbage
+from extproc.openai.json_body import MOST_NODES
+from extproc.openai.json_nodes import count_nodes
 from extproc.openai.sse import DONE, Comment, Data, ServerEvent, SseDecoder, encode
 from extproc.toolcalls import ArgumentsDelta, CallEnd, CallStart, Event, Reasoning, Text
 from extproc.toolcalls.events import collect
 
 Json = dict[str, Any]
+
+_LARGE_CHUNK = 8192
+"""Bytes of a chunk that is read in parts."""
+_MOST_CHOICES = 128
+"""That a request may ask for, and a chunk has."""
 
 _CUT_OFF = ("length", "content_filter")
 """The finish reasons of an output that the backend ended before the model did."""
@@ -155,6 +164,8 @@ def _finish_reason(said: object, shape: CallShape, *, called: bool) -> object:
 
 
 def _load(data: bytes) -> Json:
+    if len(data) > MOST_NODES and count_nodes(data, MOST_NODES) > MOST_NODES:
+        raise backend_garbage(f"it holds more than {MOST_NODES} JSON values.")
     try:
         value = orjson.loads(data)
     except orjson.JSONDecodeError as error:
@@ -206,6 +217,11 @@ class StreamedAnswer:
         return bool(self._outputs)
 
     @property
+    def ended(self) -> bool:
+        """Whatever the backend says now, nothing more comes of it."""
+        return self._ended
+
+    @property
     def called(self) -> bool:
         """The model made a call, in each choice, and was not cut off."""
         return bool(self._outputs) and all(output.called for output in self._outputs.values())
@@ -216,18 +232,26 @@ class StreamedAnswer:
         return self._usage.count
 
     @property
+    def unfinished(self) -> int:
+        """How many bytes there are of an event that isn't complete."""
+        return self._decoder.held
+
+    @property
     def held(self) -> int:
         """How much of an unfinished event is held, in bytes, and of unfinished calls, in characters."""
         return self._decoder.held + sum(output.held for output in self._outputs.values())
 
     def feed(self, piece: bytes) -> bytes:
-        if self._ended:
-            return b""
-        return self._rewrite(self._decoder.feed(piece))
+        return b"".join(self.steps(piece))
+
+    def steps(self, piece: bytes) -> Iterator[bytes]:
+        """The same in steps, none of which is longer than what a small piece takes; to be used up."""
+        if not self._ended:
+            yield from self._rewritten(self._decoder.feed(piece))
 
     def close(self) -> bytes:
         """The backend's stream has ended. A stream that ended before its choices did is an error, and says so."""
-        out = self._rewrite(self._decoder.close())
+        out = b"".join(self._rewritten(self._decoder.close()))
         return out if self._ended else out + self._complete("the stream ended before the answer was complete.")
 
     def fail(self, error: ApiError) -> bytes:
@@ -254,7 +278,7 @@ class StreamedAnswer:
         self._ended = True
         return encode(Data(DONE))
 
-    def _rewrite(self, events: list[ServerEvent]) -> bytes:
+    def _rewritten(self, events: list[ServerEvent]) -> Iterator[bytes]:
         out: list[bytes] = []
         for event in events:
             if self._ended:
@@ -266,17 +290,32 @@ class StreamedAnswer:
                     out.append(self._complete("the stream ended without a finish_reason."))
                 case Data(data):
                     try:
-                        out.append(self._chunk(data))
+                        chunk = self._read(data)
+                        if len(data) > _LARGE_CHUNK:
+                            for part in parts_of_chunk(chunk):
+                                yield b"".join(out)
+                                out = [self._chunk(part, orjson.dumps(part))]
+                        else:
+                            out.append(self._chunk(chunk, data))
                     except ApiError as error:
                         out.append(self.fail(error))
-        return b"".join(out)
+        yield b"".join(out)
 
-    def _chunk(self, data: bytes) -> bytes:
+    def _read(self, data: bytes) -> Json:
         chunk = _load(data)
         _raise_error(chunk, data)
         choices = chunk.get("choices")
         if not isinstance(choices, list):
             raise backend_garbage("a chunk without choices.")
+        if len(choices) > _MOST_CHOICES:
+            raise backend_garbage(f"a chunk with more than {_MOST_CHOICES} choices.")
+        return chunk
+
+    def _chunk(self, chunk: Json, data: bytes) -> bytes:
+        """`data` is what the backend wrote."""
+        if self._ended:
+            return b""
+        choices = chunk["choices"]
         self._usage.take(chunk)
         if not choices:
             return b""

@@ -25,6 +25,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
+from typing import Any
 
 from extproc.chat.plan import AnswerPlan
 from extproc.openai.arguments import ArgumentChecker
@@ -37,6 +38,9 @@ class Faults(Counter[str]):
 
     first = ""
     """A sentence about the first one that the client was to get."""
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return type(self), (dict(self),), {"first": self.first}  # a Counter's own leaves out what isn't counted
 
     def found(self, code: str, message: str) -> None:
         self[code] += 1

@@ -107,7 +107,7 @@ def prepare(body: bytes, config: Config) -> Prepared:
     if model.retry and answer is not None and answer.demanded is not None and (request.fields.get("n") or 1) == 1:
         syntax = None if model.tools == "native" else call_syntax(model.format)
         names = [answer.demanded] if answer.demanded else [tool["function"]["name"] for tool in request.tools]
-        again = SecondTry(forwarded, must_call_by_name(names, syntax), escaper_of(model))
+        again = SecondTry.of(forwarded, must_call_by_name(names, syntax), escaper_of(model))
     new_body = None if forwarded == fields else encode(forwarded)
     affinity = conversation_hash(request.messages) if backend.affinity else None
     return Prepared(model.name, backend.name, new_body, answer, dropped, request.repaired, affinity, sent, again)

@@ -9,7 +9,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, TypeAlias
+from typing import Any, Self, TypeAlias
+
+import orjson
 
 from extproc.openai.json_body import encode
 from extproc.tools.escaping import Escaper
@@ -22,21 +24,35 @@ Json: TypeAlias = dict[str, Any]
 class SecondTry:
     """The request that the backend got first, and the words that demand the call."""
 
-    fields: Json
+    before: bytes
+    """The body of the second request, up to the words that are added."""
+    after: bytes
     demand: str
     escaper: Escaper
+
+    @classmethod
+    def of(cls, fields: Json, demand: str, escaper: Escaper) -> Self:
+        """`fields` is the first request. What it holds isn't kept, only its text: that can be large."""
+        messages = with_words(fields["messages"], "")
+        # The words are the last string of the last message then, and only brackets follow.
+        body = encode({**{name: value for name, value in fields.items() if name != "messages"}, "messages": messages})
+        end = body.rindex(b'"')
+        return cls(body[:end], body[end:], demand, escaper)
 
     def body(self, problem: str) -> bytes:
         """The body of the second request. `problem` is a sentence about the first answer."""
         words = rejected(problem, self.demand, self.escaper)
-        return encode({**self.fields, "messages": with_words(self.fields["messages"], words)})
+        return self.before + orjson.dumps(words)[1:-1] + self.after
 
 
 def with_words(messages: Sequence[Json], words: str) -> list[Json]:
-    """The conversation with these words at its end, in the user's last turn: many templates want turns to alternate."""
+    """The conversation with these words at its end, in the user's last turn: many templates want turns to alternate.
+
+    They are the last string of the last message.
+    """
     if messages and messages[-1]["role"] == "user":
         *before, last = messages
         content = last["content"]
         joined = f"{content}\n\n{words}" if isinstance(content, str) else [*content, {"type": "text", "text": words}]
-        return [*before, {**last, "content": joined}]
+        return [*before, {**{name: value for name, value in last.items() if name != "content"}, "content": joined}]
     return [*messages, {"role": "user", "content": words}]

@@ -45,6 +45,9 @@ class ApiError(Exception):
     def __str__(self) -> str:
         return f"{self.status} {self.code or self.type}: {self.message}"
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        return ApiError, (self.status, self.message, self.type, self.param, self.code)
+
     def caught(self) -> Self:
         """The error as a value to be kept: without its frames, which hold it in turn, and all of the request."""
         self.__traceback__ = self.__context__ = self.__cause__ = None

@@ -16,16 +16,24 @@ from typing import Any, TypeAlias
 import jiter
 import orjson
 
-from extproc.openai.errors import cut, invalid_json, quoted
+from extproc.openai.errors import ApiError, cut, invalid_json, quoted
+from extproc.openai.json_nodes import count_nodes
 
 Json: TypeAlias = dict[str, Any]
 
 _DUPLICATE = re.compile(r'Detected duplicate key "(?P<key>.*)"(?P<place> at line \d+ column \d+)\Z', re.S)
 _SAID_MOST = 120
 
+MOST_NODES = 500_000
+"""Values in a body, however small each is: they take a second and 60 MB. A conversation of 65,536 messages, parts and
+calls, the most that a request may have, is less."""
+
 
 def decode(body: bytes) -> Json:
-    """The object that a request body is. Raises ApiError (400, `invalid_json`)."""
+    """The object that a request body is. Raises ApiError (400, `invalid_json`; 413 for too many values)."""
+    if len(body) > MOST_NODES and count_nodes(body, MOST_NODES) > MOST_NODES:
+        message = f"The request body holds more than {MOST_NODES} JSON values (members of objects, items of arrays). "
+        raise ApiError(413, message + "Send fewer.", code="request_too_large")
     try:
         value = jiter.from_json(body, allow_inf_nan=False, catch_duplicate_keys=True)
     except ValueError as error:

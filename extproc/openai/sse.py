@@ -37,17 +37,18 @@ ServerEvent: TypeAlias = Data | Comment
 class SseDecoder:
     """`feed` bytes in any pieces, then `close`; both return the events that became complete."""
 
-    __slots__ = ("_buffer", "_data", "_searched")
+    __slots__ = ("_buffer", "_data", "_data_bytes", "_searched")
 
     def __init__(self) -> None:
         self._buffer = bytearray()
         self._searched = 0  # up to here the buffer holds no line end
         self._data: list[bytes] = []
+        self._data_bytes = 0
 
     @property
     def held(self) -> int:
         """How many bytes wait for the rest of their line or event."""
-        return len(self._buffer) + sum(map(len, self._data))
+        return len(self._buffer) + self._data_bytes
 
     def feed(self, piece: bytes) -> list[ServerEvent]:
         buffer = self._buffer
@@ -74,11 +75,14 @@ class SseDecoder:
 
     def _line(self, line: bytes, events: list[ServerEvent]) -> None:
         if line.startswith(b"data:"):
-            self._data.append(line[6:] if line[5:6] == b" " else line[5:])
+            data = line[6:] if line[5:6] == b" " else line[5:]
+            self._data.append(data)
+            self._data_bytes += len(data)
         elif not line:
             if self._data:
                 events.append(Data(b"\n".join(self._data)))
                 self._data.clear()
+                self._data_bytes = 0
         elif line.startswith(b":"):
             events.append(Comment(line[1:]))
         # `event`, `id` and `retry` carry nothing in OpenAI's streams.

@@ -100,7 +100,7 @@ class _RecordedExchange(Exchange):
     def resume(self, result: Result) -> Replies:
         if isinstance(result, BackendSaid):
             self._keep(Kind.SAID, result.body, status=result.status)
-        elif result is None:
+        elif result is None and not self.goes_on:
             self._keep(Kind.SAID, b"", status=NO_ANSWER)
         return self._noted(partial(super().resume, result))
 

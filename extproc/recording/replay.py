@@ -17,7 +17,7 @@ from typing import Literal, Self, TypeAlias
 from pydantic import ValidationError
 
 from extproc.config import Config
-from extproc.effects import AskBackend, BackendSaid, Effect, Prepare
+from extproc.effects import AskBackend, BackendSaid, Breathe, Effect, Prepare, ReadCompletion, Result
 from extproc.exchange import Exchange, Phase, Replies
 from extproc.recording.document import NO_ANSWER, Document, Entry, Json, Kind, RecordingError
 from extproc.recording.envoy_json import as_json, bytes_as_json, bytes_from_json, from_json
@@ -157,25 +157,28 @@ class _Playing:
         self._carry(self._exchange.receive(message))
 
     def _carry(self, replies: Replies) -> None:
-        for reply in replies:
+        while replies:
+            reply = replies.pop(0)
             if isinstance(reply, ProcessingResponse):
                 self._over |= reply.HasField("immediate_response")
                 hide(reply)
                 self.note(Kind.PROCESSOR, as_json(reply))
-            else:
-                self._perform(reply)
+            else:  # the last
+                replies = self._exchange.resume(self._perform(reply))
 
-    def _perform(self, effect: Effect) -> None:
+    def _perform(self, effect: Effect) -> Result:
         match effect:
-            case Prepare():
-                self._carry(self._exchange.resume(effect.perform()))
+            case Prepare() | ReadCompletion():
+                return effect.perform()
+            case Breathe():
+                return None
             case AskBackend():
                 self.note(Kind.ASKED, {"backend": effect.backend.name, "body": bytes_as_json(effect.body)})
                 if not self._said:
                     raise _NoAnswerError
                 said, answer = self._said.popleft()
                 self.note(Kind.SAID, said)
-                self._carry(self._exchange.resume(answer))
+                return answer
 
 
 def _answer(said: Json) -> BackendSaid | None:
