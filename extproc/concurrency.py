@@ -7,17 +7,22 @@ among ports in this way: Choudhury and Hahne, "Dynamic queue length thresholds".
 share with.
 
 A request is under way until its exchange ends; one whose answer goes past the processor, until Envoy logs its end
-(extproc.access_log). Where Envoy sends no log, such a request isn't counted. Pure, and of one processor.
+(extproc.access_log), or LONGEST is over, should that ever get lost. Where Envoy sends no log, such a request isn't
+counted. All of this is of one processor, and its Envoy.
 """
 
 from __future__ import annotations
 
+import time
 from collections import Counter
-from collections.abc import Hashable
+from collections.abc import Callable, Hashable
 from dataclasses import dataclass
 from typing import TypeVar
 
 from extproc.openai.errors import ApiError
+
+LONGEST = 2 * 60 * 60.0
+"""Seconds that a request counts of which nothing is heard: longer than any model writes."""
 
 Key = TypeVar("Key", bound=Hashable)
 
@@ -34,9 +39,10 @@ class Lease:
 class Concurrency:
     """The requests under way, by client and backend."""
 
-    def __init__(self) -> None:
+    def __init__(self, now: Callable[[], float] = time.monotonic) -> None:
+        self._now = now
         self._leases: dict[int, Lease] = {}
-        self._passed: dict[int, Lease] = {}
+        self._passed: dict[int, float] = {}  # when it went past, the longest ago first
         self._last = 0
         self._of = Counter[tuple[str, str]]()
         self._at = Counter[str]()
@@ -52,6 +58,7 @@ class Concurrency:
 
         `limit` takes the place of the share; `alone` says that there are no other clients.
         """
+        self._forget_lost()
         used = self._of[client, backend]
         share = limit if limit is not None else capacity if alone else capacity - self._at[backend]
         if used and used >= share:
@@ -81,13 +88,20 @@ class Concurrency:
     def passed(self, lease: Lease) -> None:
         """The rest of the request goes past the processor: it ends when Envoy says so, if it does."""
         if self.logs or self.expects_log:
-            self._passed[lease.number] = lease
+            self._passed[lease.number] = self._now()
         else:
             self.release(lease.number)
 
     def forget_passed(self) -> None:
         """An Envoy has gone that might have told: of requests that went past, nothing more will be heard."""
         for number in list(self._passed):
+            self.release(number)
+
+    def _forget_lost(self) -> None:
+        while self._passed:
+            number, since = next(iter(self._passed.items()))
+            if self._now() - since < LONGEST:
+                break
             self.release(number)
 
 

@@ -74,8 +74,12 @@ def _limit(size: int) -> None:
     """For a job with a body of that size."""
     signal.setitimer(signal.ITIMER_PROF, SECONDS)
     with suppress(ValueError, OSError):  # not every system knows this limit, or it is lower already
-        most = _MEMORY + size * _MEMORY_FOR_A_BYTE
-        resource.setrlimit(resource.RLIMIT_DATA, (most, resource.getrlimit(resource.RLIMIT_DATA)[1]))
+        resource.setrlimit(resource.RLIMIT_DATA, (memory_limit(size), resource.getrlimit(resource.RLIMIT_DATA)[1]))
+
+
+def memory_limit(size: int) -> int:
+    """Bytes that a job with a body of that size may take."""
+    return _MEMORY + size * _MEMORY_FOR_A_BYTE
 
 
 def _performed(pickled: bytes, body: bytes, config: Config | None) -> Frame:

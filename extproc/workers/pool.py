@@ -25,7 +25,7 @@ from extproc.workers.process import WorkerDiedError, WorkerProcess
 log = logging.getLogger(__name__)
 
 _QUICK = 256 * 1024
-_MOST_QUICK, _MOST_LONG = 32 * 1024 * 1024, 96 * 1024 * 1024
+MOST_QUICK, MOST_LONG = 32 * 1024 * 1024, 96 * 1024 * 1024
 """Bytes of bodies that are read or wait for it. The processor holds each of them up to three times."""
 _LONGEST_WAIT = 55.0
 """Seconds; Envoy was told to wait for 60 (`exchange.PREPARING`)."""
@@ -40,7 +40,7 @@ class Workers:
     """All workers of a processor. None is started before there is something to do."""
 
     def __init__(self) -> None:
-        self._quick, self._long = _Lane("quick", _MOST_QUICK), _Lane("long", _MOST_LONG, idle=_IDLE)
+        self._quick, self._long = _Lane("quick", MOST_QUICK), _Lane("long", MOST_LONG, idle=_IDLE)
 
     async def perform(self, effect: Heavy) -> Prepared | Rewritten | ApiError:
         """What comes of it, or why it can't be had. Raises WorkerBugError."""

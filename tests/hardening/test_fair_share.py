@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from extproc.concurrency import Concurrency, Lease
+from extproc.concurrency import LONGEST, Concurrency, Lease
 from extproc.openai.errors import ApiError
 from extproc.scripted_vllm import Reply
 from extproc.scripted_vllm.troubles import Stall
@@ -120,6 +120,17 @@ class TestPassed:
     def test_where_nobody_tells_its_end_it_does_not_count(self) -> None:
         concurrency = Concurrency()
         concurrency.passed(concurrency.take("a", "qwen", 8, 1, alone=False))
+        concurrency.take("a", "qwen", 8, 1, alone=False)
+
+    def test_one_whose_end_was_lost_counts_for_hours_and_not_for_ever(self) -> None:
+        now = [0.0]
+        concurrency = Concurrency(lambda: now[0])
+        concurrency.expects_log = True
+        concurrency.passed(concurrency.take("a", "qwen", 8, 1, alone=False))
+        now[0] = LONGEST - 1
+        with pytest.raises(ApiError):
+            concurrency.take("a", "qwen", 8, 1, alone=False)
+        now[0] = LONGEST
         concurrency.take("a", "qwen", 8, 1, alone=False)
 
     def test_an_envoy_that_goes_takes_along_what_it_would_have_told(self) -> None:

@@ -1,0 +1,44 @@
+"""The limits that are shipped fit together: what each process can be made to hold fits the memory that it may have."""
+
+from __future__ import annotations
+
+from extproc.config import parse
+from extproc.envoy import HEAP_BYTES
+from extproc.workers.child import memory_limit
+from extproc.workers.pool import MOST_LONG, MOST_QUICK
+from tests.k8s.rendered import BASE, rendered, settings
+
+MIB = 1024 * 1024
+ENVOY_WITHOUT_HEAP = 96 * MIB
+"""Its program, threads and sockets; 70 MB are all that it has when it does nothing."""
+PER_REFRESH = 128 * MIB
+"""What can arrive between two looks at the heap (100 ms), at 10 Gbit/s."""
+PROCESSOR_IDLE, WORKER_IDLE = 110 * MIB, 50 * MIB
+COPIES = 3
+"""Of a body, in the processor: as it came, as it is sent to a worker, and as it comes back."""
+
+
+def memory_of(container: str) -> int:
+    (pod,) = (each["spec"]["template"]["spec"] for each in rendered(BASE) if each["kind"] == "Deployment")
+    (found,) = (each for each in pod["containers"] + pod["initContainers"] if each["name"] == container)
+    text = found["resources"]["limits"]["memory"]
+    assert text.endswith("Gi")
+    return int(text.removesuffix("Gi")) * 1024 * MIB
+
+
+def largest_body() -> int:
+    return parse(settings(rendered(BASE))).limits.max_body_bytes
+
+
+def test_envoy_lets_go_of_streams_before_its_container_is_full() -> None:
+    assert memory_of("envoy") >= HEAP_BYTES + PER_REFRESH + ENVOY_WITHOUT_HEAP
+
+
+def test_the_processor_and_its_workers_have_room_for_all_that_they_may_hold() -> None:
+    held = COPIES * (MOST_QUICK + MOST_LONG)
+    workers = 2 * WORKER_IDLE + memory_limit(largest_body())
+    assert PROCESSOR_IDLE + held + workers <= memory_of("processor")
+
+
+def test_a_body_that_envoy_buffers_is_one_that_the_processor_takes() -> None:
+    assert largest_body() <= MOST_LONG
