@@ -37,12 +37,21 @@ from typing import TypeAlias
 
 from extproc.admission import WANTED, Admitted, Answered, Refused, admit
 from extproc.chat import Prepared, Rewritten, StreamedAnswer
-from extproc.concurrency import Lease
+from extproc.concurrency import UPLOAD_BYTES, UPLOADS, Lease
 from extproc.config import Backend
 from extproc.content_coding import Decoder, UnreadableCodingError
 from extproc.effects import AskBackend, BackendSaid, Breathe, Effect, Prepare, ReadCompletion, Result
-from extproc.names import AFFINITY_HEADER, BACKEND_HEADER, DROPPED_HEADER, REPLY_HEADER, USAGE_HEADER
-from extproc.openai.errors import ANSWER_FAULTS, ApiError, backend_error, backend_garbage, envoys_error, invalid_request
+from extproc.names import AFFINITY_HEADER, BACKEND_HEADER, DROPPED_HEADER, REPLY_HEADER, SMALL_BODY, USAGE_HEADER
+from extproc.openai.errors import (
+    ANSWER_FAULTS,
+    ApiError,
+    backend_error,
+    backend_garbage,
+    envoys_error,
+    invalid_request,
+    too_many_requests,
+    too_many_uploads,
+)
 from extproc.outcome import Outcome
 from extproc.protocol import ProtocolError, check_protocol, fields_of, is_event_stream, kept, may_be_an_answer
 from extproc.replies import (
@@ -126,6 +135,7 @@ class Exchange:
         self._prepared: Prepared | None = None
         self._client: str | None = None
         self._lease: Lease | None = None
+        self._upload: Lease | None = None
         self._shown: dict[str, str] = {}  # header fields that every answer of this exchange gets
         self._status = 200
         self._error_of: Callable[[int, bytes], ApiError] = backend_error
@@ -176,6 +186,7 @@ class Exchange:
             self._outcome.unfinished(self.phase.name.lower())
             self.phase = Phase.ENDED
         self._first = self._steps = None  # which hold the exchange
+        self._uploaded()
         if self._lease is not None:
             if passed_by:
                 self.terms.concurrency.passed(self._lease)
@@ -231,7 +242,7 @@ class Exchange:
     # Request
 
     def _request_headers(self, headers: HttpHeaders) -> Replies:
-        fields = fields_of(headers.headers, *WANTED, "x-request-id")
+        fields = fields_of(headers.headers, *WANTED, "x-request-id", "content-length")
         self.id = fields.get("x-request-id", "")[:LONGEST_ID] or str(uuid.uuid4())
         match admit(fields, self.terms):
             case Refused(error, extra, client):
@@ -247,11 +258,13 @@ class Exchange:
             error = invalid_request("The request has no body. Send a JSON object.", code="invalid_json")
             return [self._refuse(error, client=client)]
         reply = ProcessingResponse(request_headers=HeadersResponse())
-        if not chat:
-            try:
+        try:
+            if chat:
+                self._let_in(fields.get("content-length", ""))
+            else:
                 self._take_place(self._config.backends[0], reply)
-            except ApiError as error:
-                return [self._refuse(error.caught(), keep=AGAIN, client=client)]
+        except ApiError as error:
+            return [self._refuse(error.caught(), keep=AGAIN, client=client)]
         self.phase = Phase.REQUEST_BODY if chat else Phase.PASSED_BY
         reply.mode_override.CopyFrom(to_the_end() if chat else past_us())
         return [with_metadata(reply, _client_metadata(client))]
@@ -293,10 +306,36 @@ class Exchange:
         """Count the request against its client's share of the backend. Raises ApiError when it has that already."""
         if self._client is None:
             return
-        keys, limit = self.terms.keys, self._config.limits.concurrent_requests
-        alone = keys is not None and len(keys.names) == 1
-        self._lease = self.terms.concurrency.take(self._client, backend.name, backend.max_requests, limit, alone=alone)
-        with_lease(reply, self._lease)
+        concurrency, limit = self.terms.concurrency, self._config.limits.concurrent_requests
+        lease = concurrency.take(self._client, backend.name, backend.max_requests, limit, alone=self._alone)
+        if lease is None:
+            raise too_many_requests(concurrency.used(self._client, backend.name))
+        self._lease = lease
+        with_lease(reply, lease)
+
+    def _let_in(self, announced: str) -> None:
+        """Count a large body, of which Envoy tells beforehand, against what its client may send at a time.
+
+        Raises ApiError when that is too much. A body of unknown length may be as large as any.
+        """
+        size = int(announced) if announced.isdecimal() else self._config.limits.max_body_bytes
+        if size <= SMALL_BODY:
+            return
+        concurrency, client = self.terms.concurrency, self._client or ""
+        self._upload = concurrency.take(client, UPLOADS, UPLOAD_BYTES, amount=size, alone=self._alone)
+        if self._upload is None:
+            raise too_many_uploads(concurrency.used(client, UPLOADS))
+
+    def _uploaded(self) -> None:
+        """Envoy has let go of the request's body, or is about to."""
+        if self._upload is not None:
+            self.terms.concurrency.release(self._upload.number)
+            self._upload = None
+
+    @property
+    def _alone(self) -> bool:
+        """Whether there is nobody to share with, or nobody is told from another."""
+        return self.terms.keys is None or len(self.terms.keys.names) == 1
 
     def _refuse(
         self, error: ApiError, *, keep: Mapping[str, str] | None = None, client: str | None = None
@@ -312,6 +351,7 @@ class Exchange:
     def _response_headers(self, headers: HttpHeaders) -> Replies:
         wanted = (":status", "content-type", "content-length", "content-encoding", "retry-after", REPLY_HEADER)
         fields = fields_of(headers.headers, *wanted)
+        self._uploaded()
         self._status = int(fields.get(":status", "200"))
         plan = self._prepared.answer if self._prepared else None
         failed = self._status >= 400

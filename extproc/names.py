@@ -38,6 +38,10 @@ METADATA_NAMESPACE = "extproc"
 LEASE_NAMESPACE, LEASE_KEY = "extproc.lease", "number"
 """Dynamic metadata of a request that is counted against its client's share: what Envoy says of it when it is over."""
 
+SMALL_BODY = 256 * 1024
+"""Bytes of a chat completion's request that Envoy holds until it is whole, before the processor hears of it. Of a
+larger one the processor is asked first whether to let it in. A coding agent's has 50 to 200 kB, without pictures."""
+
 REPLY_DETAILS = "extproc."
 """How the response code details of every answer begin that the processor gives itself. Envoy's own answers are
 rewritten on the way out, and are told from the processor's by this."""

@@ -4,15 +4,17 @@
                   a backend
     memory        of HEAP_BYTES, as Envoy counts what it has allocated:
 
-      from 75 %   memory that was freed goes back to the system
-      from 80 %   the streams that hold most are reset, the largest first, the more the fuller it is: those are stalled
-                  uploads and answers that nobody reads. A stream that holds less than SMALL_STREAM is never chosen
-      from 92 %   new requests get a 503; what runs goes on
-      from 95 %   new connections wait
+      from 65 %   memory that was freed goes back to the system
+      from 70 %   the HTTP/2 streams that hold most are reset, the largest first, down to smaller ones the fuller it is:
+                  those are stalled uploads and answers that nobody reads. At 71 % it is those of 16 MB and more, at
+                  88 % all above SMALL_STREAM; what holds less is never chosen. Of HTTP/1.1 Envoy keeps no such account
+      from 95 %   new requests get a 503; what runs goes on
+      from 98 %   new connections wait
 
-Without it, 75 uploads of 16 MB that stall end Envoy, and with it everybody's streams. All of this is fixed when Envoy
-starts. The container's limit has to leave room above HEAP_BYTES for what isn't on the heap and for what can arrive
-between two looks (REFRESH): tests/k8s holds the manifests to that. Measured with Envoy 1.40 (docs/security.md).
+It is the last of three bounds: the processor lets large requests in (extproc.concurrency), and each has to arrive
+within a minute (listener.py). Without them 75 uploads of 16 MB that stall end Envoy, and with it everybody's streams.
+All of this is fixed when Envoy starts. The container's limit has to leave room above HEAP_BYTES for what isn't on the
+heap, and for what can arrive between two looks (REFRESH): tests/k8s holds the manifests to that.
 """
 
 from __future__ import annotations
@@ -42,8 +44,9 @@ HEAP_BYTES = 768 * 1024 * 1024
 
 REFRESH = timedelta(milliseconds=100)
 
-SMALL_STREAM = 20
-"""As a power of two, in bytes: 1 MiB. A coding agent's request is 50 to 200 kB."""
+SMALL_STREAM = 17
+"""As a power of two, in bytes: 128 KiB. Above it there are eight classes, each twice as large as the one before, of
+which the largest go first. A coding agent's request is 50 to 200 kB."""
 
 _HEAP = "envoy.resource_monitors.fixed_heap"
 
@@ -65,11 +68,11 @@ def overload_manager(connections: int, heap_bytes: int) -> OverloadManager:
 
 
 def _actions() -> Iterator[OverloadAction]:
-    yield _action("shrink_heap", Trigger(name=_HEAP, threshold=ThresholdTrigger(value=0.75)))
-    largest_first = ScaledTrigger(scaling_threshold=0.80, saturation_threshold=0.95)
+    yield _action("shrink_heap", Trigger(name=_HEAP, threshold=ThresholdTrigger(value=0.65)))
+    largest_first = ScaledTrigger(scaling_threshold=0.70, saturation_threshold=0.88)
     yield _action("reset_high_memory_stream", Trigger(name=_HEAP, scaled=largest_first))
-    yield _action("stop_accepting_requests", Trigger(name=_HEAP, threshold=ThresholdTrigger(value=0.92)))
-    yield _action("stop_accepting_connections", Trigger(name=_HEAP, threshold=ThresholdTrigger(value=0.95)))
+    yield _action("stop_accepting_requests", Trigger(name=_HEAP, threshold=ThresholdTrigger(value=0.95)))
+    yield _action("stop_accepting_connections", Trigger(name=_HEAP, threshold=ThresholdTrigger(value=0.98)))
 
 
 def _action(name: str, trigger: Trigger) -> OverloadAction:

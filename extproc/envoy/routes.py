@@ -15,7 +15,7 @@ headers alone.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from datetime import timedelta
 
 from envoy_data_plane.envoy.config.core import v3 as core
@@ -29,6 +29,7 @@ from envoy_data_plane.envoy.extensions.filters.http.ext_proc.v3 import (
     ProcessingModeHeaderSendMode,
 )
 from envoy_data_plane.envoy.type.matcher.v3 import RegexMatcher, StringMatcher
+from envoy_data_plane.envoy.type.v3 import Int64Range
 from envoy_data_plane.google.protobuf import Any
 
 from extproc.admission import KEY_HEADERS
@@ -36,7 +37,7 @@ from extproc.config import Config
 from extproc.envoy.clients import refusing
 from extproc.envoy.extensions import packed
 from extproc.envoy.web_pages import cors_policy, refused_pages
-from extproc.names import BACKEND_HEADER, CHAT_PATH, MODELS_PATH
+from extproc.names import BACKEND_HEADER, CHAT_PATH, MODELS_PATH, SMALL_BODY
 
 EXT_PROC = "envoy.filters.http.ext_proc"
 BUFFER = "envoy.filters.http.buffer"
@@ -64,8 +65,8 @@ def route_configuration(config: Config) -> route.RouteConfiguration:
         routes=[
             _grpc(),
             *refused_pages(config),
-            _chat_completions(CHAT_PATH, config),
-            _chat_completions(CHAT_PATH + "/", config),  # as some clients spell it
+            *_chat_completions(CHAT_PATH, config),
+            *_chat_completions(CHAT_PATH + "/", config),  # as some clients spell it
             _preflight(CHAT_PATH),
             _preflight(CHAT_PATH + "/"),
             _wrong_method(CHAT_PATH),
@@ -83,17 +84,29 @@ def route_configuration(config: Config) -> route.RouteConfiguration:
     )
 
 
-def _chat_completions(path: str, config: Config) -> route.Route:
-    buffer = Buffer(max_request_bytes=config.limits.max_body_bytes)
+def _chat_completions(path: str, config: Config) -> Iterator[route.Route]:
+    """Small requests are held until they are whole; of a large one the processor hears first, to let it in or not."""
+    limit = config.limits.max_body_bytes
+    small = route.HeaderMatcher(name="content-length", range_match=Int64Range(start=0, end=min(SMALL_BODY, limit) + 1))
+    buffered = BufferPerRoute(buffer=Buffer(max_request_bytes=limit))
+    yield _chat_completion(path, config, [small], {BUFFER: packed(buffered)})
+    large = _chat_completion(path, config, [], {})
+    large.request_body_buffer_limit = limit
+    yield large
+
+
+def _chat_completion(
+    path: str, config: Config, headers: list[route.HeaderMatcher], filters: dict[str, Any]
+) -> route.Route:
     return route.Route(
         name="chat-completions",
-        match=route.RouteMatch(path=path, headers=[_with_method("POST")]),
+        match=route.RouteMatch(path=path, headers=[_with_method("POST"), *headers]),
         # Empty until the processor has read the body: the header is its choice, and none but its (see listener.py).
         route=_action(route.RouteAction(cluster_header=BACKEND_HEADER, prefix_rewrite=CHAT_PATH)),
         # The processor reads answers as they are: it doesn't decompress.
         request_headers_to_remove=["accept-encoding"],
         typed_per_filter_config={
-            BUFFER: packed(BufferPerRoute(buffer=buffer)),
+            **filters,
             **_processed(ExtProcOverrides()),  # what it overrides doesn't matter
             **refusing(config),
         },

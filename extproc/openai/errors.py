@@ -126,6 +126,26 @@ def overloaded(message: str) -> ApiError:
     return ApiError(503, message, "server_error", code="overloaded")
 
 
+def too_many_requests(under_way: int) -> ApiError:
+    """A 429: the client has its share of what its backend takes."""
+    message = (
+        f"{under_way} requests with this key are under way, which is its share of what the backend takes at a time."
+    )
+    return _rate_limited(f"{message} Wait for one of them to end.")
+
+
+def too_many_uploads(under_way: int) -> ApiError:
+    """A 429: the client has its share of what may be sent at a time."""
+    message = (
+        f"{under_way} bytes of large requests are on their way from this client, which is its share of the memory."
+    )
+    return _rate_limited(f"{message} Wait for one of them to be answered.")
+
+
+def _rate_limited(message: str) -> ApiError:
+    return ApiError(429, message, "requests", code="rate_limit_exceeded")
+
+
 def invalid_call(code: str, message: str) -> ApiError:
     """A 502: the model called a tool in a way that can't be, and the client is not to get such calls."""
     return ApiError(502, message, "server_error", code=code)

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
+from types import MappingProxyType
 
 from extproc.api_keys import hash_line
 from extproc.scripted_vllm import Reply
@@ -19,15 +20,25 @@ ALICE, BOB = "alice-has-a-long-key", "bob-has-a-long-key-too"
 
 
 @contextmanager
-def attacked_gateway(folder: Path, settings: str = "", *, keys: bool = False, backend: str = "") -> Iterator[Gateway]:
-    """`settings` is more YAML, `backend` more of its entry; with `keys`, ALICE and BOB may come in."""
+def attacked_gateway(
+    folder: Path,
+    settings: str = "",
+    *,
+    keys: bool = False,
+    backend: str = "",
+    envoy: Mapping[str, str] = MappingProxyType({}),
+) -> Iterator[Gateway]:
+    """`settings` is more YAML, `backend` more of its entry; with `keys`, ALICE and BOB may come in.
+
+    `envoy`: what to replace in Envoy's bootstrap.
+    """
     configuration = f"models: [{{name: {MODEL}, backend: qwen, upstream_model: {UPSTREAM_MODEL}, tools: prompt}}]\n"
     if keys:
         (folder / "keys").write_text(f"{hash_line('alice', ALICE)}\n{hash_line('bob', BOB)}\n")
         configuration += f"api_keys: {folder / 'keys'}\n"
     with AskedVLLM(model=UPSTREAM_MODEL, speak=lambda _: Reply(TEXT, pace=PACE)).running() as vllm:
         configuration += f"backends: [{{name: qwen, address: '127.0.0.1:{vllm.port}', health_check: false{backend}}}]\n"
-        with configured_gateway(folder, configuration + settings, vllm, live=True) as running:
+        with configured_gateway(folder, configuration + settings, vllm, live=True, envoy=envoy) as running:
             yield running
 
 

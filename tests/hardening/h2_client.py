@@ -6,7 +6,7 @@ import socket
 from collections.abc import Mapping
 
 import hpack
-from hyperframe.frame import HeadersFrame, RstStreamFrame, SettingsFrame
+from hyperframe.frame import HeadersFrame, SettingsFrame
 
 PREFACE = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"
 CHAT = {
@@ -34,17 +34,14 @@ class H2Client:
         frame.flags |= {"END_HEADERS", "END_STREAM"} if end_stream else {"END_HEADERS"}
         return number, frame.serialize()
 
-    def open_streams(self, count: int, fields: Mapping[str, str] = CHAT) -> int:
-        """Begin so many requests whose bodies never come. Returns the bytes that it took."""
+    def open_streams(self, count: int, *, key: str = "", size: int | None = None) -> int:
+        """Begin so many requests whose bodies, of that size, never come. Returns the bytes that it took."""
+        fields = {**CHAT, "authorization": f"Bearer {key}"} if key else CHAT
+        if size is not None:
+            fields = {**fields, "content-length": str(size)}
         data = b"".join(self.headers(fields)[1] for _ in range(count))
         self.socket.sendall(data)
         return len(data)
-
-    def open_and_reset(self, count: int, fields: Mapping[str, str] = CHAT) -> None:
-        """Begin so many requests and take each back at once. Raises OSError when the server has had enough."""
-        for _ in range(count):
-            number, frame = self.headers(fields)
-            self.socket.sendall(frame + RstStreamFrame(number, error_code=8).serialize())
 
     def close(self) -> None:
         self.socket.close()

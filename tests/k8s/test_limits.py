@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from extproc.concurrency import UPLOAD_BYTES
 from extproc.config import parse
 from extproc.envoy import HEAP_BYTES
+from extproc.names import SMALL_BODY
 from extproc.workers.child import memory_limit
 from extproc.workers.pool import MOST_LONG, MOST_QUICK
 from tests.k8s.rendered import BASE, rendered, settings
@@ -28,6 +30,13 @@ def memory_of(container: str) -> int:
 
 def largest_body() -> int:
     return parse(settings(rendered(BASE))).limits.max_body_bytes
+
+
+def test_one_client_can_not_fill_envoys_heap() -> None:
+    per_minute = parse(settings(rendered(BASE))).limits.requests_per_minute
+    assert per_minute is not None
+    # Small requests are held for a minute at most, large ones as the processor lets them in.
+    assert UPLOAD_BYTES + per_minute * SMALL_BODY <= 0.95 * HEAP_BYTES  # from there on, requests are refused
 
 
 def test_envoy_lets_go_of_streams_before_its_container_is_full() -> None:
