@@ -273,6 +273,7 @@ class Exchange:
         limit = self._config.limits.max_body_bytes
         if len(body.body) > limit:  # Envoy may go by another limit for a moment when it is changed
             return [self._refuse(_too_large(limit))]
+        self._arrived(len(body.body))
         self.phase = Phase.PREPARING
         work = Prepare(body.body, self._config, self._client)
         # It may have to wait for its turn as well.
@@ -325,6 +326,15 @@ class Exchange:
         self._upload = concurrency.take(client, UPLOADS, UPLOAD_BYTES, amount=size, alone=self._alone)
         if self._upload is None:
             raise too_many_uploads(concurrency.used(client, UPLOADS))
+
+    def _arrived(self, size: int) -> None:
+        """The body is as large as it is, whatever was announced: Envoy keeps it until the answer begins."""
+        if self._upload is not None:
+            self._uploaded()
+            if size > SMALL_BODY:
+                self._upload = self.terms.concurrency.take(
+                    self._client or "", UPLOADS, UPLOAD_BYTES, amount=size, alone=self._alone
+                )
 
     def _uploaded(self) -> None:
         """Envoy has let go of the request's body, or is about to."""

@@ -291,8 +291,8 @@ def _leaving(config: Config, left: list[Config]) -> list[Backend]:
 
 _NOT_FOR_ENVOY = {"models", "api_keys", "recording", "withheld", "media_urls", "allowed_origins"}
 """Settings that Envoy's configuration doesn't depend on, but for whether there are keys at all,"""
-_NOT_FOR_LISTENER = {"silence_seconds"}
-"""one of the limits,"""
+_NOT_FOR_LISTENER = {"silence_seconds", "concurrent_requests"}
+"""some of the limits,"""
 _NOT_FOR_CLUSTERS = {"structured_outputs", "parameters"}
 """and those of a backend. Whatever isn't named here counts as Envoy's."""
 
@@ -308,5 +308,5 @@ def _for_envoy(config: Config) -> dict[str, Any]:
     told["backends"] = [backend.model_dump(exclude=_NOT_FOR_CLUSTERS) for backend in config.backends]
     told["limits"] = config.limits.model_dump(exclude=_NOT_FOR_LISTENER)
     told["api_keys"] = config.api_keys is not None
-    told["allowed_origins"] = config.origins
+    told["allowed_origins"] = config.allowed_origins
     return told

@@ -21,6 +21,8 @@ import httpx
 import openai
 from grpc_health.v1 import health_pb2
 
+from extproc.config import load
+from extproc.envoy import bootstrap, dynamic_bootstrap, to_yaml
 from extproc.scripted_vllm import ScriptedVLLM
 from extproc.scripted_vllm.connection import Received
 
@@ -192,24 +194,23 @@ def configured_gateway(
     too long for a test. A `live` gateway follows changes of its files, and has a bootstrap without such times. With
     `trust`, its clients speak TLS.
     """
-    config, bootstrap, files = folder / "extproc.yaml", folder / "envoy.yaml", folder / "envoy"
+    config, started, files = folder / "extproc.yaml", folder / "envoy.yaml", folder / "envoy"
     processor, admin, log = folder / "processor.sock", folder / "admin.sock", folder / "envoy.log"
     port, metrics = free_port(), f"127.0.0.1:{free_port()}"
     config.write_text(f"listen: 127.0.0.1:{port}\n{configuration}")
     serve = [*EXTPROC, "serve", "--config", str(config), "--listen", f"unix:{processor}", "--metrics", metrics]
     if live:
         serve += ["--envoy", str(files), "--envoy-admin", str(admin), "--reread", "0.1"]
-    for_envoy = ["--dynamic", str(files)] if live else ["--config", str(config)]
-    made = subprocess.run(
-        [*EXTPROC, "envoy", *for_envoy, "--processor", f"unix:{processor}", "--admin", f"unix:{admin}"],
-        check=True,
-        stdout=subprocess.PIPE,
-        text=True,
-    ).stdout
+    # As `extproc envoy` prints it (tests/test_cli.py): what makes it takes seconds to import, here once for all.
+    at, admin_at = str(processor), str(admin)
+    if live:
+        made = to_yaml(dynamic_bootstrap(str(files), processor=at, admin=admin_at))
+    else:
+        made = to_yaml(bootstrap(load(config), processor=at, admin=admin_at))
     for old, new in envoy.items():
         assert old in made
         made = made.replace(old, new)
-    bootstrap.write_text(made)
+    started.write_text(made)
     gateway = Gateway(
         f"{'http' if trust is None else 'https'}://127.0.0.1:{port}",
         backends,
@@ -224,7 +225,7 @@ def configured_gateway(
         # The processor first: it writes the files that a live Envoy begins with.
         until_healthy(f"unix:{processor}", children[0])
         with log.open("wb") as envoy_log:
-            command = [str(ENVOY), "-c", str(bootstrap), "--use-dynamic-base-id", "--concurrency", "1", "-l", "warning"]
+            command = [str(ENVOY), "-c", str(started), "--use-dynamic-base-id", "--concurrency", "1", "-l", "warning"]
             children.append(subprocess.Popen(command, stdout=envoy_log, stderr=envoy_log))
         wait_until(lambda: gateway.ready() or children[1].poll() is not None, 30)
         assert children[1].poll() is None, log.read_text()

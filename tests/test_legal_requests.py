@@ -35,6 +35,7 @@ models:
   - {name: passing, backend: qwen, tools: prompt, malformed_history: pass}
 backends:
   - {name: qwen, address: 127.0.0.1:8000}
+withheld: []  # of what vLLM takes
 """)
 
 
@@ -80,7 +81,7 @@ every_capture = pytest.mark.parametrize(
 def long_gateway(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Gateway]:
     """In front of a model with room for the longest of them and for the answer that its client asks for."""
     backend = AskedVLLM(model=MODEL, max_model_len=262_144)
-    with backend.running(), running_gateway(tmp_path_factory.mktemp("legal"), backend) as gateway:
+    with backend.running(), running_gateway(tmp_path_factory.mktemp("legal"), backend, "withheld: []") as gateway:
         yield gateway
 
 

@@ -256,9 +256,9 @@ def test_the_address_of_a_backend_that_nobody_reaches_is_left_out_too(tmp_path: 
     with recording_gateway(tmp_path) as recorded:
         answer, document = recorded.ask(model="absent")
     assert answer.status_code == 503
-    assert "No connection to the backend 'absent' at 127.0.0.1:1:" in answer.text, "it was in what was said"
+    assert "127.0.0.1" not in answer.text
     assert "127.0.0.1" not in document.written().decode()
-    assert document.written().decode().count("No connection to the backend 'absent' at backend.invalid:80") == 2
+    assert "No connection to the backend 'absent'" in document.written().decode()
     assert_the_same_in_every_cut(document)
 
 
@@ -385,7 +385,7 @@ def began(directory: Path, **settings: Any) -> tuple[Recorder, Terms, Telemetry]
 
 def begin(recorder: Recorder, terms: Terms, telemetry: Telemetry, body: bytes) -> Exchange:
     exchange = recorder.begin(terms, telemetry)
-    fields = {":method": "POST", ":path": CHAT, "x-request-id": "../../etc/passwd"}
+    fields = {":method": "POST", ":path": CHAT, "x-request-id": "../../etc/passwd", "content-length": str(len(body))}
     headers = HeaderMap(headers=[HeaderValue(key=key, raw_value=value.encode()) for key, value in fields.items()])
     exchange.receive(ProcessingRequest(request_headers=HttpHeaders(headers=headers)))
     exchange.receive(ProcessingRequest(request_body=HttpBody(body=body, end_of_stream=True)))

@@ -18,7 +18,7 @@ from google.protobuf.struct_pb2 import Struct
 
 from extproc.config import Config
 from extproc.config.address import Address
-from extproc.names import METADATA_NAMESPACE
+from extproc.names import LEASE_NAMESPACE, METADATA_NAMESPACE
 from extproc.recording.envoy_json import bytes_as_json, bytes_from_json
 from extproc.wire import HeaderValue, ProcessingRequest, ProcessingResponse
 
@@ -40,7 +40,7 @@ KEPT_HEADERS = frozenset(
 
 KEPT_BACKEND = frozenset({"name", "affinity", "structured_outputs", "parameters"})
 """What a recording knows of a backend."""
-REMOVED_BACKEND = frozenset({"address", "tls", "api_key", "health_check", "max_requests"})
+REMOVED_BACKEND = frozenset({"address", "tls", "api_key", "health_check", "max_requests", "headers"})
 """... and what not: where it is and how it is reached."""
 
 NOWHERE = "backend.invalid:80"
@@ -59,6 +59,7 @@ def hide(message: ProcessingRequest | ProcessingResponse) -> None:
                 getattr(message, name).ClearField("attributes")
     elif message.HasField("dynamic_metadata"):
         _hide_client(message.dynamic_metadata)
+        message.dynamic_metadata.fields.pop(LEASE_NAMESPACE, None)  # how many others there were
         if not message.dynamic_metadata.fields:
             message.ClearField("dynamic_metadata")
     for field in _header_fields(message):

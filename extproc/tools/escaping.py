@@ -11,7 +11,6 @@ The text of a JSON value that is only shown needs no spaces: there the opening c
 
 from __future__ import annotations
 
-import copy
 import re
 from bisect import bisect_left
 from collections import defaultdict
@@ -41,12 +40,17 @@ def escaper(format_: str, tokens: frozenset[str] = frozenset()) -> Escaper:
     return Escaper(format_, tokens)
 
 
+def _made_again(format_: str, tokens: frozenset[str], offered: AbstractSet[str]) -> Escaper:
+    return escaper(format_, tokens).offering(offered)
+
+
 class Escaper:
     """Escapes what users, tools and earlier turns say to a model."""
 
-    __slots__ = ("_all", "_offered", "_spoken", "_unmarked", "_word", "_words", "openers")
+    __slots__ = ("_all", "_made_of", "_offered", "_spoken", "_unmarked", "_word", "_words", "openers")
 
     def __init__(self, format_: str, tokens: frozenset[str] = frozenset()) -> None:
+        self._made_of = (format_, tokens)
         tokens = frozenset(filter(None, map(str.strip, tokens)))
         self.openers = "".join(sorted({*opening_characters(), *(token[0] for token in tokens)}))
         """The characters behind which a space may be one of ours: what `Unescaper` has to know."""
@@ -64,9 +68,23 @@ class Escaper:
         """The same where tools with these names are offered: where calls need no marker, a call of theirs is one."""
         if not self._unmarked:
             return self
-        bound = copy.copy(self)
+        bound = object.__new__(Escaper)  # a copy, by what it has and not by what it is made of
+        for name in self.__slots__:
+            setattr(bound, name, getattr(self, name))
         bound._offered = frozenset(tools)
         return bound
+
+    def __reduce__(self) -> tuple[Callable[..., Escaper], tuple[str, frozenset[str], AbstractSet[str]]]:
+        # What it is made of is small, and is there already in the process that it comes to.
+        return _made_again, (*self._made_of, self._offered)
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, Escaper):
+            return NotImplemented
+        return (self._made_of, self._offered) == (other._made_of, other._offered)
+
+    def __hash__(self) -> int:
+        return hash(self._made_of)
 
     def text(self, text: str) -> str:
         """What a user or a tool says."""
