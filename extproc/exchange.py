@@ -264,7 +264,7 @@ class Exchange:
             else:
                 self._take_place(self._config.backends[0], reply)
         except ApiError as error:
-            return [self._refuse(error.caught(), keep=AGAIN, client=client)]
+            return [self._refuse(error.caught(), keep=AGAIN if error.status == 429 else None, client=client)]
         self.phase = Phase.REQUEST_BODY if chat else Phase.PASSED_BY
         reply.mode_override.CopyFrom(to_the_end() if chat else past_us())
         return [with_metadata(reply, _client_metadata(client))]
@@ -319,7 +319,10 @@ class Exchange:
 
         Raises ApiError when that is too much. A body of unknown length may be as large as any.
         """
-        size = int(announced) if announced.isdecimal() else self._config.limits.max_body_bytes
+        limit = self._config.limits.max_body_bytes
+        size = int(announced) if announced.isdecimal() else limit
+        if size > limit:
+            raise _too_large(limit)
         if size <= SMALL_BODY:
             return
         concurrency, client = self.terms.concurrency, self._client or ""

@@ -173,7 +173,7 @@ def test_only_chat_completions_and_models_go_through_the_processor() -> None:
     assert buffer.disabled
     assert ext_proc.disabled
     processed = [route for route in routes_of(made) if ext_proc.name in route.typed_per_filter_config]
-    assert [route.name for route in processed] == ["chat-completions", "chat-completions", "models"]
+    assert [route.name for route in processed] == [*["chat-completions"] * 4, "models"]
 
 
 def test_where_there_are_keys_to_check_no_backend_is_asked_past_the_processor() -> None:
@@ -184,7 +184,8 @@ def test_where_there_are_keys_to_check_no_backend_is_asked_past_the_processor() 
 
 def test_the_processor_names_the_backend_of_chat_completions() -> None:
     chat = [route for route in routes_of(made_of(config("127.0.0.1:8000"))) if route.name == "chat-completions"]
-    assert [route.match.path for route in chat if route.match] == ["/v1/chat/completions", "/v1/chat/completions/"]
+    paths = [route.match.path for route in chat if route.match]
+    assert paths == ["/v1/chat/completions"] * 2 + ["/v1/chat/completions/"] * 2  # small ones, and all others
     for route in chat:
         assert route.route is not None
         assert route.route.cluster_header == "x-extproc-backend"
@@ -196,7 +197,8 @@ def test_the_other_paths_that_are_listed_go_to_the_first_backend_and_there_is_no
     for paths in (OTHER_PATHS, ("/classify",), ()):
         routes = routes_of(made_of(configured.model_copy(update={"other_paths": paths})))
         others = [route for route in routes if route.name == "other-path"]
-        assert [route.match.path for route in others if route.match] == list(paths)
+        listed = [route.match.safe_regex.regex for route in others if route.match and route.match.safe_regex]
+        assert listed == ["|".join(map(re.escape, paths))][: len(paths)]
         assert {route.route.cluster for route in others if route.route} <= {"backend-0"}
         assert all(route.match and route.match.prefix is None for route in routes if route.route)
 
@@ -269,7 +271,7 @@ def test_answers_may_take_as_long_as_they_like() -> None:
     made = made_of(config("127.0.0.1:8000"))
     to_nobody = ("chat-preflight", "models")
     actions = [route.route for route in routes_of(made) if route.route is not None and route.name not in to_nobody]
-    assert len(actions) > len(OTHER_PATHS)
+    assert len(actions) == 5
     for action in actions:
         assert action.timeout == timedelta(0)
         assert action.idle_timeout == timedelta(minutes=30)

@@ -7,7 +7,6 @@ Importing this package takes over a second: only what makes a bootstrap should d
 
 from __future__ import annotations
 
-import yaml
 from envoy_data_plane.envoy.config.bootstrap.v3 import (
     Admin,
     Bootstrap,
@@ -25,7 +24,7 @@ from extproc.envoy.clusters import backend_cluster, processor_cluster
 from extproc.envoy.dynamic import CLUSTERS, ENVOY_ARGUMENTS, LISTENER, source
 from extproc.envoy.listener import listener
 from extproc.envoy.overload import HEAP_BYTES, MAX_CONNECTIONS, overload_manager
-from extproc.envoy.plain import plain
+from extproc.envoy.plain import plain, yaml_of
 from extproc.envoy.secrets import secrets
 
 __all__ = ["ENVOY_ARGUMENTS", "HEAP_BYTES", "MAX_CONNECTIONS", "bootstrap", "dynamic_bootstrap", "to_yaml"]
@@ -97,4 +96,4 @@ def _admin(address: str | None) -> Admin | None:
 
 def to_yaml(message: Bootstrap) -> str:
     """The message as Envoy reads it with `-c`."""
-    return HEAD + yaml.safe_dump(plain(message), sort_keys=False, width=120)
+    return HEAD + yaml_of(plain(message))

@@ -17,7 +17,6 @@ from collections.abc import Iterable, Sequence
 from hashlib import sha256
 from typing import Any
 
-import yaml
 from betterproto2 import Message
 from envoy_data_plane.envoy.config.core import v3 as core
 from envoy_data_plane.envoy.config.listener.v3 import Listener
@@ -27,7 +26,7 @@ from extproc.config import Backend, Config
 from extproc.envoy.clusters import backend_cluster
 from extproc.envoy.extensions import packed
 from extproc.envoy.listener import listener
-from extproc.envoy.plain import plain
+from extproc.envoy.plain import plain, yaml_of
 from extproc.envoy.routes import route_configuration
 from extproc.envoy.secrets import secret_files
 
@@ -96,6 +95,6 @@ def _take_routes_from(made: Listener, source: core.ConfigSource, name: str) -> N
 
 def _file(kind: str, resources: Iterable[Message]) -> str:
     told: list[dict[str, Any]] = [{"@type": _TYPE + kind, **plain(resource)} for resource in resources]
-    text = yaml.safe_dump({"resources": told}, sort_keys=False, width=120)
+    text = yaml_of({"resources": told})
     # With a letter before it, for a version of digits alone would be a number.
     return f"version_info: v{sha256(text.encode()).hexdigest()[:16]}\n{text}"

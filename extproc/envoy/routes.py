@@ -15,6 +15,7 @@ headers alone.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Sequence
 from datetime import timedelta
 
@@ -54,7 +55,6 @@ as long as it likes. But a unary answer is silent until it is complete, and a sl
 
 
 def route_configuration(config: Config) -> route.RouteConfiguration:
-    first = config.backends[0].name
     # With keys, the processor has a look at all: under an Envoy that doesn't know them (clients.py), it alone does.
     asking = {**_processed(ExtProcOverrides(processing_mode=_HEADERS_ALONE)), **refusing(config)}
     for_others = asking if config.api_keys is not None else {}
@@ -69,11 +69,10 @@ def route_configuration(config: Config) -> route.RouteConfiguration:
             *_chat_completions(CHAT_PATH + "/", config),  # as some clients spell it
             _preflight(CHAT_PATH),
             _preflight(CHAT_PATH + "/"),
-            _wrong_method(CHAT_PATH),
-            _wrong_method(CHAT_PATH + "/"),
+            _wrong_method(route.RouteMatch(path=CHAT_PATH)),
+            _wrong_method(route.RouteMatch(path=CHAT_PATH + "/")),
             _models(asking),
-            *(_to_backend("other-path", _other(path), first, for_others) for path in config.other_paths),
-            *(_wrong_method(path, OTHER_METHODS) for path in config.other_paths),
+            *_other_paths(config, for_others),
         ],
     )
     return route.RouteConfiguration(
@@ -87,7 +86,7 @@ def route_configuration(config: Config) -> route.RouteConfiguration:
 def _chat_completions(path: str, config: Config) -> Iterator[route.Route]:
     """Small requests are held until they are whole; of a large one the processor hears first, to let it in or not."""
     limit = config.limits.max_body_bytes
-    small = route.HeaderMatcher(name="content-length", range_match=Int64Range(start=0, end=min(SMALL_BODY, limit) + 1))
+    small = route.HeaderMatcher(name="content-length", range_match=Int64Range(start=0, end=SMALL_BODY + 1))
     buffered = BufferPerRoute(buffer=Buffer(max_request_bytes=limit))
     yield _chat_completion(path, config, [small], {BUFFER: packed(buffered)})
     large = _chat_completion(path, config, [], {})
@@ -125,9 +124,15 @@ def _preflight(path: str) -> route.Route:
     )
 
 
-def _other(path: str) -> route.RouteMatch:
-    one_of = StringMatcher(safe_regex=RegexMatcher(regex="|".join(OTHER_METHODS)))
-    return route.RouteMatch(path=path, headers=[route.HeaderMatcher(name=":method", string_match=one_of)])
+def _other_paths(config: Config, filters: dict[str, Any]) -> Iterator[route.Route]:
+    """All in one route: each has to be made, checked and compared, and there are many."""
+    if not config.other_paths:
+        return
+    paths = RegexMatcher(regex="|".join(map(re.escape, config.other_paths)))
+    methods = StringMatcher(safe_regex=RegexMatcher(regex="|".join(OTHER_METHODS)))
+    match = route.RouteMatch(safe_regex=paths, headers=[route.HeaderMatcher(name=":method", string_match=methods)])
+    yield _to_backend("other-path", match, config.backends[0].name, filters)
+    yield _wrong_method(route.RouteMatch(safe_regex=paths), OTHER_METHODS)
 
 
 def _grpc() -> route.Route:
@@ -140,10 +145,10 @@ def _grpc() -> route.Route:
     )
 
 
-def _wrong_method(path: str, allowed: Sequence[str] = ("POST",)) -> route.Route:
+def _wrong_method(match: route.RouteMatch, allowed: Sequence[str] = ("POST",)) -> route.Route:
     return route.Route(
         name="wrong-method",
-        match=route.RouteMatch(path=path),
+        match=match,
         direct_response=route.DirectResponseAction(status=405),  # the words: local_replies.py
         response_headers_to_add=[
             core.HeaderValueOption(header=core.HeaderValue(key="allow", value=", ".join(allowed)))

@@ -11,14 +11,13 @@ from __future__ import annotations
 from collections.abc import Iterator
 from pathlib import Path
 
-import yaml
 from envoy_data_plane.envoy.config.core import v3 as core
 from envoy_data_plane.envoy.extensions.transport_sockets.tls import v3 as tls
 from envoy_data_plane.envoy.service.discovery.v3 import DiscoveryResponse
 
 from extproc.config import Backend, Config
 from extproc.envoy.extensions import packed
-from extproc.envoy.plain import plain
+from extproc.envoy.plain import plain, yaml_of
 
 CERTIFICATE = "certificate"
 """The certificate that clients see."""
@@ -63,7 +62,7 @@ def _file_name(name: str) -> str:
 
 
 def _told(secret: tls.Secret) -> str:
-    return yaml.safe_dump(plain(DiscoveryResponse(resources=[packed(secret)])), sort_keys=False, width=120)
+    return yaml_of(plain(DiscoveryResponse(resources=[packed(secret)])))
 
 
 def _secrets(config: Config) -> Iterator[tls.Secret]:
