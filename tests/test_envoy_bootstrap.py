@@ -361,10 +361,10 @@ def test_only_a_chat_completion_may_have_its_body_buffered_whole() -> None:
     ]
     assert buffered == [("chat-completions", BufferPerRoute(buffer=Buffer(max_request_bytes=5_000_000)))] * 2
     assert made.static_resources is not None
-    assert made.static_resources.listeners[0].per_connection_buffer_limit_bytes == 256 * 1024
+    assert made.static_resources.listeners[0].per_connection_buffer_limit_bytes == 128 * 1024
     http2 = manager_of(made).http2_protocol_options
     assert http2 is not None
-    assert http2.initial_stream_window_size == 256 * 1024
+    assert http2.initial_stream_window_size == 128 * 1024
 
 
 def test_there_is_an_admin_interface_only_where_one_is_asked_for() -> None:

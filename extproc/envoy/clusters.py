@@ -45,7 +45,7 @@ QUEUED_FRAMES = 1_000_000
 those that end a stream) are meant for peers that don't read. But a client that goes leaves one of the latter for each
 of its requests: 2,000 requests, dropped at once, would end the connection with everybody's calls on it."""
 
-BUFFERED = 256 * 1024
+BUFFERED = 128 * 1024
 """Bytes of an answer that are read ahead for a client that is slower than the backend."""
 
 LOAD_BOUND = 150

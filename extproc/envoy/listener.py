@@ -54,7 +54,7 @@ ANOTHER_TRY = timedelta(minutes=5)
 """The most that the processor may ask for instead, by `override_message_timeout`: when it lets a model try again, a
 model's time does lie inside of a message. Envoy ignores what is longer, and without such a limit all that is asked."""
 
-BUFFERED = 256 * 1024
+BUFFERED = 128 * 1024
 """Bytes of an answer that Envoy holds for a client that doesn't read, before it stops reading from the backend; and of
 a request, until a filter asks for more (BUFFER in routes.py)."""
 

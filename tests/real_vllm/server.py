@@ -60,7 +60,7 @@ def running_vllm(environment: Environment, model: Model, log: Path, *flags: str)
         *("-m", "vllm.entrypoints.openai.api_server"),
         *("--model", str(model.directory), "--served-model-name", MODEL),
         *("--host", "127.0.0.1", "--port", str(server.port)),
-        *("--dtype", "bfloat16", "--max-model-len", str(MAX_MODEL_LENGTH)),
+        *("--dtype", _number_type(), "--max-model-len", str(MAX_MODEL_LENGTH)),
         # The compiled path gave wrong text for one model, and takes minutes to compile.
         "--enforce-eager",
         *flags,
@@ -88,6 +88,13 @@ def running_vllm(environment: Environment, model: Model, log: Path, *flags: str)
         yield server
     finally:
         _end(process)
+
+
+def _number_type() -> str:
+    """What the processor computes with fastest: without AVX-512, ten answers at a time come at 9 tokens a second in
+    bfloat16, and at 30 in float32 (two such cores)."""
+    cpu = Path("/proc/cpuinfo")
+    return "float32" if cpu.exists() and " avx512f" not in cpu.read_text() else "bfloat16"
 
 
 def _wait_until_healthy(server: VLLM, process: subprocess.Popen[bytes]) -> None:
