@@ -13,9 +13,9 @@ import pytest
 from extproc.concurrency import UPLOAD_BYTES
 from extproc.envoy import HEAP_BYTES
 from extproc.names import SMALL_BODY
+from tests.attacks.h2_frames import Heads, chat_fields, opening, streams
 from tests.gateway import Gateway, wait_until
 from tests.hardening.gateways import ALICE, BOB, attacked_gateway, port_of
-from tests.hardening.h2_client import H2Client
 from tests.pods.clients import CHAT, MODEL
 
 EACH = 32 * 1024 * 1024
@@ -68,8 +68,8 @@ def test_a_client_has_its_share_of_uploads_and_leaves_room_for_another(gateway: 
 
 def test_small_requests_without_their_bodies_never_reach_the_processor(gateway: Gateway) -> None:
     asked = gateway.stat("cluster._processor.upstream_rq_total")
-    with closing(H2Client(port_of(gateway))) as client:
-        client.open_streams(100, key=ALICE, size=1000)
+    with socket.create_connection(("127.0.0.1", port_of(gateway)), timeout=20) as connection:
+        connection.sendall(opening() + Heads(chat_fields(ALICE, length=1000)).burst(streams(100)))
         wait_until(lambda: gateway.stat("http.openai.downstream_rq_active") >= 100)
         assert gateway.stat("cluster._processor.upstream_rq_total") == asked
     wait_until(lambda: gateway.stat("http.openai.downstream_rq_active") == 0)
