@@ -35,7 +35,7 @@ def ask(gateway: Gateway, key: str | None = None, header: str = "authorization")
 
 
 def asked_of_the_processor(gateway: Gateway) -> int:
-    return gateway.stat("cluster._processor.upstream_rq_total")
+    return gateway.stat("http.openai.ext_proc.streams_started")
 
 
 @pytest.mark.parametrize(

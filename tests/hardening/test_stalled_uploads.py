@@ -67,9 +67,9 @@ def test_a_client_has_its_share_of_uploads_and_leaves_room_for_another(gateway: 
 
 
 def test_small_requests_without_their_bodies_never_reach_the_processor(gateway: Gateway) -> None:
-    asked = gateway.stat("cluster._processor.upstream_rq_total")
+    asked = gateway.stat("http.openai.ext_proc.streams_started")
     with socket.create_connection(("127.0.0.1", port_of(gateway)), timeout=20) as connection:
         connection.sendall(opening() + Heads(chat_fields(ALICE, length=1000)).burst(streams(100)))
         wait_until(lambda: gateway.stat("http.openai.downstream_rq_active") >= 100)
-        assert gateway.stat("cluster._processor.upstream_rq_total") == asked
+        assert gateway.stat("http.openai.ext_proc.streams_started") == asked
     wait_until(lambda: gateway.stat("http.openai.downstream_rq_active") == 0)
