@@ -51,7 +51,7 @@ PRIVATE = {
     "no route to ::1": "::1",
     "404 Not Found for http://minio:9000/bucket?X-Amz-Signature=1": "minio",
     "s3://bucket/key is gone": "bucket",
-    "[Errno 2] No such file or directory: '/root/models/qwen/chat_template.jinja'": "models",
+    "[Errno 2] No such file or directory: '/srv/models/qwen/chat_template.jinja'": "models",
     "~/models/qwen is gone": "qwen",
     "C:\\models\\qwen is gone": "qwen",
     "vllm/entrypoints/openai/serving_chat.py:123 broke": "serving_chat",
