@@ -2,8 +2,9 @@
 
 `Exchange.receive(message)` takes one message of Envoy's and returns the replies to it, at once. What takes time leaves
 as an `Effect` among the replies, always the last; the next input is then its result, by `resume`. The layout that it
-is made for, and insists on: request body BUFFERED, response body NONE; at response_headers the answer decides, for
-this exchange alone, whether its body is wanted. For routes without chat completions both may be NONE.
+is made for, and insists on: request body BUFFERED, response body NONE; at request_headers it asks for the head of the
+answer, and at response_headers that decides, for this exchange alone, whether the body is wanted. For routes without
+chat completions both may be NONE.
 
     phase              message            reply                                              next phase
     REQUEST_HEADERS    request_headers    go on; past us when it is no chat completion       REQUEST_BODY, PASSED_BY
@@ -37,21 +38,12 @@ from typing import TypeAlias
 
 from extproc.admission import WANTED, Admitted, Answered, Refused, admit
 from extproc.chat import Prepared, Rewritten, StreamedAnswer
-from extproc.concurrency import UPLOAD_BYTES, UPLOADS, Lease
 from extproc.config import Backend
 from extproc.content_coding import Decoder, UnreadableCodingError
 from extproc.effects import AskBackend, BackendSaid, Breathe, Effect, Prepare, ReadCompletion, Result
-from extproc.names import AFFINITY_HEADER, BACKEND_HEADER, DROPPED_HEADER, REPLY_HEADER, SMALL_BODY, USAGE_HEADER
-from extproc.openai.errors import (
-    ANSWER_FAULTS,
-    ApiError,
-    backend_error,
-    backend_garbage,
-    envoys_error,
-    invalid_request,
-    too_many_requests,
-    too_many_uploads,
-)
+from extproc.leases import Leases, too_large
+from extproc.names import AFFINITY_HEADER, BACKEND_HEADER, DROPPED_HEADER, REPLY_HEADER, USAGE_HEADER
+from extproc.openai.errors import ANSWER_FAULTS, ApiError, backend_error, backend_garbage, envoys_error, invalid_request
 from extproc.outcome import Outcome
 from extproc.protocol import ProtocolError, check_protocol, fields_of, is_event_stream, kept, may_be_an_answer
 from extproc.replies import (
@@ -133,9 +125,7 @@ class Exchange:
         """The request's `x-request-id`, for logs; made up when Envoy sends none."""
         self._headers_alone = False
         self._prepared: Prepared | None = None
-        self._client: str | None = None
-        self._lease: Lease | None = None
-        self._upload: Lease | None = None
+        self._leases = Leases(terms)
         self._shown: dict[str, str] = {}  # header fields that every answer of this exchange gets
         self._status = 200
         self._error_of: Callable[[int, bytes], ApiError] = backend_error
@@ -186,13 +176,7 @@ class Exchange:
             self._outcome.unfinished(self.phase.name.lower())
             self.phase = Phase.ENDED
         self._first = self._steps = None  # which hold the exchange
-        self._uploaded()
-        if self._lease is not None:
-            if passed_by:
-                self.terms.concurrency.passed(self._lease)
-            else:
-                self.terms.concurrency.release(self._lease.number)
-            self._lease = None
+        self._leases.close(passed_by=passed_by)
 
     @property
     def patience(self) -> float | None:
@@ -231,7 +215,7 @@ class Exchange:
             case Phase.PREPARING, ApiError():
                 return [self._refuse(result, keep=AGAIN if result.status == 503 else None)]
             case Phase.READING, Rewritten() | ApiError():
-                return self._completion_read(result)
+                return self._completion_read(result, in_time=True)
             case Phase.ASKING_AGAIN, BackendSaid() | None:
                 return self._second_said(result)
             case Phase.ASKING_AGAIN, Rewritten() | ApiError():
@@ -251,7 +235,7 @@ class Exchange:
                 self.phase = Phase.ENDED
                 return [with_metadata(immediate(200, body, "models"), _client_metadata(client))]
             case Admitted(client, chat):
-                self._client = client
+                self._leases.client = client
         if chat and self._headers_alone:
             raise ProtocolError("configure Envoy's route for chat completions with request_body_mode BUFFERED")
         if chat and headers.end_of_stream:
@@ -260,7 +244,7 @@ class Exchange:
         reply = ProcessingResponse(request_headers=HeadersResponse())
         try:
             if chat:
-                self._let_in(fields.get("content-length", ""))
+                self._leases.let_in(fields.get("content-length", ""))
             else:
                 self._take_place(self._config.backends[0], reply)
         except ApiError as error:
@@ -272,10 +256,10 @@ class Exchange:
     def _request_body(self, body: HttpBody) -> Replies:
         limit = self._config.limits.max_body_bytes
         if len(body.body) > limit:  # Envoy may go by another limit for a moment when it is changed
-            return [self._refuse(_too_large(limit))]
-        self._arrived(len(body.body))
+            return [self._refuse(too_large(limit))]
+        self._leases.arrived(len(body.body))
         self.phase = Phase.PREPARING
-        work = Prepare(body.body, self._config, self._client)
+        work = Prepare(body.body, self._config, self._leases.client)
         # It may have to wait for its turn as well.
         return [more_time(PREPARING), work] if len(work.body) > LARGE else self.resume(work.perform())
 
@@ -305,50 +289,8 @@ class Exchange:
 
     def _take_place(self, backend: Backend, reply: ProcessingResponse) -> None:
         """Count the request against its client's share of the backend. Raises ApiError when it has that already."""
-        if self._client is None:
-            return
-        concurrency, limit = self.terms.concurrency, self._config.limits.concurrent_requests
-        lease = concurrency.take(self._client, backend.name, backend.max_requests, limit, alone=self._alone)
-        if lease is None:
-            raise too_many_requests(concurrency.used(self._client, backend.name))
-        self._lease = lease
-        with_lease(reply, lease)
-
-    def _let_in(self, announced: str) -> None:
-        """Count a large body, of which Envoy tells beforehand, against what its client may send at a time.
-
-        Raises ApiError when that is too much. A body of unknown length may be as large as any.
-        """
-        limit = self._config.limits.max_body_bytes
-        size = int(announced) if announced.isdecimal() else limit
-        if size > limit:
-            raise _too_large(limit)
-        if size <= SMALL_BODY:
-            return
-        concurrency, client = self.terms.concurrency, self._client or ""
-        self._upload = concurrency.take(client, UPLOADS, UPLOAD_BYTES, amount=size, alone=self._alone)
-        if self._upload is None:
-            raise too_many_uploads(concurrency.used(client, UPLOADS))
-
-    def _arrived(self, size: int) -> None:
-        """The body is as large as it is, whatever was announced: Envoy keeps it until the answer begins."""
-        if self._upload is not None:
-            self._uploaded()
-            if size > SMALL_BODY:
-                self._upload = self.terms.concurrency.take(
-                    self._client or "", UPLOADS, UPLOAD_BYTES, amount=size, alone=self._alone
-                )
-
-    def _uploaded(self) -> None:
-        """Envoy has let go of the request's body, or is about to."""
-        if self._upload is not None:
-            self.terms.concurrency.release(self._upload.number)
-            self._upload = None
-
-    @property
-    def _alone(self) -> bool:
-        """Whether there is nobody to share with, or nobody is told from another."""
-        return self.terms.keys is None or len(self.terms.keys.names) == 1
+        if (lease := self._leases.place_at(backend)) is not None:
+            with_lease(reply, lease)
 
     def _refuse(
         self, error: ApiError, *, keep: Mapping[str, str] | None = None, client: str | None = None
@@ -364,7 +306,7 @@ class Exchange:
     def _response_headers(self, headers: HttpHeaders) -> Replies:
         wanted = (":status", "content-type", "content-length", "content-encoding", "retry-after", REPLY_HEADER)
         fields = fields_of(headers.headers, *wanted)
-        self._uploaded()
+        self._leases.uploaded()
         self._status = int(fields.get(":status", "200"))
         plan = self._prepared.answer if self._prepared else None
         failed = self._status >= 400
@@ -415,23 +357,27 @@ class Exchange:
             except UnreadableCodingError as error:
                 return [self._refuse(backend_garbage(str(error)))]
             return [self._error_body(self._error_of(self._status, words))]
-        self.phase = Phase.READING
         work = self._reading(data, coding)
-        small = len(data) <= LARGE_ANSWER and not coding
-        return self.resume(work.perform()) if small else [more_time(PREPARING), work]
+        if len(data) <= LARGE_ANSWER and not coding:
+            return self._completion_read(work.perform(), in_time=False)
+        self.phase = Phase.READING
+        # Envoy gives a message more time once: for what may come after the reading too.
+        again = self._prepared is not None and self._prepared.again is not None
+        return [more_time(PREPARING + (SECOND_TRY if again else 0)), work]
 
     def _reading(self, data: bytes, coding: str = "") -> ReadCompletion:
         prepared = self._prepared
         assert prepared is not None  # else the response had been let pass
         assert prepared.answer is not None
         limit = self._config.limits.max_body_bytes
-        return ReadCompletion(data, coding, limit, prepared.answer, prepared.sent, self._client)
+        return ReadCompletion(data, coding, limit, prepared.answer, prepared.sent, self._leases.client)
 
-    def _completion_read(self, completion: Rewritten | ApiError) -> Replies:
+    def _completion_read(self, completion: Rewritten | ApiError, *, in_time: bool) -> Replies:
+        """`in_time`: Envoy waits long enough for a second try too."""
         problem = self._count_completion(completion)
         if (again := self._ask_again(problem)) is not None:
             self._first = lambda: self._give_completion(completion)
-            return [more_time(again.timeout + 5), again]
+            return [again] if in_time else [more_time(SECOND_TRY + 5), again]
         return [self._give_completion(completion)]
 
     def _error_body(self, error: ApiError) -> ProcessingResponse:
@@ -580,11 +526,6 @@ def _problem(answer: StreamedAnswer) -> str:
     """What is wrong with the calls of a stream that is otherwise well."""
     failed = answer.error is not None and answer.error.code not in ANSWER_FAULTS
     return "" if failed else answer.faults.first
-
-
-def _too_large(limit: int) -> ApiError:
-    message = f"The request body is larger than {limit} bytes, the most that this gateway accepts."
-    return ApiError(413, message, code="request_too_large")
 
 
 def _client_metadata(client: str | None) -> dict[str, str]:

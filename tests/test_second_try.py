@@ -9,8 +9,8 @@ import orjson
 import pytest
 
 from extproc.config import parse
-from extproc.effects import AskBackend, BackendSaid
-from extproc.exchange import Exchange, Phase
+from extproc.effects import AskBackend, BackendSaid, ReadCompletion
+from extproc.exchange import LARGE_ANSWER, PREPARING, SECOND_TRY, Exchange, Phase
 from extproc.protocol import ProtocolError
 from extproc.scripted_vllm import Reply
 from extproc.scripted_vllm.troubles import Cut, Fail, Refuse, Stall
@@ -58,6 +58,16 @@ class TestExchange:
         rejected = last["content"].rpartition("Your last answer was rejected: ")[2]
         assert fault in rejected
         assert rejected.endswith("You must call the tool get_weather now: answer with a <tool_call> block only.")
+
+    def test_envoy_gives_a_message_more_time_once_which_does_for_reading_and_for_asking_again(self) -> None:
+        config = parse(SETTINGS.format(model=MODEL, port=1), source="test")
+        exchange = asked(DEMAND, None, config)
+        exchange.receive(response_headers(JSON))
+        more_time, reading = exchange.receive(response_body(completion(WORDS + " " * LARGE_ANSWER)))
+        assert isinstance(reading, ReadCompletion)
+        assert said(more_time).override_message_timeout.ToSeconds() == PREPARING + SECOND_TRY
+        [effect] = exchange.resume(reading.perform())
+        assert isinstance(effect, AskBackend)
 
     def test_of_several_tools_it_tells_the_names(self) -> None:
         others = [WEATHER, {"type": "function", "function": {"name": "get_time"}}]
