@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import shlex
 import shutil
@@ -23,6 +24,7 @@ from grpc_health.v1 import health_pb2
 
 from extproc.config import load
 from extproc.envoy import bootstrap, dynamic_bootstrap, to_yaml
+from extproc.publishing import EnvoyFiles
 from extproc.scripted_vllm import ScriptedVLLM
 from extproc.scripted_vllm.connection import Received
 
@@ -204,6 +206,7 @@ def configured_gateway(
     # As `extproc envoy` prints it (tests/test_cli.py): what makes it takes seconds to import, here once for all.
     at, admin_at = str(processor), str(admin)
     if live:
+        asyncio.run(EnvoyFiles(files, None).begin(load(config)))  # the processor finds them as it would make them
         made = to_yaml(dynamic_bootstrap(str(files), processor=at, admin=admin_at))
     else:
         made = to_yaml(bootstrap(load(config), processor=at, admin=admin_at))

@@ -26,6 +26,7 @@ from extproc.config import Address, Config
 from extproc.config.recording import Recording
 from extproc.descriptors import connections_that_fit, descriptor_limit
 from extproc.envoy_admin import EnvoyAdmin
+from extproc.publishing import EnvoyFiles
 from extproc.supervisor.binary import validate
 from extproc.supervisor.child import DEVNULL, PIPE, Child
 from extproc.supervisor.errors import GatewayError
@@ -89,8 +90,10 @@ class Gateway:
         else:
             self._configuration.write_text(yaml.safe_dump(config.model_dump(mode="json")), encoding="utf-8")
         self._binary, self._quiet = envoy, options.quiet
+        # The processor finds them as it would make them: what makes them takes seconds to import, here for both.
+        await EnvoyFiles(self._for_envoy, None).begin(config)
         self._processor.child = await self._start_processor()
-        self._write_bootstraps(config)  # While the processor starts: the import alone takes a second.
+        self._write_bootstraps(config)
         await asyncio.to_thread(validate, envoy, self._whole)
         await self._processor.until_ready()
         await self._envoy.begin()
