@@ -85,8 +85,14 @@ def dynamic_bootstrap(
 
 
 def _runtime() -> LayeredRuntime:
-    # Envoy refuses regular expressions of more than 100 instructions; those of passing_headers.py have some thousands.
-    layer = Struct.from_dict({"re2.max_program_size.error_level": 100_000})
+    layer = Struct.from_dict(
+        {
+            # Envoy refuses regular expressions of more than 100 instructions; passing_headers.py has some thousands.
+            "re2.max_program_size.error_level": 100_000,
+            # Else a connection with 2,000 requests in one piece has them all begun before any other gets its turn.
+            "http.max_requests_per_io_cycle": 1,
+        }
+    )
     return LayeredRuntime(layers=[RuntimeLayer(name="extproc", static_layer=layer)])
 
 
