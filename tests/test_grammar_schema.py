@@ -333,7 +333,7 @@ class TestPatterns:
 
 
 class TestLooserNeverTighter:
-    @settings(max_examples=400)
+    @settings(max_examples=200)
     @given(st.data())
     def test_what_is_valid_stays_valid(self, data: st.DataObject) -> None:
         schema = data.draw(parameters())

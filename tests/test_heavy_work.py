@@ -248,9 +248,9 @@ class TestWorkers:
             await asyncio.sleep(0)
             await asyncio.sleep(0)
             results = [task.result() if task.done() else None for task in tasks]
-            for _ in range(results.count(None)):
+            while waiting := [task for task in tasks if not task.done()]:  # one after the other reads the FIFO
                 await asyncio.to_thread(lambda: fifo.open("wb").close())
-            await asyncio.wait(tasks)
+                await asyncio.wait(waiting, return_when=asyncio.FIRST_COMPLETED)
             return results  # type: ignore[return-value]
 
         first, second, third, fourth = runner.run(main())

@@ -76,18 +76,18 @@ def assert_can_be_sent(prepared: Prepared, body: bytes) -> None:
 
 
 class TestTheContract:
-    @settings(max_examples=200)
+    @settings(max_examples=100)
     @given(legal_requests())
     def test_a_legal_request_is_accepted(self, request: Json) -> None:
         assert isinstance(outcome(encoded(request)), Prepared)
 
-    @settings(max_examples=300)
+    @settings(max_examples=150)
     @given(broken_requests(), st.booleans())
     def test_a_broken_request_is_accepted_or_refused(self, requests: list[Any], ascii_only: bool) -> None:
         for request in requests:
             outcome(encoded(request, ascii_only=ascii_only))
 
-    @settings(max_examples=200)
+    @settings(max_examples=100)
     @given(bodies)
     @example(b"")
     def test_bytes_are_accepted_or_refused(self, body: bytes) -> None:
@@ -115,13 +115,13 @@ def assert_can_be_answered(plan: AnswerPlan, arguments: Any, *, known: bool) -> 
 
 
 class TestTheFrontDoor:
-    @settings(max_examples=60)
+    @settings(max_examples=30)
     @given(request=legal_requests(), broken=broken_requests())
     def test_a_request_is_answered_or_refused(self, shared_gateway: Gateway, request: Json, broken: list[Any]) -> None:
         for body in map(encoded, [request, *broken]):
             assert_is_answered(shared_gateway, re.sub(_OTHER_MODELS, b'"model": "coder"', body))
 
-    @settings(max_examples=60)
+    @settings(max_examples=30)
     @given(body=bodies)
     def test_bytes_are_answered_or_refused(self, shared_gateway: Gateway, body: bytes) -> None:
         assert_is_answered(shared_gateway, body)

@@ -20,6 +20,7 @@ from envoy_data_plane.google.protobuf import Struct
 
 from extproc.config import Config
 from extproc.envoy.addresses import tcp_or_unix
+from extproc.envoy.betterproto import work_once
 from extproc.envoy.clusters import backend_cluster, processor_cluster
 from extproc.envoy.dynamic import CLUSTERS, ENVOY_ARGUMENTS, LISTENER, source
 from extproc.envoy.listener import listener
@@ -28,6 +29,8 @@ from extproc.envoy.plain import plain, yaml_of
 from extproc.envoy.secrets import secrets
 
 __all__ = ["ENVOY_ARGUMENTS", "HEAP_BYTES", "MAX_CONNECTIONS", "bootstrap", "dynamic_bootstrap", "to_yaml"]
+
+work_once()
 
 HEAD = """\
 # Made by `extproc envoy`: change extproc's configuration instead. Why each setting is as it is: extproc/envoy/.

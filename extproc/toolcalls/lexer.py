@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 _Trie: TypeAlias = dict[str, "_Trie"]
 _END = ""  # the key that says "a marker ends here"; no character is the empty string
@@ -29,9 +29,16 @@ class Lexer:
         self._extensible = frozenset(
             short for short in self._markers for long in self._markers if short != long and long.startswith(short)
         )
+
+    def __getattr__(self, name: str) -> Any:
+        # Made when the first text comes: of the hundreds of lexers of all formats a process uses a few, and to compile
+        # them all takes longer than all else that it does at its start.
+        if name not in ("_match", "_search"):
+            raise AttributeError(name)
         pattern = re.compile(_pattern(_trie(self._markers)))
         self._search = pattern.search
         self._match = pattern.match
+        return getattr(self, name)
 
     def find(self, text: str, start: int, end: int | None = None) -> tuple[int, str | None] | None:
         """The first marker of `text` from `start`, as (position, marker).
