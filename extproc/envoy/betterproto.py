@@ -15,9 +15,13 @@ _evaluated = betterproto2.Message.__dict__["_type_hints"].__func__
 
 
 @cache
-def _type_hints(cls: type[betterproto2.Message]) -> dict[str, type]:
+def _evaluated_once(cls: Any) -> dict[str, type]:
     hints: dict[str, type] = _evaluated(cls)
     return hints
+
+
+def _type_hints(cls: Any) -> dict[str, type]:
+    return _evaluated_once(cls)
 
 
 def _validate(self: Any) -> None:
