@@ -39,7 +39,9 @@ def reply(message: ProcessingRequest, cluster: str) -> ProcessingResponse:
         case "response_headers":
             return ProcessingResponse(response_headers=HeadersResponse(), mode_override=PIECES)
         case "response_body":
-            return streamed(message.response_body.body, end_of_stream=message.response_body.end_of_stream)
+            body = message.response_body
+            (piece,) = streamed(body.body, end_of_stream=body.end_of_stream)  # a backend's pieces are small
+            return piece
         case "response_trailers":
             return ProcessingResponse(response_trailers=TrailersResponse())
         case _:

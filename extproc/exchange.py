@@ -14,6 +14,7 @@ chat completions both may be NONE.
     RESPONSE_HEADERS   response_headers   2xx, nothing to rewrite: go on                     PASSED_BY
                                           2xx, events to rewrite: FULL_DUPLEX_STREAMED       RESPONSE_STREAM
                                           anything else to rewrite, errors: BUFFERED         RESPONSE_BODY
+                                          events, from a host not yet known: BUFFERED        RESPONSE_STREAM
     RESPONSE_STREAM    response_body      rewritten pieces, until the end of the stream      ENDED
                        (result)           a large one goes on: Breathe after each step       the same
     RESPONSE_BODY      response_body      a large one: ReadCompletion                        READING
@@ -23,6 +24,7 @@ chat completions both may be NONE.
     ASKING_AGAIN       (result)           a large answer: ReadCompletion, Breathe            the same
                                           the second answer, or else the first               ENDED
 
+A host whose configuration isn't our own may ignore the overrides: `extproc.host` tells what is done about that.
 A request that is refused is answered with an immediate response and ENDED. A response can come before the request
 was read whole (Envoy's own, such as a 413). A message that the phase has no place for raises ProtocolError: an
 empty reply would corrupt what Envoy does next. Facts: measurements on Envoy 1.40 (docs/envoy.md).
@@ -31,6 +33,7 @@ empty reply would corrupt what Envoy does next. Facts: measurements on Envoy 1.4
 from __future__ import annotations
 
 import enum
+import math
 import uuid
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
@@ -41,11 +44,29 @@ from extproc.chat import Prepared, Rewritten, StreamedAnswer
 from extproc.config import Backend
 from extproc.content_coding import Decoder, UnreadableCodingError
 from extproc.effects import AskBackend, BackendSaid, Breathe, Effect, Prepare, ReadCompletion, Result
+from extproc.host import UNSURE, Host, ignores_overrides
 from extproc.leases import Leases, too_large
 from extproc.names import AFFINITY_HEADER, BACKEND_HEADER, DROPPED_HEADER, REPLY_HEADER, USAGE_HEADER
-from extproc.openai.errors import ANSWER_FAULTS, ApiError, backend_error, backend_garbage, envoys_error, invalid_request
+from extproc.openai.errors import (
+    ANSWER_FAULTS,
+    ApiError,
+    backend_error,
+    backend_garbage,
+    envoys_error,
+    hosts_error,
+    invalid_request,
+)
 from extproc.outcome import Outcome
-from extproc.protocol import ProtocolError, check_protocol, fields_of, is_event_stream, kept, may_be_an_answer
+from extproc.protocol import (
+    ProtocolError,
+    check_protocol,
+    content_length,
+    fields_of,
+    is_event_stream,
+    kept,
+    may_be_an_answer,
+    status_of,
+)
 from extproc.replies import (
     immediate,
     listed,
@@ -121,33 +142,47 @@ class Exchange:
         self._config = terms.config
         self._outcome = Outcome(telemetry)
         self.phase = Phase.REQUEST_HEADERS
+        self.host: Host | None = None
+        """What is known of an Envoy whose configuration isn't our own."""
+        self.observed = False
+        """Envoy only shows what passes (`observability_mode`)."""
+        self.ignored_override = False
+        """The call has ended as it does with a host that ignores overrides."""
         self.id = ""
         """The request's `x-request-id`, for logs; made up when Envoy sends none."""
         self._headers_alone = False
+        self._modes_known = False
         self._prepared: Prepared | None = None
         self._leases = Leases(terms)
         self._shown: dict[str, str] = {}  # header fields that every answer of this exchange gets
         self._status = 200
+        self._overridden = False  # the body comes that an override asked for
+        self._unsure = False  # the answer's head went out with a status that its body's reply makes good
         self._error_of: Callable[[int, bytes], ApiError] = backend_error
         self._decoder = Decoder("")
         self._answer: StreamedAnswer | None = None
         self._held: bytearray | None = None  # of a stream that may have to be given again
         self._steps: Iterator[Replies] | None = None  # what is left of a large piece
-        self._first: Callable[[], ProcessingResponse] | None = None  # the first answer, should there be no better one
+        self._first: Callable[[], Replies] | None = None  # the first answer, should there be no better one
 
     def receive(self, message: ProcessingRequest) -> Replies:
         """The replies to one message, in order; an effect only at the end. Raises ProtocolError."""
-        if message.observability_mode:
-            raise ProtocolError("configure Envoy without observability_mode: it would take no notice of any reply")
+        if message.observability_mode:  # Envoy takes no notice of any reply, and of an error neither
+            self.observed = True
+            self._outcome.broke_off("observability_mode")
+            self.phase = Phase.PASSED_BY
+            return []
         if message.HasField("protocol_config"):
-            self._headers_alone = check_protocol(message.protocol_config)
+            self._headers_alone, self._modes_known = check_protocol(message.protocol_config), True
         kind = message.WhichOneof("request")
         match kind, self.phase:
             case "request_headers", Phase.REQUEST_HEADERS:
                 return self._request_headers(message.request_headers)
             case "request_body", Phase.REQUEST_BODY:
                 return self._request_body(message.request_body)
-            case "request_trailers", Phase.REQUEST_BODY | Phase.RESPONSE_HEADERS | Phase.PASSED_BY:
+            case "request_trailers", Phase.REQUEST_BODY:
+                return [self._refuse(_NO_BODY)]
+            case "request_trailers", Phase.RESPONSE_HEADERS | Phase.PASSED_BY:
                 return [ProcessingResponse(request_trailers=TrailersResponse())]
             case "response_headers", Phase.REQUEST_BODY | Phase.RESPONSE_HEADERS:
                 return self._response_headers(message.response_headers)
@@ -157,16 +192,21 @@ class Exchange:
                 return self._response_stream(message.response_body)
             case "response_body", Phase.ENDED if self._answer is not None:
                 return []  # Envoy may repeat the end of a stream that has ended
-            case "response_trailers", Phase.RESPONSE_STREAM:
+            case "response_trailers", Phase.RESPONSE_STREAM if not self._unsure:
                 return [*self._end_of_stream(last=False), ProcessingResponse(response_trailers=TrailersResponse())]
             case "response_trailers", Phase.RESPONSE_HEADERS | Phase.PASSED_BY | Phase.ENDED:
                 return [ProcessingResponse(response_trailers=TrailersResponse())]
             case _:
                 raise ProtocolError(f"got {kind or 'a message without content'} while waiting for {self.phase.value}")
 
-    def close(self) -> None:
-        """Envoy has nothing more to say, wherever the exchange stands. What an abandoned stream came to counts too."""
+    def close(self, since_reply: float = math.inf) -> None:
+        """Envoy has nothing more to say, wherever the exchange stands. What an abandoned stream came to counts too.
+
+        `since_reply` is how many seconds ago it got the last reply.
+        """
         passed_by = self.phase is Phase.PASSED_BY
+        if self.host is not None and self._awaits_override:
+            self.ignored_override = self.host.ended(since_reply)
         if self.phase is Phase.RESPONSE_STREAM:
             assert self._answer is not None  # made on entering the phase
             self._outcome.answered(self._answer.usage, self._answer.faults)
@@ -179,13 +219,22 @@ class Exchange:
         self._leases.close(passed_by=passed_by)
 
     @property
+    def _awaits_override(self) -> bool:
+        """Whether what is to come comes by an override, and hasn't yet."""
+        if self.phase is Phase.RESPONSE_HEADERS:
+            return self._prepared is not None and self._prepared.answer is not None
+        return self.phase in (Phase.RESPONSE_BODY, Phase.RESPONSE_STREAM) and not self._overridden
+
+    @property
     def patience(self) -> float | None:
         """How many seconds Envoy may say nothing from now on; None while silence is nobody's fault.
 
         Before its first words a backend may have the request in its queue, or read a long prompt.
         """
-        begun = self.phase is Phase.RESPONSE_STREAM and self._answer is not None and self._answer.begun
-        return self._config.limits.silence_seconds if begun else None
+        if self.phase is not Phase.RESPONSE_STREAM or self._answer is None or self._unsure:
+            return None
+        limits = self._config.limits
+        return limits.silence_seconds if self._answer.begun else limits.first_event_seconds
 
     @property
     def goes_on(self) -> bool:
@@ -193,7 +242,10 @@ class Exchange:
         return self._steps is not None
 
     def silence(self) -> Replies:
-        """The end of a stream in which nothing was said for too long."""
+        """The end of a stream in which nothing was said for too long.
+
+        Before the first piece Envoy 1.40 takes such a reply amiss, and cuts the client's connection: as true an end.
+        """
         if (patience := self.patience) is None:
             return []
         answer = self._answer
@@ -203,7 +255,7 @@ class Exchange:
         )
         piece = bytes(self._held or b"") + answer.fail(error)
         self._outcome.answered(answer.usage, answer.faults)
-        return [self._give_stream(answer, piece)]
+        return self._give_stream(answer, piece)
 
     def resume(self, result: Result) -> Replies:
         """The replies to what came of the effect. Raises ProtocolError when there was none."""
@@ -219,7 +271,7 @@ class Exchange:
             case Phase.ASKING_AGAIN, BackendSaid() | None:
                 return self._second_said(result)
             case Phase.ASKING_AGAIN, Rewritten() | ApiError():
-                return [self._second_read(result)]
+                return self._second_read(result)
             case _:
                 raise ProtocolError(f"got the result of an effect while waiting for {self.phase.value}")
 
@@ -228,6 +280,8 @@ class Exchange:
     def _request_headers(self, headers: HttpHeaders) -> Replies:
         fields = fields_of(headers.headers, *WANTED, "x-request-id", "content-length")
         self.id = fields.get("x-request-id", "")[:LONGEST_ID] or str(uuid.uuid4())
+        if not fields.keys() >= {":path", ":method"}:
+            raise ProtocolError("configure Envoy's ext_proc filter without forward_rules that hide :path or :method")
         match admit(fields, self.terms):
             case Refused(error, extra, client):
                 return [self._refuse(error, keep=extra, client=client)]
@@ -239,8 +293,7 @@ class Exchange:
         if chat and self._headers_alone:
             raise ProtocolError("configure Envoy's route for chat completions with request_body_mode BUFFERED")
         if chat and headers.end_of_stream:
-            error = invalid_request("The request has no body. Send a JSON object.", code="invalid_json")
-            return [self._refuse(error, client=client)]
+            return [self._refuse(_NO_BODY, client=client)]
         reply = ProcessingResponse(request_headers=HeadersResponse())
         try:
             if chat:
@@ -254,6 +307,9 @@ class Exchange:
         return [with_metadata(reply, _client_metadata(client))]
 
     def _request_body(self, body: HttpBody) -> Replies:
+        if not (body.end_of_stream or self._modes_known):
+            # Of an older host that doesn't tell. Where a body comes in pieces, its head is on its way to some backend.
+            raise ProtocolError("configure Envoy's processing_mode with request_body_mode BUFFERED; it has another")
         limit = self._config.limits.max_body_bytes
         if len(body.body) > limit:  # Envoy may go by another limit for a moment when it is changed
             return [self._refuse(too_large(limit))]
@@ -265,6 +321,8 @@ class Exchange:
 
     def _forward(self, prepared: Prepared) -> ProcessingResponse:
         """Send the request to its backend, if its client may have one more there."""
+        if prepared.answer is not None and self.host is not None and self.host.refuses():
+            return self._refuse(ignores_overrides(), keep=AGAIN)
         # Filled in place: a message that is put into another is copied, and its body may be megabytes.
         reply = ProcessingResponse(request_body=BodyResponse())
         try:
@@ -307,11 +365,15 @@ class Exchange:
         wanted = (":status", "content-type", "content-length", "content-encoding", "retry-after", REPLY_HEADER)
         fields = fields_of(headers.headers, *wanted)
         self._leases.uploaded()
-        self._status = int(fields.get(":status", "200"))
+        if (status := status_of(fields)) is None:
+            return [self._refuse(backend_garbage("its status is no HTTP status."))]
+        self._status = status
         plan = self._prepared.answer if self._prepared else None
         failed = self._status >= 400
         if REPLY_HEADER in fields:
             self._error_of = envoys_error
+        elif self.host is not None and self.phase is Phase.REQUEST_BODY:
+            self._error_of = hosts_error
         if not failed and not may_be_an_answer(fields):
             return [self._refuse(backend_garbage("its content type is neither JSON nor an event stream."))]
         if not failed and plan is None:
@@ -321,27 +383,32 @@ class Exchange:
                 past.response.header_mutation.CopyFrom(mutation(self._shown))
             return [ProcessingResponse(response_headers=past)]
         if headers.end_of_stream:
-            error = backend_error(self._status, b"") if failed else backend_garbage("it is empty.")
+            error = self._error_of(self._status, b"") if failed else backend_garbage("it is empty.")
             return [self._refuse(error, keep=kept(fields))]
         try:
             self._decoder = Decoder(fields.get("content-encoding", ""))
         except UnreadableCodingError as error:
             return [self._refuse(backend_garbage(str(error)))]
         limit = self._config.limits.max_body_bytes
-        if int(fields.get("content-length", "0")) > limit:
+        if content_length(fields) > limit:
             # Envoy would buffer up to its limit and then may never answer.
             return [self._refuse(backend_garbage(f"it is larger than {limit} bytes."), keep=kept(fields))]
-        if self._prepared is not None and plan is not None and not failed and is_event_stream(fields):
+        events = not failed and is_event_stream(fields)
+        self._unsure = self.host is not None and not (events and self.host.known)
+        if self._prepared is not None and plan is not None and events:
             self.phase = Phase.RESPONSE_STREAM
             self._answer = StreamedAnswer(plan, self._prepared.sent)
-            if self._prepared.again is not None:
+            if self._prepared.again is not None or self._unsure:
                 self._held = bytearray()
-            mode = ProcessingMode.FULL_DUPLEX_STREAMED
+            mode = ProcessingMode.BUFFERED if self._unsure else ProcessingMode.FULL_DUPLEX_STREAMED
         else:
             self.phase = Phase.RESPONSE_BODY
             mode = ProcessingMode.BUFFERED
-        common = CommonResponse(header_mutation=mutation(self._shown))
-        common.header_mutation.remove_headers.extend(("content-length", "content-encoding"))
+        unsure = {":status": str(UNSURE)} if self._unsure and not failed else {}
+        common = CommonResponse(header_mutation=mutation(self._shown | unsure))
+        common.header_mutation.remove_headers.append("content-length")
+        if not self._unsure:
+            common.header_mutation.remove_headers.append("content-encoding")
         # The trailer mode must stay as it was configured: SEND belongs to a full-duplex stream.
         override = ProcessingMode(response_body_mode=mode, response_trailer_mode=ProcessingMode.SEND)
         return [
@@ -350,6 +417,7 @@ class Exchange:
 
     def _response_body(self, body: HttpBody) -> Replies:
         """The whole body of an error, or of a completion that isn't a stream."""
+        self._override_followed()
         data, coding = body.body, self._decoder.coding
         if self._status >= 400:
             try:
@@ -361,9 +429,12 @@ class Exchange:
         if len(data) <= LARGE_ANSWER and not coding:
             return self._completion_read(work.perform(), in_time=False)
         self.phase = Phase.READING
-        # Envoy gives a message more time once: for what may come after the reading too.
+        return [self._time_to_read(), work]
+
+    def _time_to_read(self) -> ProcessingResponse:
+        """Envoy gives a message more time once: for what may come after the reading too."""
         again = self._prepared is not None and self._prepared.again is not None
-        return [more_time(PREPARING + (SECOND_TRY if again else 0)), work]
+        return more_time(PREPARING + (SECOND_TRY if again else 0))
 
     def _reading(self, data: bytes, coding: str = "") -> ReadCompletion:
         prepared = self._prepared
@@ -376,7 +447,7 @@ class Exchange:
         """`in_time`: Envoy waits long enough for a second try too."""
         problem = self._count_completion(completion)
         if (again := self._ask_again(problem)) is not None:
-            self._first = lambda: self._give_completion(completion)
+            self._first = lambda: [self._give_completion(completion)]
             return [again] if in_time else [more_time(SECOND_TRY + 5), again]
         return [self._give_completion(completion)]
 
@@ -384,8 +455,20 @@ class Exchange:
         metadata = self._outcome.error(error)
         self.phase = Phase.ENDED
         fields = {":status": str(error.status), "content-type": "application/json"}
-        reply = ProcessingResponse(response_body=whole_body(error.body(), fields))
-        return with_metadata(reply, metadata)
+        return with_metadata(self._instead(error.body(), fields), metadata)
+
+    def _override_followed(self) -> None:
+        """The body has come."""
+        self._overridden = True
+        if self.host is not None:
+            self.host.followed()
+
+    def _instead(self, body: bytes, fields: Mapping[str, str]) -> ProcessingResponse:
+        """The whole body of the answer, with the status and coding that its head went out without."""
+        if not self._unsure:
+            return ProcessingResponse(response_body=whole_body(body, fields))
+        good = {":status": str(self._status), **fields}
+        return ProcessingResponse(response_body=whole_body(body, good, remove=("content-encoding",)))
 
     def _count_completion(self, completion: Rewritten | ApiError) -> str:
         """What is wrong with the calls of what the client would get for a backend's completion."""
@@ -402,14 +485,17 @@ class Exchange:
             return self._refuse(completion)
         self.phase = Phase.ENDED
         fields = {USAGE_HEADER: "estimated"} if completion.estimated else {}
-        reply = ProcessingResponse(response_body=whole_body(completion.body, fields))
-        return with_metadata(reply, self._outcome.so_far())
+        return with_metadata(self._instead(completion.body, fields), self._outcome.so_far())
 
     # A streamed response
 
     def _response_stream(self, body: HttpBody) -> Replies:
         answer = self._answer
         assert answer is not None  # made on entering the phase
+        self._override_followed()
+        if self._unsure:  # it is the whole of it, whether trailers follow or not
+            self._steps = self._in_steps(body.body, end_of_stream=True)
+            return [self._time_to_read(), *next(self._steps)]
         if not self._decoder.coding and len(body.body) + answer.unfinished <= STEP:
             return self._give_piece(answer.feed(body.body), end_of_stream=body.end_of_stream)
         self._steps = self._in_steps(body.body, end_of_stream=body.end_of_stream)
@@ -444,9 +530,10 @@ class Exchange:
         if self._held is not None:
             self._held += piece
             piece = b""
-            if len(self._held) > self._config.limits.max_body_bytes:  # nothing of this size is only a call
+            # Nothing of this size is only a call.
+            if len(self._held) > self._config.limits.max_body_bytes and not self._unsure:
                 piece, self._held = bytes(self._held), None
-        return [streamed(piece)] if piece else []
+        return [*streamed(piece)] if piece else []
 
     def _end_of_stream(self, piece: bytes = b"", *, last: bool = True) -> Replies:
         """`last`: no trailers follow."""
@@ -457,15 +544,17 @@ class Exchange:
         if last and self._held is not None and (again := self._ask_again(_problem(answer))) is not None:
             self._first = lambda: self._give_stream(answer, piece, last=last)
             return [again]
-        reply = self._give_stream(answer, piece, last=last)
-        return [reply] if piece or last else []
+        replies = self._give_stream(answer, piece, last=last)
+        return replies if piece or last else []
 
-    def _give_stream(self, answer: StreamedAnswer, piece: bytes, *, last: bool = True) -> ProcessingResponse:
+    def _give_stream(self, answer: StreamedAnswer, piece: bytes, *, last: bool = True) -> Replies:
         metadata = self._outcome.so_far()
         if answer.error is not None:
             metadata = self._outcome.stream_error(answer.error)
         self.phase = Phase.ENDED
-        return with_metadata(streamed(piece, end_of_stream=last), metadata)
+        replies = [self._instead(piece, {})] if self._unsure else streamed(piece, end_of_stream=last)
+        with_metadata(replies[-1], metadata)
+        return [*replies]
 
     # A demanded call that isn't there is asked for once more
 
@@ -482,18 +571,18 @@ class Exchange:
     def _second_said(self, said: BackendSaid | None) -> Replies:
         """What the client gets in the end: of two answers the better one."""
         if said is None or said.status != 200:
-            return [self._better(None)]
+            return self._better(None)
         if self._answer is not None:
             self._steps = self._second_in_steps(said.body)
             return next(self._steps)
         work = self._reading(said.body)
-        return [work] if len(said.body) > LARGE_ANSWER else [self._second_read(work.perform())]
+        return [work] if len(said.body) > LARGE_ANSWER else self._second_read(work.perform())
 
-    def _second_read(self, completion: Rewritten | ApiError) -> ProcessingResponse:
+    def _second_read(self, completion: Rewritten | ApiError) -> Replies:
         problem = self._count_completion(completion)
         if isinstance(completion, ApiError) or problem or not completion.called:
             return self._better(None)
-        return self._better(lambda: self._give_completion(completion))
+        return self._better(lambda: [self._give_completion(completion)])
 
     def _second_in_steps(self, data: bytes) -> Iterator[Replies]:
         prepared = self._prepared
@@ -510,16 +599,19 @@ class Exchange:
         self._outcome.answered(answer.usage, answer.faults)
         self._steps = None
         if answer.error or answer.faults.first or not answer.called:
-            yield [self._better(None)]
+            yield self._better(None)
         else:
-            yield [self._better(lambda: self._give_stream(answer, bytes(piece)))]
+            yield self._better(lambda: self._give_stream(answer, bytes(piece)))
 
-    def _better(self, second: Callable[[], ProcessingResponse] | None) -> ProcessingResponse:
+    def _better(self, second: Callable[[], Replies] | None) -> Replies:
         """Give the client the second answer, unless there is none that is better than the first."""
         self._outcome.asked_again(helped=second is not None)
         first, self._first = self._first, None
         assert first is not None  # set on entering the phase
         return (second or first)()
+
+
+_NO_BODY = invalid_request("The request has no body. Send a JSON object.", code="invalid_json")
 
 
 def _problem(answer: StreamedAnswer) -> str:

@@ -35,7 +35,7 @@ class Leases:
         One of unknown length may be as large as any. Raises ApiError when it is too large, or too much.
         """
         limit = self._terms.config.limits.max_body_bytes
-        size = int(announced) if announced.isdecimal() else limit
+        size = int(announced) if len(announced) < 20 and announced.isdecimal() else limit
         if size > limit:
             raise too_large(limit)
         self._upload = self._upload_of(size)

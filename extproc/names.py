@@ -42,6 +42,10 @@ SMALL_BODY = 256 * 1024
 """Bytes of a chat completion's request that Envoy holds until it is whole, before the processor hears of it. Of a
 larger one the processor is asked first whether to let it in. A coding agent's has 50 to 200 kB, without pictures."""
 
+LAYOUT_METADATA, LAYOUT = "x-extproc-layout", "own"
+"""gRPC metadata of the calls of an Envoy whose configuration is this project's own. Of any other nothing is taken for
+granted (extproc.host)."""
+
 REPLY_DETAILS = "extproc."
 """How the response code details of every answer begin that the processor gives itself. Envoy's own answers are
 rewritten on the way out, and are told from the processor's by this."""

@@ -63,6 +63,10 @@ class Outcome:
         """The exchange ended while it waited."""
         self._telemetry.unfinished(phase)
 
+    def broke_off(self, reason: str) -> None:
+        """The processor has no part in it any more."""
+        self._telemetry.aborted(reason)
+
     def so_far(self) -> dict[str, Any]:
         """What all answers came to."""
         return {**self._tokens, **({"invalid_calls": self._faults} if self._faults else {})}

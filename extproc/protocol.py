@@ -12,16 +12,24 @@ class ProtocolError(Exception):
 
 
 def check_protocol(protocol: ProtocolConfiguration) -> bool:
-    """Whether nothing but headers will come."""
+    """Whether nothing but headers will come. Raises ProtocolError."""
     known = (ProcessingMode.BUFFERED, ProcessingMode.NONE)
     if protocol.request_body_mode not in known or protocol.response_body_mode != ProcessingMode.NONE:
-        names = ProcessingMode.BodySendMode.Name
         raise ProtocolError(
             "configure Envoy's processing_mode with request_body_mode BUFFERED and response_body_mode NONE "
-            f"(and allow_mode_override); it has {names(protocol.request_body_mode)} "
-            f"and {names(protocol.response_body_mode)}"
+            f"(and allow_mode_override); it has {_name(protocol.request_body_mode)} "
+            f"and {_name(protocol.response_body_mode)}"
+        )
+    if protocol.send_body_without_waiting_for_header_response:
+        raise ProtocolError(
+            "configure Envoy without send_body_without_waiting_for_header_response: it ignores overrides with it"
         )
     return protocol.request_body_mode == ProcessingMode.NONE
+
+
+def _name(mode: int) -> str:
+    names = ProcessingMode.BodySendMode
+    return names.Name(mode) if mode in names.values() else f"the unknown mode {mode}"
 
 
 def fields_of(headers: HeaderMap, *wanted: str) -> dict[str, str]:
@@ -35,13 +43,29 @@ def fields_of(headers: HeaderMap, *wanted: str) -> dict[str, str]:
 
 def is_event_stream(fields: Mapping[str, str]) -> bool:
     """Whether a response says that it is one."""
-    return fields.get("content-type", "").lower().startswith("text/event-stream")
+    return _media_type(fields) == "text/event-stream"
 
 
 def may_be_an_answer(fields: Mapping[str, str]) -> bool:
     """Whether a response can be a chat completion: a web page can't, whatever its status."""
-    kind = fields.get("content-type", "").lower()
-    return not kind or is_event_stream(fields) or kind.partition(";")[0].rstrip().endswith("json")
+    kind = _media_type(fields)
+    return not kind or kind == "text/event-stream" or kind.endswith("json")
+
+
+def _media_type(fields: Mapping[str, str]) -> str:
+    return fields.get("content-type", "").partition(";")[0].strip().lower()
+
+
+def status_of(fields: Mapping[str, str]) -> int | None:
+    """The response's status; None if it is no status."""
+    status = fields.get(":status", "")
+    return int(status) if len(status) == 3 and status.isascii() and status.isdecimal() else None
+
+
+def content_length(fields: Mapping[str, str]) -> int:
+    """The length that a response announces; 0 if it announces none, or none that can be understood."""
+    length = fields.get("content-length", "")
+    return int(length) if len(length) < 20 and length.isascii() and length.isdecimal() else 0
 
 
 def kept(fields: Mapping[str, str]) -> dict[str, str]:

@@ -25,6 +25,8 @@ from extproc.wire import (
     StreamedBodyResponse,
 )
 
+LARGEST_PIECE = 64 * 1024
+"""Bytes of one piece of a full-duplex stream: the protocol's description wants them no larger."""
 _NOTHING: Mapping[str, str] = MappingProxyType({})
 
 
@@ -62,7 +64,7 @@ def to_the_end() -> ProcessingMode:
     return ProcessingMode(
         request_header_mode=ProcessingMode.SEND,
         request_body_mode=ProcessingMode.BUFFERED,
-        request_trailer_mode=ProcessingMode.SKIP,
+        request_trailer_mode=ProcessingMode.SEND,  # a body can be nothing but trailers
         response_header_mode=ProcessingMode.SEND,
         response_trailer_mode=ProcessingMode.SEND,
     )
@@ -73,19 +75,24 @@ def past_us() -> ProcessingMode:
     return ProcessingMode(response_header_mode=ProcessingMode.SKIP, response_trailer_mode=ProcessingMode.SKIP)
 
 
-def whole_body(body: bytes, fields: Mapping[str, str]) -> BodyResponse:
-    """Put this in the place of the body that Envoy has buffered."""
-    return BodyResponse(
-        response=CommonResponse(
-            header_mutation=mutation({**fields, "content-length": str(len(body))}),
-            body_mutation=BodyMutation(body=body),
-        )
-    )
+def whole_body(body: bytes, fields: Mapping[str, str], remove: Sequence[str] = ()) -> BodyResponse:
+    """Put this in the place of the body that Envoy has buffered, and set these header fields, or remove those."""
+    headers = mutation({**fields, "content-length": str(len(body))})
+    headers.remove_headers.extend(remove)
+    return BodyResponse(response=CommonResponse(header_mutation=headers, body_mutation=BodyMutation(body=body)))
 
 
-def streamed(piece: bytes, *, end_of_stream: bool = False) -> ProcessingResponse:
-    """Send this piece of a full-duplex stream."""
-    sent = BodyMutation(streamed_response=StreamedBodyResponse(body=piece, end_of_stream=end_of_stream))
+def streamed(data: bytes, *, end_of_stream: bool = False) -> list[ProcessingResponse]:
+    """Send this on a full-duplex stream, in pieces that Envoy takes (docs/envoy.md)."""
+    starts = range(0, len(data), LARGEST_PIECE) or range(1)
+    return [
+        _piece(data[start : start + LARGEST_PIECE], end_of_stream=end_of_stream and start == starts[-1])
+        for start in starts
+    ]
+
+
+def _piece(data: bytes, *, end_of_stream: bool) -> ProcessingResponse:
+    sent = BodyMutation(streamed_response=StreamedBodyResponse(body=data, end_of_stream=end_of_stream))
     return ProcessingResponse(response_body=BodyResponse(response=CommonResponse(body_mutation=sent)))
 
 

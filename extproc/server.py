@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 import errno
 import logging
+import math
 import socket
 import traceback
 from collections.abc import AsyncIterator, Callable
@@ -26,6 +27,8 @@ from extproc.backend_client import ask_again
 from extproc.config import Config, Limits
 from extproc.effects import AskBackend, Breathe, Effect, Prepare, ReadCompletion, Result
 from extproc.exchange import Exchange, Phase, Replies
+from extproc.host import ADVICE, Host
+from extproc.names import LAYOUT, LAYOUT_METADATA
 from extproc.protocol import ProtocolError
 from extproc.recording.recorder import Recorder
 from extproc.silence import Listening, SilenceWatch
@@ -43,6 +46,9 @@ CONFIG_HEALTH = "extproc.config"
 
 ENVOY_HEALTH = "extproc.envoy"
 """The name under which it tells whether Envoy has taken its part of the configuration that the processor began with."""
+
+HOST_HEALTH = "extproc.host"
+"""The name under which it tells whether Envoy follows the overrides by which answers are asked for."""
 
 _BESIDE_BODY = 1024 * 1024
 """Bytes of a message beside a body: headers, metadata and framing."""
@@ -79,6 +85,10 @@ class Processor:
         self.largest_body = max(terms.config.limits.max_body_bytes, Limits().max_body_bytes)
         """Bytes of the largest body that is read from Envoy: gRPC drops what is larger without having it in memory. A
         server that runs can't change this: a configuration that allows more needs another one."""
+        self.host = Host()
+        """What is known of the hosts whose configuration isn't our own."""
+        self._host_follows = True
+        self._observed = False
         self._telemetry = telemetry
         self._recorder = recorder or Recorder()
         telemetry.watch(lambda: self.exchanges)
@@ -132,7 +142,7 @@ class Processor:
             _bind(probed, health_address)
             servers.append(probed)
         await self._set_health("", SERVICE, serving=healthy)
-        await self._set_health(CONFIG_HEALTH, serving=True)
+        await self._set_health(CONFIG_HEALTH, HOST_HEALTH, serving=True)
         await self._set_health(ENVOY_HEALTH, serving=healthy)
         self._listening = Listening()
         for each in servers:
@@ -178,8 +188,12 @@ class Processor:
 
     async def _process(self, _: object, context: Context) -> None:
         exchange = self._recorder.begin(self.terms, self._telemetry)
+        if (LAYOUT_METADATA, LAYOUT) not in (context.invocation_metadata() or ()):
+            exchange.host = self.host
+        replied = math.inf
         self._running.add(exchange)
         self._idle.clear()
+        loop = asyncio.get_running_loop()
         writing = asyncio.Lock()
 
         async def say(replies: Callable[[], Replies]) -> None:
@@ -190,6 +204,8 @@ class Processor:
                     if len(data) > _LARGE:
                         await self._turn()
                     await context.write(data)
+            nonlocal replied
+            replied = loop.time()
 
         async def tell_silence() -> None:
             with suppress(grpc.aio.AbortError):
@@ -212,16 +228,37 @@ class Processor:
                 del message
                 await say(partial(_received, exchange, box))
                 watch.heard()
+                if exchange.observed and not self._observed:
+                    self._observed = True
+                    log.error(
+                        "configure Envoy without observability_mode: it takes no notice of any reply, and answers go "
+                        "to clients as they are"
+                    )
                 if exchange.phase is Phase.PASSED_BY:
                     break  # Envoy lets the rest pass then; a call kept open would take the response with it if it broke
         except _AbortError as abort:
             await context.abort(abort.status, abort.message)
         finally:
             watch.end()
-            exchange.close()
+            exchange.close(loop.time() - replied)
+            if exchange.host is not None:
+                await self._look_at_host(exchange)
             self._running.discard(exchange)
             if not self._running:
                 self._idle.set()
+
+    async def _look_at_host(self, exchange: Exchange) -> None:
+        """Tell what has turned out about a host by an exchange that is over."""
+        if exchange.ignored_override:
+            self._telemetry.override_ignored()
+        if self._host_follows is self.host.ignores:
+            self._host_follows = not self.host.ignores
+            self._telemetry.show_host(follows=self._host_follows)
+            await self._set_health(HOST_HEALTH, serving=self._host_follows)
+            if self._host_follows:
+                log.info("Envoy follows mode_override now")
+            else:
+                log.error("%s. Until then, requests with tools are refused", ADVICE)
 
     async def _performed(self, exchange: Exchange, begin: Callable[[], Replies]) -> AsyncIterator[ProcessingResponse]:
         """What the exchange says, its effects performed."""

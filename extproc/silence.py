@@ -66,13 +66,18 @@ class SilenceWatch:
         self._listening = listening
         self._loop = asyncio.get_running_loop()
         self._timer: asyncio.TimerHandle | None = None
+        self._patience = 0.0  # that the timer was set by
         self._telling: asyncio.Future[None] | None = None
         self._heard = listening.time()
 
     def heard(self) -> None:
         """A message has come, and was answered."""
         self._heard = self._listening.time()
-        if self._timer is None and (patience := self._exchange.patience) is not None:
+        patience = self._exchange.patience
+        if patience is not None and (self._timer is None or patience < self._patience):
+            if self._timer is not None:
+                self._timer.cancel()
+            self._patience = patience
             self._timer = self._loop.call_later(patience, self._look)
 
     def replies(self) -> Replies:

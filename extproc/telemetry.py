@@ -123,7 +123,13 @@ class Telemetry:
             self._valid[file].set(1)
             for result in ("ok", "refused"):
                 self._reloads[file].add(result, count=0)
-        for reason in ("bug", "protocol_error"):
+        self._ignored_overrides = counter("ignored_overrides", "Calls that ended where an override's body was due.")
+        self._ignored_overrides.add(count=0)
+        self._host_follows = Gauge(
+            "extproc_host_follows_overrides", "0 while Envoy ignores mode_override.", registry=self.registry
+        )
+        self._host_follows.set(1)
+        for reason in ("bug", "protocol_error", "observability_mode"):
             self._aborted.add(reason, count=0)
         self.configured(config, digest)
 
@@ -208,8 +214,16 @@ class Telemetry:
         self._unfinished.add(phase)
 
     def aborted(self, reason: str) -> None:
-        """The processor itself broke an exchange off: `bug` or `protocol_error`."""
+        """The processor itself broke an exchange off: `bug`, `protocol_error` or `observability_mode`."""
         self._aborted.add(reason)
+
+    def override_ignored(self) -> None:
+        """A call ended as it does where a `mode_override` is ignored."""
+        self._ignored_overrides.add()
+
+    def show_host(self, *, follows: bool) -> None:
+        """Whether `mode_override` is followed, as far as is known."""
+        self._host_follows.set(follows)
 
     def _counter(self, name: str, meaning: str, *labels: str) -> _Counter:
         made = _Counter(name, meaning, *labels)

@@ -12,6 +12,7 @@ import socket
 import subprocess
 from collections.abc import Iterator
 from contextlib import contextmanager, redirect_stderr, redirect_stdout
+from functools import partial
 from pathlib import Path
 from queue import SimpleQueue
 from typing import NamedTuple, TypeAlias
@@ -22,6 +23,7 @@ import pytest
 from grpc_health.v1 import health_pb2
 
 from extproc.cli import main
+from extproc.names import LAYOUT, LAYOUT_METADATA
 from extproc.scripted_vllm import ScriptedVLLM
 from extproc.toolcalls import FORMATS
 from extproc.wire import SERVICE, HeaderMap, HeaderValue, HttpBody, HttpHeaders, ProcessingRequest, ProcessingResponse
@@ -250,11 +252,12 @@ class Served:
             request_serializer=health_pb2.HealthCheckRequest.SerializeToString,
             response_deserializer=health_pb2.HealthCheckResponse.FromString,
         )(health_pb2.HealthCheckRequest(service=SERVICE))
-        self.exchange = channel.stream_stream(
+        exchange = channel.stream_stream(
             f"/{SERVICE}/Process",
             request_serializer=ProcessingRequest.SerializeToString,
             response_deserializer=ProcessingResponse.FromString,
         )
+        self.exchange = partial(exchange, metadata=((LAYOUT_METADATA, LAYOUT),))
 
 
 def logged(done: Done) -> list[str]:

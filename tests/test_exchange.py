@@ -347,11 +347,6 @@ class TestProtocol:
         with pytest.raises(ProtocolError, match="request_body_mode BUFFERED and response_body_mode NONE"):
             started().receive(message)
 
-    def test_a_processor_that_is_only_to_watch_refuses(self) -> None:
-        message = ProcessingRequest(request_headers=headers(CHAT), observability_mode=True)
-        with pytest.raises(ProtocolError, match="without observability_mode"):
-            started().receive(message)
-
     @pytest.mark.parametrize(
         "messages",
         [

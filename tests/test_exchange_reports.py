@@ -101,7 +101,7 @@ class Counted:
 
     def all(self) -> dict[str, float]:
         lines = self.telemetry.page().decode().splitlines()
-        of_the_processor = ("#", "extproc_build_info", "extproc_config_", "extproc_api_keys_")
+        of_the_processor = ("#", "extproc_build_info", "extproc_config_", "extproc_api_keys_", "extproc_host_")
         samples = (line.rpartition(" ") for line in lines if not line.startswith(of_the_processor))
         return {name.removeprefix("extproc_"): float(value) for name, _, value in samples if float(value)}
 

@@ -141,9 +141,9 @@ async def served(envoy: Envoy, kind: dict[str, str], answer: bytes) -> None:
     assert await call.read() is grpc.aio.EOF
 
 
-OF_GRPC = 5
+OF_GRPC = 6
 """Objects of each call in one cycle, which grpcio makes when it looks for the call's method: a function that knows
-itself, what it knows, and the call's two or more header fields."""
+itself, what it knows, and the call's three or so header fields."""
 
 
 @pytest.mark.parametrize(

@@ -17,6 +17,7 @@ from grpc_health.v1 import health_pb2
 from grpc_reflection.v1alpha import reflection_pb2
 
 from extproc.config import Config, Limits
+from extproc.names import LAYOUT, LAYOUT_METADATA
 from extproc.server import CONFIG_HEALTH, Processor
 from extproc.telemetry import Telemetry
 from extproc.terms import Terms
@@ -49,7 +50,7 @@ class Envoy:
             request_serializer=ProcessingRequest.SerializeToString,
             response_deserializer=ProcessingResponse.FromString,
         )
-        return process()
+        return process(metadata=((LAYOUT_METADATA, LAYOUT),))
 
     async def serving(self, service: str = "") -> bool:
         check = self.channel.unary_unary(

@@ -4,14 +4,18 @@ from __future__ import annotations
 
 import os
 import signal
+import socketserver
+import threading
 from collections.abc import Iterator
+from pathlib import Path
 
+import httpx
 import orjson
 import pytest
 
 from extproc.scripted_vllm import Reply
 from extproc.scripted_vllm.troubles import Stall
-from tests.gateway import MODEL, AskedVLLM, Gateway, running_gateway, wait_until
+from tests.gateway import MODEL, AskedVLLM, Gateway, configured_gateway, running_gateway, wait_until
 from tests.test_answer import CALL, stream
 from tests.test_exchange import EVENTS, WITH_TOOLS, asked, only, response_body, response_headers
 
@@ -46,6 +50,46 @@ def test_the_stream_ends_with_an_error_and_the_backend_is_let_go(impatient: Gate
     assert impatient.metric('extproc_stream_errors_total{code="504",model="coder"}') == 1
 
 
+HEAD = b"HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\ntransfer-encoding: chunked\r\n\r\n"
+
+
+class Heads(socketserver.BaseRequestHandler):
+    """A backend that answers with the head of a stream, and then says nothing, or that this was all."""
+
+    def handle(self) -> None:
+        request = b""
+        while b'"messages"' not in request:
+            if not (data := self.request.recv(65536)):
+                return
+            request += data
+            if request.startswith(b"GET "):  # what its models are
+                self.request.sendall(b"HTTP/1.1 404 Not Found\r\ncontent-length: 0\r\n\r\n")
+                request = b""
+        self.request.sendall(HEAD if b"that was all" not in request else HEAD + b"0\r\n\r\n")
+        while self.request.recv(65536):  # until it is let go
+            pass
+
+
+def test_a_stream_that_never_begins_ends_too(tmp_path: Path) -> None:
+    with socketserver.ThreadingTCPServer(("127.0.0.1", 0), Heads) as server:
+        threading.Thread(target=server.serve_forever, args=(0.05,)).start()
+        configuration = f"""
+models: [{{name: coder, backend: qwen, tools: prompt}}]
+backends: [{{name: qwen, address: "127.0.0.1:{server.server_address[1]}", health_check: false}}]
+limits: {{first_event_seconds: 0.4}}
+"""
+        try:
+            with configured_gateway(tmp_path, configuration) as gateway:
+                with pytest.raises(httpx.RemoteProtocolError):  # a cut connection: the head was on its way
+                    gateway.http.post("/v1/chat/completions", json={**ASKED, "tools": [TOOL]}, timeout=10)
+                assert gateway.metric('extproc_stream_errors_total{code="504",model="coder"}') == 1
+                said = {**ASKED, "tools": [TOOL], "messages": [{"role": "user", "content": "that was all"}]}
+                answer = gateway.http.post("/v1/chat/completions", json=said, timeout=10)
+                assert b'"error"' in answer.content, "an empty stream is no answer"
+        finally:
+            server.shutdown()
+
+
 def test_a_stream_that_goes_on_in_time_is_left_alone(impatient: Gateway) -> None:
     impatient.backend.play(Reply(CALL, pace=0.05))
     with impatient.http.stream("POST", "/v1/chat/completions", json={**ASKED, "tools": [TOOL]}) as response:
@@ -73,12 +117,12 @@ def test_while_the_processor_itself_stands_still_nobody_is_silent(impatient: Gat
 
 
 class TestExchange:
-    def test_before_the_first_words_there_is_no_limit(self) -> None:
+    def test_before_the_head_there_is_no_limit_and_before_the_first_words_another(self) -> None:
         exchange = asked(WITH_TOOLS)
         assert exchange.patience is None
-        exchange.receive(response_headers(EVENTS))
-        assert exchange.patience is None
         assert exchange.silence() == []
+        exchange.receive(response_headers(EVENTS))
+        assert exchange.patience == 900
 
     def test_afterwards_there_is_one_until_the_end(self) -> None:
         exchange = asked(WITH_TOOLS)

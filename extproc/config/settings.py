@@ -42,6 +42,8 @@ class Limits(Settings):
     """How many requests one key may send in a minute; one more is a 429. `null`: as many as it likes."""
     concurrent_requests: Annotated[int, Field(ge=1)] | None = None
     """How many requests of one key may be under way at one backend. Unless given: as many as it has left free."""
+    first_event_seconds: Annotated[float, Field(gt=0, le=1800)] = 900.0
+    """How long a backend may take for the first event of a stream with tools: it may have other requests before it."""
     silence_seconds: Annotated[float, Field(gt=0, le=1800)] = 300.0
     """How long a backend may say nothing in the middle of a stream with tools, before it is ended with an error."""
 

@@ -45,7 +45,15 @@ from extproc.envoy.local_replies import local_replies
 from extproc.envoy.routes import BUFFER, EXT_PROC, SILENCE, route_configuration
 from extproc.envoy.transport import for_clients
 from extproc.envoy.web_pages import CORS
-from extproc.names import LEASE_KEY, LEASE_NAMESPACE, METADATA_NAMESPACE, OWN_HEADERS, REPLY_HEADER
+from extproc.names import (
+    LAYOUT,
+    LAYOUT_METADATA,
+    LEASE_KEY,
+    LEASE_NAMESPACE,
+    METADATA_NAMESPACE,
+    OWN_HEADERS,
+    REPLY_HEADER,
+)
 
 PROCESSING = timedelta(seconds=5)
 """How long the processor may take for one message. Only its own work counts: a model's time is never inside."""
@@ -202,7 +210,10 @@ def _http2() -> core.Http2ProtocolOptions:
 def _ext_proc() -> ext_proc.ExternalProcessor:
     send, skip = ext_proc.ProcessingModeHeaderSendMode.SEND, ext_proc.ProcessingModeHeaderSendMode.SKIP
     return ext_proc.ExternalProcessor(
-        grpc_service=core.GrpcService(envoy_grpc=core.GrpcServiceEnvoyGrpc(cluster_name=PROCESSOR)),
+        grpc_service=core.GrpcService(
+            envoy_grpc=core.GrpcServiceEnvoyGrpc(cluster_name=PROCESSOR),
+            initial_metadata=[core.HeaderValue(key=LAYOUT_METADATA, value=LAYOUT)],
+        ),
         processing_mode=ext_proc.ProcessingMode(
             request_header_mode=send,
             request_body_mode=ext_proc.ProcessingModeBodySendMode.BUFFERED,

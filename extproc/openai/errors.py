@@ -206,7 +206,21 @@ def envoys_error(status: int, body: bytes) -> ApiError:
     """A reply of Envoy's own, whose words are the gateway's (`extproc.envoy.local_replies`)."""
     error = _error_object(body)
     message, kind, code = error.get("message"), error.get("type"), error.get("code")
+    if message is None:
+        return hosts_error(status, body)
     return ApiError(status, str(message), type=str(kind), code=code if isinstance(code, str) else None)
+
+
+def hosts_error(status: int, body: bytes) -> ApiError:
+    """An answer that came before any backend was asked, of an Envoy that isn't configured by us: in its own words."""
+    if status == 408:
+        return ApiError(408, "The request didn't arrive in time.", code="request_timeout")
+    if status == 413:
+        message = "The request body is larger than Envoy's buffer, the most that this gateway accepts."
+        return ApiError(413, message, code="request_too_large")
+    words = f"This gateway's Envoy answered {status} {_phrase(status)} before any backend was asked."
+    kind = "server_error" if status >= 500 else _INVALID
+    return ApiError(status, words, type=_TYPES.get(status, kind), code=_code(status, ""), withheld=bool(body.strip()))
 
 
 def _error_object(body: bytes) -> dict[str, Any]:

@@ -8,6 +8,7 @@ chat completions whose request came, and nothing else. What is private is left o
 from __future__ import annotations
 
 import logging
+import math
 import threading
 import time
 from collections.abc import Callable
@@ -108,8 +109,8 @@ class _RecordedExchange(Exchange):
         self._keep(Kind.SILENCE, b"")
         return self._noted(super().silence)
 
-    def close(self) -> None:
-        super().close()
+    def close(self, since_reply: float = math.inf) -> None:
+        super().close(since_reply)
         if not self._asked:
             self._drop()
         if self._dropped:

@@ -19,6 +19,7 @@ from pydantic import ValidationError
 from extproc.config import Config
 from extproc.effects import AskBackend, BackendSaid, Breathe, Effect, Prepare, ReadCompletion, Result
 from extproc.exchange import Exchange, Phase, Replies
+from extproc.host import Host
 from extproc.recording.document import NO_ANSWER, Document, Entry, Json, Kind, RecordingError
 from extproc.recording.envoy_json import as_json, bytes_as_json, bytes_from_json, from_json
 from extproc.recording.private import hide
@@ -95,6 +96,12 @@ def _answers(step: Entry) -> bool:
     return "immediate_response" in step.what or bool(body.get("body") or body.get("streamed_response", {}).get("body"))
 
 
+def _unsure(step: Entry) -> bool:
+    """Whether the answer's head went out to a host of which nothing was known."""
+    head = step.what.get("response_headers", {}).get("response", {}).get("header_mutation", {})
+    return any(each.get("header", {}).get("key") == ":status" for each in head.get("set_headers", ()))
+
+
 class _NoAnswerError(Exception):
     """A backend is asked what it wasn't asked then."""
 
@@ -111,6 +118,8 @@ class _Playing:
         """Messages of Envoy's; None where none came for too long."""
         self._said = deque((entry.what, _answer(entry.what)) for entry in document.entries if entry.kind is Kind.SAID)
         self._exchange = Exchange(Terms(config), Telemetry(config))
+        if any(_unsure(entry) for entry in document.entries):
+            self._exchange.host = Host()
         self._over = False
 
     def play(self, cut: Cut) -> None:

@@ -1,0 +1,249 @@
+"""A real Envoy that is configured by somebody else: no model's raw text passes for an answer."""
+
+from __future__ import annotations
+
+import asyncio
+import copy
+import logging
+import subprocess
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import AsyncExitStack, contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+import yaml
+
+from extproc.config import load
+from extproc.envoy import bootstrap, to_yaml
+from extproc.scripted_vllm import Reply, ScriptedVLLM
+from extproc.server import Processor
+from extproc.telemetry import Telemetry
+from extproc.terms import Terms
+from tests.gateway import ENVOY, MODEL, free_port, wait_until
+from tests.test_answer import CALL
+
+TOOL = {"type": "function", "function": {"name": "get_weather", "parameters": {"type": "object"}}}
+ASKED = {"model": MODEL, "messages": [{"role": "user", "content": "Hello!"}], "tools": [TOOL]}
+
+
+def ignoring(filter_: dict[str, Any]) -> None:
+    filter_["allow_mode_override"] = False
+    filter_["processing_mode"]["response_header_mode"] = "SEND"
+
+
+def ignoring_and_hiding(filter_: dict[str, Any]) -> None:
+    filter_["allow_mode_override"] = False
+
+
+def following(filter_: dict[str, Any]) -> None:
+    """As we'd have it, but nothing says so."""
+
+
+def listed(filter_: dict[str, Any]) -> None:
+    filter_["processing_mode"]["response_header_mode"] = "SEND"
+    filter_["allowed_override_modes"] = [{"response_body_mode": "BUFFERED"}]
+
+
+def hiding_the_path(filter_: dict[str, Any]) -> None:
+    filter_["forward_rules"] = {"disallowed_headers": {"patterns": [{"exact": ":path"}]}}
+
+
+def watching(filter_: dict[str, Any]) -> None:
+    filter_["observability_mode"] = True
+
+
+def pinging(filter_: dict[str, Any]) -> None:
+    """Its cluster does (see below)."""
+
+
+HOSTS: tuple[Callable[[dict[str, Any]], None], ...] = (
+    ignoring,
+    ignoring_and_hiding,
+    following,
+    listed,
+    hiding_the_path,
+    watching,
+    pinging,
+)
+
+
+@dataclass
+class Foreign:
+    """One of the hosts: what a client sees, and its processor's numbers."""
+
+    url: str
+    telemetry: Telemetry
+    backend: ScriptedVLLM
+
+    def ask(self, *, stream: bool = False, **fields: Any) -> httpx.Response:
+        return httpx.post(f"{self.url}/v1/chat/completions", json={**ASKED, "stream": stream, **fields}, timeout=30)
+
+    def metric(self, sample: str) -> float:
+        lines = self.telemetry.page().decode().splitlines()
+        return sum(float(line.rpartition(" ")[2]) for line in lines if line.startswith(f"{sample} "))
+
+
+@contextmanager
+def processors(folder: Path, config: Any) -> Iterator[dict[str, Telemetry]]:
+    """A processor for each host, at its name's socket."""
+    telemetry = {host.__name__: Telemetry(config) for host in HOSTS}
+    begun, end = threading.Event(), asyncio.Event()
+    loop = asyncio.new_event_loop()
+
+    async def serve() -> None:
+        async with AsyncExitStack() as stack:
+            for name, numbers in telemetry.items():
+                await stack.enter_async_context(Processor(Terms(config), numbers).running(f"unix:{folder}/{name}.sock"))
+            begun.set()
+            await end.wait()
+
+    thread = threading.Thread(target=loop.run_until_complete, args=(serve(),))
+    thread.start()
+    assert begun.wait(20)
+    try:
+        yield telemetry
+    finally:
+        loop.call_soon_threadsafe(end.set)
+        thread.join(20)
+        loop.close()
+
+
+@pytest.fixture(scope="module")
+def hosts(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, Foreign]]:
+    folder = tmp_path_factory.mktemp("hosts")
+    with ScriptedVLLM(model=MODEL).running() as backend:
+        settings = folder / "extproc.yaml"
+        settings.write_text(
+            f"models: [{{name: {MODEL}, backend: qwen, tools: prompt}}]\n"
+            f'backends: [{{name: qwen, address: "127.0.0.1:{backend.port}", health_check: false}}]\n'
+        )
+        config = load(settings)
+        made = yaml.safe_load(to_yaml(bootstrap(config, processor="/SOCKET", admin=str(folder / "admin.sock"))))
+        resources = made["static_resources"]
+        (listener,) = resources["listeners"]
+        cluster = next(each for each in resources["clusters"] if each["name"] == "_processor")
+        resources["listeners"], ports = [], {}
+        resources["clusters"].remove(cluster)
+        for host in HOSTS:
+            name = host.__name__
+            ports[name] = free_port()
+            its = copy.deepcopy(listener)
+            its["name"] = name
+            its["address"]["socket_address"]["port_value"] = ports[name]
+            manager = its["filter_chains"][0]["filters"][0]["typed_config"]
+            (filter_,) = (each for each in manager["http_filters"] if "ext_proc" in each["name"])
+            service = filter_["typed_config"]["grpc_service"]
+            assert service.pop("initial_metadata"), "by this a host tells that it is one of ours"
+            service["envoy_grpc"]["cluster_name"] = name
+            host(filter_["typed_config"])
+            for route in manager["route_config"]["virtual_hosts"][0]["routes"]:
+                if host is watching and route.get("route", {}).pop("cluster_header", None):
+                    route["route"]["cluster"] = "qwen"  # else nobody would name a backend
+            resources["listeners"].append(its)
+            text = yaml.safe_dump({**copy.deepcopy(cluster), "name": name}).replace("/SOCKET", f"{folder}/{name}.sock")
+            resources["clusters"].append(yaml.safe_load(text))
+        options = resources["clusters"][-1]["typed_extension_protocol_options"]
+        (http,) = options.values()
+        keepalive = {"interval": "0.2s", "timeout": "5s"}
+        http["explicit_http_config"]["http2_protocol_options"]["connection_keepalive"] = keepalive
+        (folder / "envoy.yaml").write_text(yaml.safe_dump(made))
+        with processors(folder, config) as telemetry, (folder / "envoy.log").open("wb") as log:
+            command = [
+                str(ENVOY),
+                "-c",
+                str(folder / "envoy.yaml"),
+                "--use-dynamic-base-id",
+                "--concurrency",
+                "1",
+                "-l",
+                "error",
+            ]
+            envoy = subprocess.Popen(command, stdout=log, stderr=log)
+            admin = httpx.Client(transport=httpx.HTTPTransport(uds=str(folder / "admin.sock")), base_url="http://envoy")
+            try:
+                wait_until(lambda: envoy.poll() is not None or (folder / "admin.sock").exists(), 30)
+                wait_until(lambda: envoy.poll() is not None or admin.get("/ready").status_code == 200, 30)
+                assert envoy.poll() is None, (folder / "envoy.log").read_text()
+                yield {
+                    name: Foreign(f"http://127.0.0.1:{port}", telemetry[name], backend) for name, port in ports.items()
+                }
+            finally:
+                admin.close()
+                envoy.terminate()
+                envoy.wait(30)
+
+
+@pytest.mark.parametrize("name", ["ignoring", "listed"])
+def test_where_overrides_are_ignored_raw_text_is_an_error_and_then_refused(
+    hosts: dict[str, Foreign], name: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    host = hosts[name]
+    caplog.set_level(logging.ERROR, "extproc.server")
+    host.backend.play(Reply(CALL), Reply(CALL), Reply("Hello!"))
+    assert host.ask().status_code == 502, "nobody takes it for an answer"
+    assert host.ask(stream=True).status_code == 502
+    wait_until(lambda: host.metric("extproc_host_follows_overrides") == 0)
+    refusal = host.ask()
+    assert refusal.status_code == 503
+    assert refusal.json()["error"]["code"] == "host_ignores_overrides"
+    assert host.metric("extproc_ignored_overrides_total") == 2
+    assert "allow_mode_override: true" in caplog.text
+    plain = host.ask(tools=None)
+    assert plain.status_code == 200
+    assert plain.json()["choices"][0]["message"]["content"] == "Hello!"
+
+
+def test_where_not_even_heads_are_shown_it_is_noticed_and_then_refused(hosts: dict[str, Foreign]) -> None:
+    host = hosts["ignoring_and_hiding"]
+    host.backend.play(Reply(CALL), Reply(CALL))
+    host.ask(), host.ask()
+    wait_until(lambda: host.metric("extproc_host_follows_overrides") == 0)
+    assert host.ask().status_code == 503
+
+
+def test_a_host_that_follows_is_known_by_its_first_answer(hosts: dict[str, Foreign]) -> None:
+    host = hosts["following"]
+    host.backend.play(Reply(CALL), Reply(CALL), Reply(CALL))
+    for stream in (True, True, False):
+        answer = host.ask(stream=stream)
+        assert answer.status_code == 200
+        assert '"tool_calls"' in answer.text
+        assert "tool_call>" not in answer.text
+    assert host.metric("extproc_host_follows_overrides") == 1
+    assert host.metric("extproc_ignored_overrides_total") == 0
+
+
+def test_its_streams_stay_streams_once_it_is_known(hosts: dict[str, Foreign]) -> None:
+    host = hosts["following"]
+    host.backend.play(Reply(CALL), Reply("one two three " + CALL, pace=0.03))
+    assert host.ask().status_code == 200
+    with httpx.stream("POST", f"{host.url}/v1/chat/completions", json={**ASKED, "stream": True}, timeout=30) as answer:
+        assert len([piece for piece in answer.iter_raw() if piece]) > 2
+
+
+def test_a_hidden_path_is_an_error_and_passes_nothing(hosts: dict[str, Foreign]) -> None:
+    host = hosts["hiding_the_path"]
+    before = len(host.backend.requests)
+    assert host.ask().status_code == 500
+    assert len(host.backend.requests) == before
+
+
+def test_an_observer_disturbs_nobody(hosts: dict[str, Foreign]) -> None:
+    host = hosts["watching"]
+    host.backend.play(Reply("Hello!"))
+    answer = host.ask(tools=None)
+    assert (answer.status_code, answer.json()["choices"][0]["message"]["content"]) == (200, "Hello!")
+    wait_until(lambda: host.metric('extproc_aborted_exchanges_total{reason="observability_mode"}') == 1)
+    assert host.metric('extproc_aborted_exchanges_total{reason="bug"}') == 0
+
+
+def test_a_host_may_ping_as_often_as_it_likes(hosts: dict[str, Foreign]) -> None:
+    host = hosts["pinging"]
+    host.backend.play(Reply("one two three four five six", pace=0.3))
+    answer = host.ask(stream=True)
+    assert answer.elapsed.total_seconds() > 1, "long enough for many pings"
+    assert answer.text.endswith("data: [DONE]\n\n")
