@@ -63,7 +63,9 @@ def wait_until(condition: Callable[[], object], seconds: float = 20.0) -> None:
 
 def until_healthy(address: str, process: subprocess.Popen[Any], seconds: float = 30.0) -> None:
     """Wait until the processor at `address` says that all is in place."""
-    with grpc.insecure_channel(address) as channel:
+    # By itself gRPC tries again after a second, and then after nearly two: by then it has long been there.
+    eager = [("grpc.initial_reconnect_backoff_ms", 50), ("grpc.max_reconnect_backoff_ms", 100)]
+    with grpc.insecure_channel(address, options=eager) as channel:
         check = channel.unary_unary(
             "/grpc.health.v1.Health/Check",
             request_serializer=health_pb2.HealthCheckRequest.SerializeToString,
