@@ -36,9 +36,10 @@ METRICS ?=
 run: $(VENV)/.ready
 	@$(BIN)/extproc up $(if $(LISTEN),--listen $(LISTEN)) $(if $(METRICS),--metrics $(METRICS)) $(if $(BACKEND),--backend $(BACKEND),--scripted) $(if $(MODEL),--model $(MODEL))
 
-# Two files at a time: most tests wait for a process more than they work.
+# Four files at a time, on two cores too: most tests wait for a process more than they work. tests/conftest.py says which
+# files come first.
 test: $(VENV)/.ready
-	@$(BIN)/pytest --numprocesses 2 --dist loadfile
+	@$(BIN)/pytest --numprocesses 4 --dist loadfile --no-loadscope-reorder
 
 # A real vLLM on the CPU with a real model; the first time it downloads some 3 GB, which stay outside the checkout.
 test-vllm: $(VENV)/.ready

@@ -18,6 +18,33 @@ settings.load_profile("extproc")
 # A shell that runs this in the background has it, and so all that it starts, ignore Ctrl-C, which some tests are about.
 signal.signal(signal.SIGINT, signal.default_int_handler)
 
+LONGEST = (
+    "test_up.py",
+    "test_reload.py",
+    "test_cli.py",
+    "test_front_door.py",
+    "test_recording.py",
+    "test_pods.py",
+    "test_format_properties.py",
+    "test_stalled_readers.py",
+    "test_publishing.py",
+    "test_heavy_work.py",
+    "openapi/test_requests.py",
+    "test_foreign_gateways.py",
+    "test_invalid_call_properties.py",
+)
+"""The files that take longest, in this order."""
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Begin with the longest files, so that none of them is left alone at the end."""
+
+    def place(item: pytest.Item) -> int:
+        path = item.path.as_posix()
+        return next((place for place, name in enumerate(LONGEST) if path.endswith(f"/{name}")), len(LONGEST))
+
+    items.sort(key=place)
+
 
 @pytest.fixture(scope="session")
 def shared_gateway(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Gateway]:
