@@ -4,30 +4,35 @@ from __future__ import annotations
 
 import json
 import socket
+from itertools import takewhile
+from typing import IO
 
 import pytest
 
-from tests.gateway import Gateway
+from tests.gateway import Gateway, wait_until
 from tests.pods.clients import CHAT
 
 BODY = b'{"model": "coder", "messages": [{"role": "user", "content": "Hello!"}]}'
 
 
 def exchange(gateway: Gateway, head: str, body: bytes = b"") -> tuple[int, dict[str, str], bytes]:
-    """Send this as it stands, and read until the gateway closes: status, header fields in lower case, body."""
+    """Send this as it stands, and read the answer: status, header fields in lower case, body."""
     if "Connection:" not in head:
         head += "Connection: close\n"
     with socket.create_connection(("127.0.0.1", int(gateway.url.rpartition(":")[2])), timeout=10) as connection:
         connection.sendall(head.replace("\n", "\r\n").encode() + b"\r\n" + body)
-        received = b""
-        while piece := connection.recv(65536):
-            received += piece
-    text, _, rest = received.partition(b"\r\n\r\n")
-    if text.startswith(b"HTTP/1.1 100"):
-        text, _, rest = rest.partition(b"\r\n\r\n")
-    first, *lines = text.decode().split("\r\n")
-    fields = {name.lower(): value for name, _, value in (line.partition(": ") for line in lines)}
+        with connection.makefile("rb") as received:
+            first, fields = read_head(received)
+            if first.startswith("HTTP/1.1 100"):
+                first, fields = read_head(received)
+            # Envoy closes a second after it has answered what may go on.
+            rest = received.read(int(fields["content-length"]) if "content-length" in fields else -1)
     return int(first.split()[1]), fields, rest
+
+
+def read_head(received: IO[bytes]) -> tuple[str, dict[str, str]]:
+    first, *lines = [line.rstrip("\r\n") for line in takewhile(str.strip, map(bytes.decode, received))]
+    return first, {name.lower(): value for name, _, value in (line.partition(": ") for line in lines)}
 
 
 def bugs(gateway: Gateway) -> float:
@@ -54,6 +59,7 @@ def test_it_is_refused_in_words(gateway: Gateway, head: str, status: int, code: 
     got, fields, body = exchange(gateway, head, BODY if "Content-Length" in head else b"")
     assert (got, fields.get("content-type")) == (status, "application/json")
     assert json.loads(body)["error"]["code"] == code
+    wait_until(lambda: gateway.metric("extproc_running_exchanges") == 0)
     assert bugs(gateway) == before
     assert gateway.backend.requests == []
 
