@@ -50,11 +50,14 @@ class Done(NamedTuple):
 def run(*arguments: str | Path) -> Done:
     """One command in this process, by the function that the `extproc` script calls."""
     stdout, stderr = io.StringIO(), io.StringIO()
+    descriptors = resource.getrlimit(resource.RLIMIT_NOFILE)
     with redirect_stdout(stdout), redirect_stderr(stderr):
         try:
             status = main([str(argument) for argument in arguments])
         except SystemExit as end:  # argparse's way to return
             status = int(end.code or 0)
+        finally:
+            resource.setrlimit(resource.RLIMIT_NOFILE, descriptors)  # some commands raise it
     return Done(stdout.getvalue(), stderr.getvalue(), status)
 
 
@@ -117,7 +120,7 @@ def test_check_shows_envoys_own_words_when_envoy_refuses(good: Path, tmp_path: P
     strict = tmp_path / "strict-envoy"
     strict.write_text("#!/bin/sh\necho 'no such cluster' >&2\nexit 1\n")
     strict.chmod(0o755)
-    done = run_apart("check", good, "--envoy", strict)
+    done = run("check", good, "--envoy", strict)
     assert done.stderr.splitlines()[-1] == "extproc: Envoy refuses its configuration: no such cluster"
     assert done.status == 1
 

@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import os
-import subprocess
 from collections.abc import Callable
 from itertools import pairwise
 from pathlib import Path
 
 import pytest
 
-from tests.gateway import EXTPROC
 from tests.test_cli import GOOD, run
 
 KEYS = ["sk-proj-Ab3dEf6hIj9kLm2nOp5q", "token-abc123", "/9j4AAQSkZJRgABAQ/Ks+w=="]
@@ -140,8 +138,8 @@ def test_what_is_no_file_is_refused_at_once(tmp_path: Path, make: Callable[[Path
     tls = f"tls: {{certificate: {other}, key: {other}, client_ca: {other}}}\napi_keys: {other}\n"
     file.write_text(f"{tls}{GOOD}    api_key: {other}\n    tls: {{ca: {other}}}\n")
     for command in (("check", str(file)), ("up", "--config", str(file)), ("serve", "--config", str(file))):
-        done = subprocess.run([*EXTPROC, *command], capture_output=True, text=True, timeout=60)
-        assert done.returncode == 1
+        done = run(*command)
+        assert done.status == 1
         assert [f"{field}: {other}: {reason}" in done.stderr for field in named] == [True] * len(named), done.stderr
 
 

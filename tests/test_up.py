@@ -28,6 +28,7 @@ from extproc.config import parse
 from extproc.scripted_vllm import Reply, ScriptedVLLM
 from extproc.supervisor.backends import complaints
 from tests.gateway import EXTPROC, curl, free_port
+from tests.test_cli import run
 
 CALL = '<tool_call>\n{"name": "get_weather", "arguments": {"city": "Paris"}}\n</tool_call>'
 TOOLS = [{"type": "function", "function": {"name": "get_weather", "parameters": {"type": "object"}}}]
@@ -116,12 +117,10 @@ def lines_until(stream: IO[str] | None, containing: str) -> list[str]:
     return lines
 
 
-def refused(*options: str, **environment: str) -> str:
-    """What `extproc up` says when it can't start."""
-    done = subprocess.run(
-        [*EXTPROC, "up", *options], capture_output=True, text=True, timeout=PATIENCE, env={**os.environ, **environment}
-    )
-    assert (done.returncode, done.stdout) == (1, "")
+def refused(*options: str) -> str:
+    """What `extproc up` says when it can't start: in this process, which has imported already what it needs."""
+    done = run("up", *options)
+    assert (done.status, done.stdout) == (1, "")
     return done.stderr
 
 
@@ -155,10 +154,9 @@ def ask(url: str) -> dict[str, object]:
 
 @pytest.fixture(scope="module")
 def scripted() -> Iterator[Up]:
-    """One gateway for the tests that don't end it; it must then end well."""
+    """One gateway for the tests that don't end it, and at last for the one that does."""
     with up("--scripted") as running:
         yield running
-        assert running.stop()[0] == 0
 
 
 def test_it_is_ready_when_it_says_so(scripted: Up) -> None:
@@ -181,19 +179,6 @@ def test_the_guide_names_the_three_settings_of_cline(scripted: Up) -> None:
     assert settings["Base URL"] == f"{scripted.url}/v1"
     assert settings["Model ID"] == "qwen2.5-coder"
     assert settings["API Key"].startswith("anything")
-
-
-def test_metrics_are_where_the_guide_says_also_of_a_processor_that_was_started_again() -> None:
-    address = f"127.0.0.1:{free_port()}"
-    with up("--scripted", "--metrics", address) as running:
-        url = f"http://{address}/metrics"
-        assert f"\nMetrics at {url}\n" in running.guide
-        assert ask(running.url)["status"] == 200
-        assert 'extproc_requests_total{model="qwen2.5-coder"} 1.0\n' in httpx.get(url).text
-        os.kill(running.children()["processor"], signal.SIGKILL)
-        running.next_complaint("the processor is ready again")
-        assert 'extproc_requests_total{model="qwen2.5-coder"} 0.0\n' in httpx.get(url).text
-        assert running.stop()[0] == 0
 
 
 def test_without_being_asked_it_shows_no_metrics(scripted: Up) -> None:
@@ -233,13 +218,42 @@ def test_what_hangs_is_killed_and_started_again() -> None:
         assert running.stop()[0] == 0
 
 
-def test_what_keeps_dying_is_started_again_after_longer_and_longer_pauses() -> None:
-    with up("--scripted") as running:
-        for pause in ("", " in 1 seconds", " in 2 seconds", " in 4 seconds"):
-            os.kill(running.children()["processor"], signal.SIGKILL)
-            assert running.next_complaint("the processor ended").endswith(f"; starting it again{pause}")
-            running.next_complaint("the processor is ready again")
-        assert ask(running.url)["status"] == 200
+# What is killed in it, one after the other
+
+
+@pytest.fixture(scope="module")
+def mortal() -> Iterator[Up]:
+    """One with metrics, whose children are killed until it can't go on."""
+    with up("--scripted", "--metrics", f"127.0.0.1:{free_port()}") as running:
+        yield running
+
+
+def metrics_of(running: Up) -> str:
+    found = re.search(r"^Metrics at (\S+)$", running.guide, re.MULTILINE)
+    assert found
+    return httpx.get(found[1]).raise_for_status().text
+
+
+def test_metrics_are_where_the_guide_says(mortal: Up) -> None:
+    assert ask(mortal.url)["status"] == 200
+    assert 'extproc_requests_total{model="qwen2.5-coder"} 1.0\n' in metrics_of(mortal)
+
+
+def test_what_keeps_dying_is_started_again_after_longer_and_longer_pauses(mortal: Up) -> None:
+    for pause in ("", " in 1 seconds", " in 2 seconds", " in 4 seconds"):
+        os.kill(mortal.children()["processor"], signal.SIGKILL)
+        assert mortal.next_complaint("the processor ended").endswith(f"; starting it again{pause}")
+        mortal.next_complaint("the processor is ready again")
+        assert 'extproc_requests_total{model="qwen2.5-coder"} 0.0\n' in metrics_of(mortal)
+    assert ask(mortal.url)["status"] == 200
+
+
+def test_without_the_scripted_vllm_there_is_no_going_on(mortal: Up) -> None:
+    os.kill(mortal.children()["scripted"], signal.SIGKILL)
+    status, stderr = mortal.ended()
+    assert "extproc: the scripted vLLM ended (killed by SIGKILL); stopping everything\n" in stderr
+    assert status == 1
+    assert list(mortal.directory.iterdir()) == []
 
 
 def test_more_connections_than_there_are_descriptors_for_are_closed_and_hurt_nobody() -> None:
@@ -341,15 +355,16 @@ def test_record_runs_the_same_and_leaves_files_that_can_be_replayed(tmp_path: Pa
 # It ends
 
 
-def test_sigterm_ends_it_with_status_0_and_leaves_neither_process_nor_file() -> None:
-    with up("--scripted") as running:
-        children = running.children()
-        [private] = running.directory.iterdir()
-        assert private.stat().st_mode & 0o077 == 0
-        status, stderr = running.stop()
-        assert status == 0, stderr
-        assert list(running.directory.iterdir()) == []
-        assert [pid for pid in children.values() if Path(f"/proc/{pid}").exists()] == []
+def test_sigterm_ends_it_with_status_0_and_leaves_neither_process_nor_file(scripted: Up) -> None:
+    """The one that was shared; it is nobody's after this."""
+    children = scripted.children()
+    [private] = scripted.directory.iterdir()
+    assert private.stat().st_mode & 0o077 == 0
+    status, stderr = scripted.stop()
+    assert status == 0, stderr
+    assert list(scripted.directory.iterdir()) == []
+    assert len(children) == 3
+    assert [pid for pid in children.values() if Path(f"/proc/{pid}").exists()] == []
 
 
 def test_a_signal_while_it_starts_ends_it_too() -> None:
@@ -440,15 +455,6 @@ def test_no_child_outlives_a_supervisor_that_is_killed() -> None:
             wait_until_gone(pid)
 
 
-def test_without_the_scripted_vllm_there_is_no_going_on() -> None:
-    with up("--scripted") as running:
-        os.kill(running.children()["scripted"], signal.SIGKILL)
-        status, stderr = running.ended()
-        assert "extproc: the scripted vLLM ended (killed by SIGKILL); stopping everything\n" in stderr
-        assert status == 1
-        assert list(running.directory.iterdir()) == []
-
-
 # It can't start, and says why
 
 
@@ -471,9 +477,11 @@ def test_a_port_for_metrics_that_is_taken_is_named_too() -> None:
 def test_a_directory_that_is_too_deep_for_sockets_is_named(tmp_path: Path) -> None:
     deep = tmp_path / ("x" * 80)
     deep.mkdir()
-    said = refused("--scripted", TMPDIR=str(deep))
-    assert f"extproc: the path of {deep}" in said
-    assert "is too long for sockets; set TMPDIR to a shorter one\n" in said
+    command, environment = [*EXTPROC, "up", "--scripted"], {**os.environ, "TMPDIR": str(deep)}
+    done = subprocess.run(command, capture_output=True, text=True, timeout=PATIENCE, env=environment)
+    assert (done.returncode, done.stdout) == (1, "")
+    assert f"extproc: the path of {deep}" in done.stderr
+    assert "is too long for sockets; set TMPDIR to a shorter one\n" in done.stderr
     assert list(deep.iterdir()) == []
 
 
