@@ -8,7 +8,7 @@ TOOLS  := build/tools
 PIP     := pip --quiet --disable-pip-version-check
 INSTALL := install --require-hashes --only-binary :all:
 
-.PHONY: run test test-clients test-image test-vllm lint protos requirements sbom audit clean
+.PHONY: run test test-search test-clients test-image test-vllm lint protos requirements sbom audit clean
 
 # Done again when pyproject.toml changes. Without build isolation the build backend is the one that is pinned.
 $(VENV)/.ready: $(VENV)/.installed pyproject.toml
@@ -40,6 +40,10 @@ run: $(VENV)/.ready
 # files come first.
 test: $(VENV)/.ready
 	@$(BIN)/pytest --numprocesses 4 --dist loadfile --no-loadscope-reorder
+
+# The tests with generated examples once more, with others each time: what they find is to be kept (docs/architecture.md).
+test-search: $(VENV)/.ready
+	@HYPOTHESIS_SEARCH=1 $(BIN)/pytest --numprocesses 2 --dist loadfile -m 'hypothesis and not vllm and not clients'
 
 # A real vLLM on the CPU with a real model; the first time it downloads some 3 GB, which stay outside the checkout.
 test-vllm: $(VENV)/.ready

@@ -11,8 +11,10 @@ from hypothesis import settings
 
 from tests.gateway import MODEL, AskedVLLM, Gateway, running_gateway
 
-# A busy machine is no reason to fail, and neither is luck. To search on, set HYPOTHESIS_SEARCH=1.
-settings.register_profile("extproc", deadline=None, derandomize=not os.environ.get("HYPOTHESIS_SEARCH"))
+# A busy machine is no reason to fail, and neither is luck. `make test-search` sets HYPOTHESIS_SEARCH, to search on.
+settings.register_profile(
+    "extproc", deadline=None, derandomize=not os.environ.get("HYPOTHESIS_SEARCH"), print_blob=True
+)
 settings.load_profile("extproc")
 
 # A shell that runs this in the background has it, and so all that it starts, ignore Ctrl-C, which some tests are about.

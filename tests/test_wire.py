@@ -55,9 +55,7 @@ def name_of(descriptor: Descriptor | EnumDescriptor) -> str:
     return str(descriptor.full_name).removeprefix(descriptor.file.package + ".")
 
 
-quickly = settings(
-    max_examples=10, deadline=None, derandomize=True, database=None, suppress_health_check=[HealthCheck.too_slow]
-)
+quickly = settings(max_examples=10, suppress_health_check=[HealthCheck.too_slow])
 each_message = pytest.mark.parametrize("descriptor", MESSAGES, ids=name_of)
 each_enum = pytest.mark.parametrize("descriptor", ENUMS, ids=name_of)
 
