@@ -5,6 +5,7 @@ A real Envoy that reads the files which a real `extproc serve` writes for it, or
 
 from __future__ import annotations
 
+import asyncio
 import hashlib
 import json
 import subprocess
@@ -23,6 +24,7 @@ from grpc_health.v1 import health_pb2
 
 from extproc.config import load
 from extproc.envoy import ENVOY_ARGUMENTS, bootstrap, dynamic_bootstrap, to_yaml
+from extproc.publishing import EnvoyFiles
 from extproc.scripted_vllm import Reply, ScriptedVLLM
 from tests.gateway import ENVOY, EXTPROC, free_port, until_healthy
 
@@ -134,6 +136,7 @@ def running(gateway: Gateway, *options: str, follows: bool = True) -> Iterator[G
     told = folder / "envoy.yaml"
     at, admin = str(gateway.processor), str(gateway.admin_socket)
     if follows:
+        asyncio.run(EnvoyFiles(gateway.files, None).begin(load(gateway.file)))  # the processor would take longer
         made = dynamic_bootstrap(str(gateway.files), processor=at, admin=admin)
     else:
         made = bootstrap(load(gateway.file), processor=at, admin=admin)
