@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import hashlib
 import io
 import json
@@ -23,7 +24,9 @@ import pytest
 from grpc_health.v1 import health_pb2
 
 from extproc.cli import main
+from extproc.config import load
 from extproc.names import LAYOUT, LAYOUT_METADATA
+from extproc.publishing import EnvoyFiles
 from extproc.scripted_vllm import ScriptedVLLM
 from extproc.toolcalls import FORMATS
 from extproc.wire import SERVICE, HeaderMap, HeaderValue, HttpBody, HttpHeaders, ProcessingRequest, ProcessingResponse
@@ -289,6 +292,11 @@ def served(good: Path, *options: str, first: str | None = None) -> Iterator[Serv
             process.kill()
 
 
+def make_envoys_files(good: Path, files: Path) -> None:
+    """As the processor would, which finds them then: what makes them takes it a second to import."""
+    asyncio.run(EnvoyFiles(files, None).begin(load(good)))
+
+
 def is_serving(processor: Served, service: str) -> bool:
     check = processor.channel.unary_unary(
         "/grpc.health.v1.Health/Check",
@@ -447,6 +455,7 @@ INSTEAD = "the configuration is refused, what was last in force is used instead:
 def test_a_processor_that_is_killed_while_its_configuration_is_broken_starts_with_the_last_one(good: Path) -> None:
     files, metrics = good.with_name("envoy"), f"127.0.0.1:{free_port()}"
     options = ("--envoy", str(files), "--metrics", metrics, "--reread", "0.02")
+    make_envoys_files(good, files)
     with served(good, *options) as processor:
         assert is_serving(processor, "extproc.config")
         assert is_serving(processor, "extproc.envoy"), "an Envoy that can't be asked is not waited for"
@@ -522,10 +531,13 @@ def full_disk() -> Iterator[None]:
 
 def test_a_file_that_is_envoys_to_read_need_not_be_there(good: Path) -> None:
     """In a pod the processor doesn't see the certificate of the listener."""
-    options, certificate = ("--envoy", str(good.with_name("envoy"))), good.with_name("certificate")
+    files, certificate = good.with_name("envoy"), good.with_name("certificate")
+    options = ("--envoy", str(files))
+    make_envoys_files(good, files)
     with served(good, *options):
         pass
     good.write_text(f"tls: {{certificate: {certificate}, key: {certificate}}}\n{GOOD}")
+    make_envoys_files(good, files)
     for _ in range(2):
         with served(good, *options):
             pass
@@ -539,6 +551,7 @@ def test_a_file_that_is_envoys_to_read_need_not_be_there(good: Path) -> None:
 def test_no_copy_opens_a_gateway_that_asks_for_keys(good: Path) -> None:
     """Neither one from before there were keys, nor one whose keys are gone."""
     keys, envoy = good.with_name("keys"), good.with_name("envoy")
+    make_envoys_files(good, envoy)
     with served(good, "--envoy", str(envoy)):
         pass
     good.write_text(f"api_keys: {keys}\n{GOOD}")
@@ -547,6 +560,7 @@ def test_no_copy_opens_a_gateway_that_asks_for_keys(good: Path) -> None:
     assert (logged(done), done.status) == ([gone], 1)
 
     keys.write_text(f"alice: {'0' * 64}\n")
+    make_envoys_files(good, envoy)
     with served(good, "--envoy", str(envoy)):
         pass
     keys.unlink()
