@@ -9,8 +9,9 @@ import dataclasses
 import json
 import random
 import re
-from collections.abc import Iterator, Mapping
-from typing import Any
+from collections.abc import Mapping
+from functools import cache
+from typing import Any, NamedTuple
 
 import pytest
 from hypothesis import given, settings
@@ -121,8 +122,14 @@ def squeezed(*texts: str | None) -> str:
 def without_begun_marker(writer: Writer, *texts: str | None) -> str:
     """The texts without white space, and without the beginning of a marker that they end in."""
     text = squeezed(*texts)
-    beginnings = {squeezed(marker[:size]) for marker in writer.markup for size in range(1, len(marker))}
-    return text[: next((at for at in range(len(text)) if text[at:] in beginnings), None)]
+    beginnings = begun_markers(writer)
+    first = max(0, len(text) - max(map(len, beginnings), default=0))
+    return text[: next((at for at in range(first, len(text)) if text[at:] in beginnings), None)]
+
+
+@cache
+def begun_markers(writer: Writer) -> frozenset[str]:
+    return frozenset(squeezed(marker[:size]) for marker in writer.markup for size in range(1, len(marker)))
 
 
 def test_every_format_has_a_writer() -> None:
@@ -213,14 +220,34 @@ def plain(writer: Writer) -> Generated:
     )
 
 
+class CutOff(NamedTuple):
+    """An output that ends early, and what the parser makes of it."""
+
+    text: str
+    complete: int
+    """How many of its calls are complete."""
+    events: list[Event]
+    parsed: Parsed
+
+
+@cache
+def cut_off(writer: Writer) -> list[CutOff]:
+    """The plain output, cut off everywhere."""
+    generated = plain(writer)
+    text = writer.write(generated.output)
+    ends = [complete_after(writer, generated.output, calls + 1) for calls in range(len(generated.output.calls))]
+    found = []
+    for end in range(len(text) + 1):
+        events = events_of(writer, generated, [text[:end]])
+        found.append(CutOff(text[:end], sum(at <= end for at in ends), events, collect(events)))
+    return found
+
+
 @every_writer
 def test_cut_off_anywhere_complete_calls_stand_and_no_letter_is_lost(writer: Writer) -> None:
-    generated = plain(writer)
-    calls = generated.output.calls
-    for cut, complete in cut_off(writer, generated.output):
-        events = events_of(writer, generated, [cut])
+    calls = plain(writer).output.calls
+    for cut, complete, events, got in cut_off(writer):
         assert_well_ordered(events)
-        got = collect(events)
         assert complete <= len(got.calls) <= complete + 1, cut
         for call, expected in zip(got.calls[:complete], calls, strict=False):
             assert call.name == expected.name, cut
@@ -230,30 +257,20 @@ def test_cut_off_anywhere_complete_calls_stand_and_no_letter_is_lost(writer: Wri
 
 @every_writer
 def test_cut_off_anywhere_no_marker_shows_beside_a_complete_call(writer: Writer) -> None:
-    generated = plain(writer)
-    for cut, complete in cut_off(writer, generated.output):
+    for cut, complete, _, got in cut_off(writer):
         if complete:
-            content = collect(events_of(writer, generated, [cut])).content or ""
-            assert [marker for marker in writer.markup if marker in content] == [], cut
+            assert [marker for marker in writer.markup if marker in (got.content or "")] == [], cut
 
 
 @pytest.mark.parametrize("writer", [writer for writer in WRITERS if not writer.offered_only], ids=lambda it: it.name)
 def test_cut_off_anywhere_no_part_of_a_call_behind_a_marker_shows(writer: Writer) -> None:
     """All that shows too early is what may not have become a marker, such as `<tool`."""
-    generated = plain(writer)
-    said = squeezed(collect(events_of(writer, generated, [writer.write(generated.output)])).content)
-    for cut, _ in cut_off(writer, generated.output):
-        shown = squeezed(collect(events_of(writer, generated, [cut])).content)
+    cuts = cut_off(writer)
+    said = squeezed(cuts[-1].parsed.content)
+    for cut, _, _, got in cuts:
+        shown = squeezed(got.content)
         assert said.startswith((shown, without_begun_marker(writer, shown))), cut
         assert "write_file" not in shown, cut
-
-
-def cut_off(writer: Writer, output: Output) -> Iterator[tuple[str, int]]:
-    """The output cut off everywhere, and how many of its calls are complete there."""
-    text = writer.write(output)
-    ends = [complete_after(writer, output, calls) for calls in range(1, len(output.calls) + 1)]
-    for end in range(len(text) + 1):
-        yield text[:end], sum(1 for at in ends if at <= end)
 
 
 def complete_after(writer: Writer, output: Output, calls: int) -> int:
