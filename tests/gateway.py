@@ -174,7 +174,7 @@ def running_gateway(folder: Path, backend: ScriptedVLLM, settings: str = "") -> 
 models:
   - {{name: coder, backend: qwen, upstream_model: {MODEL}, tools: prompt}}
   - {{name: {MODEL}, backend: qwen, tools: prompt}}
-  - {{name: absent, backend: absent, tools: prompt}}
+  - {{name: absent, backend: absent, tools: prompt, malformed_history: error}}
 backends:
   - {{name: qwen, address: "127.0.0.1:{backend.port}", health_check: false}}
   - {{name: absent, address: "127.0.0.1:1", health_check: false}}

@@ -176,15 +176,14 @@ class TestTelemetry:
         }
 
     def test_arguments_that_were_mended(self) -> None:
-        config = with_setting("malformed_history: repair")
-        counted = Counted(config)
+        counted = Counted()
         function = {"name": "get_weather", "arguments": '{"city": "Par'}
         call = {"id": "call_1", "type": "function", "function": function}
         history = [
             {"role": "assistant", "tool_calls": [call]},
             {"role": "tool", "tool_call_id": "call_1", "content": ""},
         ]
-        asked({**WITH_TOOLS, "messages": [*MESSAGES["messages"], *history]}, counted.telemetry, config)
+        asked({**WITH_TOOLS, "messages": [*MESSAGES["messages"], *history]}, counted.telemetry)
         assert counted.all() == {
             'requests_total{model="coder"}': 1,
             'repaired_arguments_total{model="coder"}': 1,

@@ -31,7 +31,7 @@ CHAT = "/v1/chat/completions"
 CONFIG: Config = parse("""
 models:
   - {name: coder, backend: qwen, tools: prompt}
-  - {name: repairing, backend: qwen, tools: prompt, malformed_history: repair}
+  - {name: refusing, backend: qwen, tools: prompt, malformed_history: error}
   - {name: passing, backend: qwen, tools: prompt, malformed_history: pass}
 backends:
   - {name: qwen, address: 127.0.0.1:8000}
@@ -160,9 +160,9 @@ def test_it_is_accepted_at_the_front_door(request_body: Json, long_gateway: Gate
 @pytest.mark.parametrize("body", MALFORMED.values(), ids=MALFORMED)
 def test_broken_arguments_that_a_client_returns_are_the_models_setting(body: Json) -> None:
     with pytest.raises(ApiError) as error:
-        prepared(body)
+        prepared(body, "refusing")
     assert error.value.code == "malformed_tool_arguments"
-    assert isinstance(prepared(body, "repairing"), Prepared)
+    assert prepared(body).repaired
     assert isinstance(prepared(body, "passing"), Prepared)
 
 

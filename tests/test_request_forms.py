@@ -139,7 +139,7 @@ class TestLegacyFunctions:
 CONFIG = parse("""
 models:
   - {name: coder, backend: qwen, tools: prompt}
-  - {name: mending, backend: qwen, tools: prompt, malformed_history: repair}
+  - {name: refusing, backend: qwen, tools: prompt, malformed_history: error}
   - {name: passing, backend: qwen, tools: prompt, malformed_history: pass}
   - {name: parallel, backend: qwen, tools: prompt, parallel_strict_calls: true}
 backends: [{name: qwen, address: 127.0.0.1:8000, parameters: [made_up]}]
@@ -149,17 +149,19 @@ backends: [{name: qwen, address: 127.0.0.1:8000, parameters: [made_up]}]
 class TestArgumentsOfEarlierTurns:
     RESULT = {"role": "tool", "tool_call_id": "call_1", "content": "18"}  # noqa: RUF012 - never changed
 
-    @pytest.mark.parametrize("arguments", ["", " \n", "{}", '{"city": "Paris"}', "[1]", "null"])
-    def test_json_goes_on_as_it_is(self, arguments: str) -> None:
+    @pytest.mark.parametrize("arguments", ["", " \n", "{}", '{"city": "Paris"}', ' \n{"a": {"b": [1e300]}}\t'])
+    def test_an_object_goes_on_as_it_is(self, arguments: str) -> None:
         messages = [ASK, called(arguments), self.RESULT]
         for history in ("error", "repair", "pass"):
             request = read(Rules(malformed_history=history), messages=messages)
             assert request.messages == messages
             assert request.repaired == 0
 
-    @pytest.mark.parametrize("arguments", ['{"city": "Par', "{'city': 'Paris'}", "not json", '{"a": NaN}', "{} {}"])
-    def test_anything_else_is_refused(self, arguments: str) -> None:
-        error = refused(messages=[ASK, called(arguments), self.RESULT])
+    @pytest.mark.parametrize(
+        "arguments", ['{"city": "Par', "{'city': 'Paris'}", "not json", '{"a": NaN}', "{} {}", "[1]", "null", '"{}"']
+    )
+    def test_anything_else_is_refused_on_demand(self, arguments: str) -> None:
+        error = refused(Rules(malformed_history="error"), messages=[ASK, called(arguments), self.RESULT])
         assert (error.status, error.code) == (400, "malformed_tool_arguments")
         assert error.param == "messages[1].tool_calls[0].function.arguments"
 
@@ -170,28 +172,45 @@ class TestArgumentsOfEarlierTurns:
             ('{"city": "Paris", "days', {"city": "Paris"}),
             ("{'city': 'Paris',}", {"city": "Paris"}),
             ('{"text": "one\ntwo"}', {"text": "one\ntwo"}),
+            (json.dumps('{"city": "Paris"}'), {"city": "Paris"}),
+            (json.dumps(json.dumps('{"city": "Par')), {"city": "Par"}),
+            (json.dumps('{"city": "Paris"}')[:-6], {"city": "Par"}),
+            (json.dumps("{'city': 'Paris'}"), {"city": "Paris"}),
+            ("null", {}),
+            ('""', {}),
+            ('" null "', {}),
+            ("[1, {}]", {"arguments": [1, {}]}),
+            ("0.5", {"arguments": 0.5}),
+            ("false", {"arguments": False}),
+            ('"Paris"', {"arguments": "Paris"}),
+            ("no object at all", {"arguments": "no object at all"}),
+            ('{"city": "Paris"} there', {"city": "Paris"}),
+            ('"\\ud800"', {"arguments": '"\\ud800"'}),
+            ("{" * 5_000, {"arguments": "{" * 5_000}),
+            ("[" * 250 + "]" * 250, {"arguments": "[" * 250 + "]" * 250}),
+            ("x" * 100_000, {"arguments": "x" * 100_000}),
+            ('"' + "\\" * 2**17, {"arguments": "\\" * 2**16}),
         ],
+        ids=lambda value: str(value)[:30],
     )
-    def test_or_mended(self, arguments: str, mended: dict[str, Any]) -> None:
-        request = read(Rules(malformed_history="repair"), messages=[ASK, called(arguments), self.RESULT])
+    def test_or_made_one(self, arguments: str, mended: dict[str, Any]) -> None:
+        request = read(messages=[ASK, called(arguments), self.RESULT])
         assert json.loads(request.messages[1]["tool_calls"][0]["function"]["arguments"]) == mended
         assert request.repaired == 1
-
-    @pytest.mark.parametrize("arguments", ["no object at all", "{" * 5_000, "x" * 100_000])
-    def test_what_can_not_be_mended_is_refused(self, arguments: str) -> None:
-        error = refused(Rules(malformed_history="repair"), messages=[ASK, called(arguments), self.RESULT])
-        assert error.code == "malformed_tool_arguments"
 
     def test_or_passed_on(self) -> None:
         request = read(Rules(malformed_history="pass"), messages=[ASK, called('{"city": '), self.RESULT])
         assert request.messages[1] == called('{"city": ')
 
-    @pytest.mark.parametrize(("model", "repaired"), [("mending", 1), ("passing", 0)])
+    @pytest.mark.parametrize(("model", "repaired"), [("coder", 1), ("passing", 0)])
     def test_the_models_configuration_decides(self, model: str, repaired: int) -> None:
         body = {"model": model, "messages": [ASK, called('{"city": "Par'), self.RESULT], "tools": [tool("x")]}
         prepared = prepare(orjson.dumps(body), CONFIG)
         assert prepared.repaired == repaired
         assert (b'\\"Par\\"}' in (prepared.body or b"")) is bool(repaired)
+        assert [problem.code for problem in find_problems(orjson.dumps({**body, "model": "refusing"}), CONFIG)] == [
+            "malformed_tool_arguments"
+        ]
 
 
 class TestForwarding:

@@ -182,6 +182,35 @@ class TestToolsInTrouble:
 
 
 @every_way
+def test_a_conversation_outlives_the_calls_that_a_model_spoiled(gateway: Gateway, way: Way) -> None:
+    """Agents send such calls back as they got them, turn after turn."""
+    city = '{"city": "Zürich"}'
+    spoiled = {
+        '{"city": "Zür': {"city": "Zür"},  # cut off
+        json.dumps(city): json.loads(city),  # an object in a string
+        '["Zürich"]': {"arguments": ["Zürich"]},
+        "the city of Zürich": {"arguments": "the city of Zürich"},
+        "null": {},
+    }
+    gateway.backend.play(way.says(before=ANSWER))
+    client = Client(gateway, way, WEATHER)
+    calls = [
+        {"id": f"call_{n}", "type": "function", "function": {"name": "get_weather", "arguments": arguments}}
+        for n, arguments in enumerate(spoiled)
+    ]
+    client.messages.append({"role": "assistant", "content": None, "tool_calls": calls})
+    client.messages += [{"role": "tool", "tool_call_id": call["id"], "content": "Error: what?"} for call in calls]
+    assert client.ask().content == ANSWER
+    sent = gateway.backend.requests[-1].json["messages"]
+    told = next(message for message in sent if message["role"] == "assistant")
+    if way.model == "templated":
+        arguments = [json.loads(call["function"]["arguments"]) for call in told["tool_calls"]]
+    else:
+        arguments = [json.loads(written)["arguments"] for written in re.findall(r"{.*}", told["content"])]
+    assert arguments == list(spoiled.values())
+
+
+@every_way
 class TestToolChoice:
     def test_a_named_tool_first_then_free_then_none(self, gateway: Gateway, way: Way) -> None:
         look, step = ("get_weather", {"city": "Rome"}), ("take_step", {"number": 1})

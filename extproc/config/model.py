@@ -13,7 +13,7 @@ from extproc.toolcalls import get_format
 
 Mode: TypeAlias = Literal["native", "template", "prompt"]
 InvalidCalls: TypeAlias = Literal["pass", "text", "error"]
-MalformedHistory: TypeAlias = Literal["error", "repair", "pass"]
+MalformedHistory: TypeAlias = Literal["repair", "error", "pass"]
 ToolResult: TypeAlias = Literal["role", "tagged", "plain"]
 
 
@@ -47,8 +47,9 @@ class Model(Settings):
     """The only tools that a request may offer."""
     max_tools: Annotated[int, Field(ge=0, le=128)] = 128
     """How many tools a request may offer."""
-    malformed_history: MalformedHistory = "error"
-    """Arguments in earlier turns that are no JSON: refuse the request, mend them, or leave them as they are."""
+    malformed_history: MalformedHistory = "repair"
+    """Arguments in earlier turns that are no JSON object: make one of them, refuse the request, or leave them as they
+    are."""
     parallel_strict_calls: bool = False
     """Allows `parallel_tool_calls: true` together with strict tools, as this model's backend can do both."""
     tool_result: ToolResult = "plain"

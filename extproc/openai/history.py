@@ -1,7 +1,8 @@
 """Calls of earlier turns, brought into one form: tool calls with ids, and arguments that can be read.
 
-Legacy `function_call` and role `function` become tool calls and results. Arguments that are no JSON, because an answer
-was cut off or the model slipped, are refused, mended or left alone, as the model's configuration says.
+Legacy `function_call` and role `function` become tool calls and results. Arguments that are no JSON object, because an
+answer was cut off or the model slipped, are repaired, refused or left alone, as the model's configuration says. Agents
+send them back with every later turn, so that a refusal ends the conversation for good.
 """
 
 from __future__ import annotations
@@ -17,8 +18,11 @@ import jiter
 from extproc.openai.json_body import encode, is_json
 
 Json: TypeAlias = dict[str, Any]
-History: TypeAlias = Literal["error", "repair", "pass"]
-"""What becomes of earlier arguments that are no JSON."""
+History: TypeAlias = Literal["repair", "error", "pass"]
+"""What becomes of earlier arguments that are no JSON object."""
+
+UNREAD = "arguments"
+"""Under this key the model is shown what it wrote where no object can be made of it."""
 
 _LITERALS_MOST = 64 * 1024
 """Characters in one request. Python's parser takes some 7 us for each, and one request must not hold up the others."""
@@ -39,9 +43,19 @@ class ArgumentReader:
         return self._read[arguments]
 
     def _readable(self, arguments: str) -> str | None:
-        if not arguments.strip() or self._history == "pass" or is_json(arguments):
+        if not arguments.strip() or self._history == "pass" or _is_object(arguments):
             return arguments
-        return None if self._history == "error" else self._mend(arguments)
+        return None if self._history == "error" else self._repaired(arguments)
+
+    def _repaired(self, arguments: str) -> str:
+        """An object in any case: chat templates take nothing else, and many fail on it."""
+        text = _unwrapped(arguments)
+        if text.strip() in ("", "null"):
+            return "{}"
+        if (found := text if _is_object(text) else self._mend(text)) is not None:
+            return found
+        shown = f'{{"{UNREAD}":{text}}}'
+        return shown if is_json(shown) else encode({UNREAD: text}).decode()
 
     def _mend(self, arguments: str) -> str | None:
         """The object that the arguments were to be; None when that would be a guess.
@@ -63,6 +77,25 @@ class ArgumentReader:
             if is_json(mended):
                 return mended
         return None
+
+
+def _is_object(text: str) -> bool:
+    return text.lstrip(" \t\n\r").startswith("{") and is_json(text)
+
+
+def _unwrapped(text: str) -> str:
+    """What is in a JSON string, or in one within it, whole or cut off. Each level doubles what the next one escapes, so
+    there are few.
+    """
+    while text.lstrip(" \t\n\r").startswith('"'):
+        try:
+            value = _cut_off(text)
+        except ValueError:
+            break
+        if not isinstance(value, str):
+            break
+        text = value
+    return text
 
 
 def _cut_off(arguments: str) -> Any:

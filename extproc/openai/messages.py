@@ -254,7 +254,7 @@ class _Calls:
             yield invalid_type(param, "a string that holds JSON", arguments)
         elif self._reader.readable(arguments) is None:
             yield invalid_request(
-                f"Malformed arguments in '{param}': expected a string of valid JSON, such as "
+                f"Malformed arguments in '{param}': expected a string that holds a JSON object, such as "
                 '"{\\"city\\": \\"Paris\\"}". Send them as the model should have written them.',
                 param,
                 "malformed_tool_arguments",

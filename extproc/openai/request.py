@@ -32,7 +32,7 @@ MOST_FIELDS = 1000
 class Rules:
     """What of the contract depends on the model, and on what clients are trusted with."""
 
-    malformed_history: History = "error"
+    malformed_history: History = "repair"
     parallel_strict_calls: bool = False
     text_only: bool = True
     """A conversation with tools is rendered as text, so that nothing but text can be in it."""

@@ -5,7 +5,7 @@ One mistake for each place of the order, all to be made in one request: none hid
 
 from __future__ import annotations
 
-from tests.malformed.edits import ARGUMENTS, MISSING, TYPE, VALUE, Json, Mistake, bad, both, drop, put
+from tests.malformed.edits import MISSING, TYPE, VALUE, Json, Mistake, bad, both, drop, put
 from tests.malformed.legal import CALLING, call, function, tool
 
 BASE: Json = {**CALLING, "tools": [tool(f"tool_{number}") for number in range(8)]}
@@ -17,7 +17,7 @@ ORDER: tuple[Mistake, ...] = (
     bad("no model", drop("model"), MISSING),
     bad("the first message", put("messages[0]", "Use tools."), TYPE),
     bad("a role", put("messages[1].role", "human"), VALUE),
-    bad("a call's arguments", put("messages[2].tool_calls[0].function.arguments", "{"), ARGUMENTS),
+    bad("a call's arguments", put("messages[2].tool_calls[0].function.arguments", {}), TYPE),
     bad("the next call's type", put("messages[2].tool_calls[1].type", "custom"), VALUE),
     bad("the third call's id", put("messages[2].tool_calls[2]", _NAMELESS), MISSING, "messages[2].tool_calls[2].id"),
     bad("a result's content", drop("messages[3].content"), MISSING),

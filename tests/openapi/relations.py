@@ -7,11 +7,8 @@ then all that is wrong with a request.
 from __future__ import annotations
 
 import copy
-import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
-
-import orjson
 
 from extproc.openai.schema_graph import dialect_of
 from tests.openapi.document import Json, is_right, is_right_field
@@ -67,10 +64,6 @@ def _separate(request: Json, *, legacy: bool) -> None:
 def _relate_messages(request: Json) -> None:
     messages = request.get("messages")
     if isinstance(messages, list):
-        for message in _objects(messages):
-            for call in ({"function": message.get("function_call")}, *_objects(message.get("tool_calls"))):
-                if is_right("FunctionCall", call.get("function")):
-                    _relate_arguments(call["function"])
         right = [message for message in messages if is_right("Message", message)]
         asked = any(message.get("tool_calls") or message.get("function_call") for message in right)
         answered = any(message["role"] in ("tool", "function") for message in right)
@@ -107,14 +100,6 @@ def _relate_calls(message: Json, known: list[str]) -> None:
 
 def _as_text(part: Json) -> Json:
     return part if part["type"] in ("text", "refusal", "thinking") else _IN_WORDS
-
-
-def _relate_arguments(function: Json) -> None:
-    if function["arguments"].strip():
-        try:
-            orjson.loads(function["arguments"])
-        except ValueError:
-            function["arguments"] = json.dumps({"said": function["arguments"]})
 
 
 # Tools, and the choice among them

@@ -152,8 +152,8 @@ BREAKING = [
     asking(model="gpt-4"),
     asking(PICTURE, tools=[tool()]),
     asking(calling("1", "1")),
-    asking(calling("1", arguments="{")),
-    asking({"role": "assistant", "function_call": CUT_OFF}),
+    asking(calling("1", arguments="{"), model="limited"),
+    asking({"role": "assistant", "function_call": CUT_OFF}, model="limited"),
     asking(calling("1", function_call={"name": "f", "arguments": "{}"})),
     asking({"role": "tool", "tool_call_id": "1", "content": ""}, calling("1")),
     asking(tools=[tool("f"), tool("g"), tool("h")], model="limited"),
@@ -190,7 +190,8 @@ BREAKING = [
 SETTINGS = f"""
 models:
   - {{name: coder, backend: qwen, upstream_model: {MODEL}, tools: prompt}}
-  - {{name: limited, backend: qwen, upstream_model: {MODEL}, tools: native, max_tools: 2, allowed_tools: [f, g, h]}}
+  - {{name: limited, backend: qwen, upstream_model: {MODEL}, tools: native, max_tools: 2, allowed_tools: [f, g, h],
+     malformed_history: error}}
 backends:
   - {{name: qwen, address: "127.0.0.1:PORT", health_check: false}}
 withheld: []
