@@ -304,8 +304,7 @@ def legal_requests(draw: Draw) -> Json:
             functions = draw(_functions(strict=kind == "strict"))
             request["tools"] = [{"type": "function", "function": function} for function in functions]
             request["tool_choice"] = draw(_choices([function["name"] for function in functions]))
-            may_be_parallel = not any(function.get("strict") for function in functions)
-            request["parallel_tool_calls"] = draw(st.sampled_from([None, False, *([True] * may_be_parallel)]))
+            request["parallel_tool_calls"] = draw(st.sampled_from([None, False, True]))
         case "functions":
             request["functions"] = draw(_functions(strict=False))
             called = [{"name": function["name"]} for function in request["functions"]]

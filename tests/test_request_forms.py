@@ -74,18 +74,12 @@ class TestChoices:
 
 
 class TestStrictTools:
-    def test_they_are_called_one_at_a_time(self) -> None:
+    def test_several_may_be_called_at_a_time_unless_the_client_says_otherwise(self) -> None:
         strict = tool("get_weather", strict=True)
-        assert not read(tools=[strict, tool("get_time")]).parallel_tool_calls
-        assert not read(tools=[strict], parallel_tool_calls=None).parallel_tool_calls
-        assert read(tools=[tool("get_time", strict=False)]).parallel_tool_calls
-
-    def test_several_at_a_time_must_be_allowed_by_the_models_configuration(self) -> None:
-        fields: Any = {"tools": [tool("get_weather", strict=True)], "parallel_tool_calls": True}
-        error = refused(**fields)
-        assert (error.param, error.code) == ("parallel_tool_calls", "invalid_value")
-        assert "send false" in error.message
-        assert read(Rules(parallel_strict_calls=True), **fields).parallel_tool_calls
+        assert read(tools=[strict, tool("get_time")]).parallel_tool_calls
+        assert read(tools=[strict], parallel_tool_calls=None).parallel_tool_calls
+        assert read(tools=[strict], parallel_tool_calls=True).parallel_tool_calls
+        assert not read(tools=[strict], parallel_tool_calls=False).parallel_tool_calls
 
 
 class TestLegacyFunctions:
@@ -141,7 +135,6 @@ models:
   - {name: coder, backend: qwen, tools: prompt}
   - {name: refusing, backend: qwen, tools: prompt, malformed_history: error}
   - {name: passing, backend: qwen, tools: prompt, malformed_history: pass}
-  - {name: parallel, backend: qwen, tools: prompt, parallel_strict_calls: true}
 backends: [{name: qwen, address: 127.0.0.1:8000, parameters: [made_up]}]
 """)
 

@@ -23,7 +23,7 @@ models:
   - {name: coder, backend: qwen, tools: prompt}
   - {name: lenient, backend: qwen, tools: prompt, malformed_history: pass, invalid_calls: text}
   - {name: mending, backend: qwen, tools: prompt, malformed_history: repair, invalid_calls: error}
-  - {name: renamed, backend: qwen, tools: prompt, upstream_model: org/Name, parallel_strict_calls: true}
+  - {name: renamed, backend: qwen, tools: prompt, upstream_model: org/Name}
 backends:
   - {name: qwen, address: 127.0.0.1:8000, parameters: [metadata]}
 """)

@@ -89,6 +89,19 @@ class TestCalls:
         assert client.ask().content == ANSWER
         assert in_order(shown(gateway), *(f"Fine in {city}." for city in cities))
 
+    @pytest.mark.parametrize("said", [{}, {"parallel_tool_calls": True}], ids=["by default", "on demand"])
+    def test_parallel_calls_of_strict_tools(self, gateway: Gateway, way: Way, said: dict[str, bool]) -> None:
+        calls = [("get_weather", {"city": city}) for city in ("Paris", "Rome")]
+        gateway.backend.play(way.says(*calls), way.says(before=ANSWER))
+        strict = tool("get_weather", city=STRING)
+        strict["function"] |= {"strict": True}
+        strict["function"]["parameters"] |= {"additionalProperties": False}
+        client = Client(gateway, way, strict)
+        assert client.work(lambda *_: "Fine.", **said) == ANSWER
+        assert client.calls == [calls, []]
+        grammar = json.loads(gateway.backend.requests[0].json["structured_outputs"]["structural_tag"])["format"]
+        assert (grammar["type"], grammar["stop_after_first"]) == ("triggered_tags", False)
+
     def test_one_call_at_a_time_for_a_client_that_wants_it_so(self, gateway: Gateway, way: Way) -> None:
         paris, rome = (("get_weather", {"city": city}) for city in ("Paris", "Rome"))
         gateway.backend.play(way.says(paris, rome), way.says(rome), way.says(before=ANSWER))

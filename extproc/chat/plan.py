@@ -132,7 +132,6 @@ def _rules(model: Model, config: Config) -> Rules:
         withheld=config.withheld_from(config.backends_by_name[model.backend]),
         media_urls=config.media_urls,
         malformed_history=model.malformed_history,
-        parallel_strict_calls=model.parallel_strict_calls,
         text_only=model.tools == "prompt",
     )
 

@@ -50,8 +50,6 @@ class Model(Settings):
     malformed_history: MalformedHistory = "repair"
     """Arguments in earlier turns that are no JSON object: make one of them, refuse the request, or leave them as they
     are."""
-    parallel_strict_calls: bool = False
-    """Allows `parallel_tool_calls: true` together with strict tools, as this model's backend can do both."""
     tool_result: ToolResult = "plain"
     """Prompt mode: results as messages of role tool, in the format's own tags, or in plain words, which small models
     understand best (docs/prompt-mode.md)."""

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, TypeAlias
 
-from extproc.openai.definitions import has_strict, names_of
+from extproc.openai.definitions import names_of
 from extproc.openai.errors import ApiError, invalid_type, invalid_value, missing_parameter, quoted
 
 Json: TypeAlias = dict[str, Any]
@@ -27,15 +27,11 @@ _FORMS = (
 )
 
 
-def choice_problems(fields: Json, *, parallel_strict_calls: bool) -> Iterator[ApiError]:
+def choice_problems(fields: Json) -> Iterator[ApiError]:
     """What is wrong with the choice, given the tools."""
     parallel = fields.get("parallel_tool_calls")
     if parallel is not None and not isinstance(parallel, bool):
         yield invalid_type("parallel_tool_calls", "a boolean", parallel)
-    elif parallel and has_strict(fields) and not parallel_strict_calls:
-        yield invalid_value(
-            "parallel_tool_calls", "it can't be true when a tool has 'strict': true; send false, or leave it out."
-        )
     names = names_of(fields)
     if (choice := fields.get("tool_choice")) is not None:
         if fields.get("functions") and not fields.get("tools"):

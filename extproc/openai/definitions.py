@@ -56,15 +56,6 @@ def names_of(fields: Json) -> list[str]:
     return [name for name in names if isinstance(name, str)]
 
 
-def has_strict(fields: Json) -> bool:
-    """Whether one of the tools is strict: the model may call one at a time then."""
-    tools = fields.get("tools")
-    return isinstance(tools, list) and any(
-        isinstance(tool, dict) and isinstance(tool.get("function"), dict) and tool["function"].get("strict") is True
-        for tool in tools
-    )
-
-
 _FUNCTION = "Send an object with 'name', 'description' and 'parameters'."
 
 

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from typing import Any, TypeAlias
 
 from extproc.openai.choice import ToolChoice, choice_problems, read_choice
-from extproc.openai.definitions import definition_problems, has_strict, offered
+from extproc.openai.definitions import definition_problems, offered
 from extproc.openai.errors import ApiError, invalid_request, invalid_type, invalid_value, missing_parameter
 from extproc.openai.history import ArgumentReader, History, normalised
 from extproc.openai.media_urls import MediaUrls
@@ -33,7 +33,6 @@ class Rules:
     """What of the contract depends on the model, and on what clients are trusted with."""
 
     malformed_history: History = "repair"
-    parallel_strict_calls: bool = False
     text_only: bool = True
     """A conversation with tools is rendered as text, so that nothing but text can be in it."""
     withheld: Set[str] = frozenset()
@@ -91,7 +90,7 @@ def problems(fields: Json, rules: Rules, reader: ArgumentReader | None = None) -
     if rules.text_only and not broken and (shows_tools or _has_tool_history(fields["messages"])):
         yield from text_only_problems(fields["messages"])
     yield from definition_problems(fields)
-    yield from choice_problems(fields, parallel_strict_calls=rules.parallel_strict_calls)
+    yield from choice_problems(fields)
     yield from parameter_problems(fields)
 
 
@@ -120,14 +119,13 @@ def read_request(fields: Json, rules: Rules) -> ChatRequest:
     tools = offered(fields)
     tool_choice, allowed = read_choice(fields, tools)
     messages, repaired = normalised(fields["messages"], reader)
-    parallel = fields.get("parallel_tool_calls")
     return ChatRequest(
         fields=fields,
         messages=messages,
         offered=tools,
         tools=allowed,
         tool_choice=tool_choice,
-        parallel_tool_calls=not has_strict(fields) if parallel is None else parallel,
+        parallel_tool_calls=fields.get("parallel_tool_calls") is not False,
         stream=bool(fields.get("stream")),
         include_usage=bool((fields.get("stream_options") or {}).get("include_usage")),
         legacy=bool(fields.get("functions")),

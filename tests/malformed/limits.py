@@ -126,6 +126,7 @@ _EDITS: tuple[tuple[Json, dict[str, Edit]], ...] = (
             "strict with 5 levels": put("tools[0].function.parameters", _levels(5)),
             "strict without parameters": drop("tools[0].function.parameters"),
             "strict calls, one at a time": put("parallel_tool_calls", False),
+            "strict calls, several at a time": put("parallel_tool_calls", True),
         },
     ),
     (

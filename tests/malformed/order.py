@@ -106,7 +106,7 @@ PAIRS: tuple[tuple[Mistake, Mistake], ...] = (
             VALUE,
             "tools[0].function.parameters.additionalProperties",
         ),
-        bad("parallel calls of strict tools", put("parallel_tool_calls", True), VALUE),
+        bad("parallel calls", put("parallel_tool_calls", "yes"), TYPE),
     ),
     (
         bad("stream_options as a string", both(put("stream", True), put("stream_options", "usage")), TYPE),

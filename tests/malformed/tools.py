@@ -189,7 +189,6 @@ _STRICT = made_from(
     bad("strict with 6 levels", put(_SCHEMA, _nested(6)), VALUE),
     bad("strict with 6 levels by references", put(_SCHEMA, _chained(6)), VALUE),
     bad("strict with 50 levels", put(_SCHEMA, _nested(50)), VALUE),
-    bad("strict tools and parallel calls", put("parallel_tool_calls", True), VALUE),
 )
 
 _FUNCTIONS = made_from(

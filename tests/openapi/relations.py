@@ -147,12 +147,6 @@ def _names(request: Json) -> list[str]:
     return []
 
 
-def _relate_parallel_tool_calls(request: Json) -> None:
-    tools = request.get("tools") or []
-    if is_right_field("tools", tools) and any(tool["function"].get("strict") for tool in tools):
-        request["parallel_tool_calls"] = False
-
-
 def _relate_tool_choice(request: Json) -> None:
     choice, names = request["tool_choice"], _names(request)
     if request.get("functions") and not request.get("tools"):
@@ -224,7 +218,6 @@ def _relate_min_tokens(request: Json) -> None:
 _KINDS = ("json", "regex", "choice", "grammar", "json_object", "structural_tag")
 _MOST_TOKENS = ("max_completion_tokens", "max_tokens")
 _RELATIONS: Mapping[str, Callable[[Json], None]] = {
-    "parallel_tool_calls": _relate_parallel_tool_calls,
     "tool_choice": _relate_tool_choice,
     "function_call": _relate_function_call,
     "stream_options": _needs("stream"),

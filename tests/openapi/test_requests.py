@@ -169,7 +169,6 @@ BREAKING = [
     asking(functions=[function(), function()]),
     asking(functions=[function("other")], model="limited"),
     asking(functions=[function(parameters=LEADS_NOWHERE)]),
-    asking(tools=[tool(strict=True)], parallel_tool_calls=True),
     asking(tool_choice="required"),
     asking(tools=[tool()], tool_choice=NAMED),
     asking(tools=[tool()], tool_choice={"type": "allowed_tools", "allowed_tools": {"mode": "auto", "tools": [NAMED]}}),
