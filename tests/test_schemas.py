@@ -351,14 +351,14 @@ FITS_STRICT: dict[str, Json] = {
     "no parameters": {},
     "no properties": strict_object(),
     "optional by null": strict_object(a={"type": ["string", "null"]}),
-    "five levels": levels(5),
-    "five levels by references": referring(5),
-    "five levels that go round": {
-        **referring(5),
-        "$defs": {**referring(5)["$defs"], "l6": {"anyOf": [{"$ref": "#"}, {"$ref": "#/$defs/l2"}]}},
+    "ten levels": levels(10),
+    "ten levels by references": referring(10),
+    "ten levels that go round": {
+        **referring(10),
+        "$defs": {**referring(10)["$defs"], "l11": {"anyOf": [{"$ref": "#"}, {"$ref": "#/$defs/l2"}]}},
     },
-    "five levels and definitions that nothing refers to": {**levels(5), "$defs": {"b": {"anyOf": [levels(5)]}}},
-    "a hundred properties": strict_object(**{f"p{index}": {} for index in range(100)}),
+    "ten levels and definitions that nothing refers to": {**levels(10), "$defs": {"b": {"anyOf": [levels(10)]}}},
+    "five thousand properties": strict_object(**{f"p{index}": {} for index in range(5_000)}),
     "a definition that refers to itself": {
         **strict_object(a={"$ref": "#/$defs/b"}),
         "$defs": {"b": strict_object(b={"anyOf": [{"$ref": "#/$defs/b"}, {"type": "null"}]})},
@@ -392,11 +392,11 @@ BREAKS_STRICT: dict[str, tuple[Json, list[str]]] = {
     ),
     "an object by its properties": (strict_object(a={"properties": {}}), ["properties.a.additionalProperties"]),
     "an object among types": (strict_object(a={"type": ["null", "object"]}), ["properties.a.additionalProperties"]),
-    "six levels": (levels(6), [""]),
-    "six levels by references": (referring(6), [""]),
-    "six levels, some by references": (strict_object(a=levels(2), b={"$ref": "#/c"}) | {"c": levels(5)}, [""]),
-    "six levels that go round": (
-        {**referring(6), "$defs": {**referring(6)["$defs"], "l7": {"$ref": "#/$defs/l2"}}},
+    "eleven levels": (levels(11), [""]),
+    "eleven levels by references": (referring(11), [""]),
+    "eleven levels, some by references": (strict_object(a=levels(2), b={"$ref": "#/c"}) | {"c": levels(10)}, [""]),
+    "eleven levels that go round": (
+        {**referring(11), "$defs": {**referring(11)["$defs"], "l12": {"$ref": "#/$defs/l2"}}},
         [""],
     ),
     "a name that is no property": ({**strict_object(a={}), "required": ["a", "b"]}, ["required"]),
@@ -409,7 +409,7 @@ BREAKS_STRICT: dict[str, tuple[Json, list[str]]] = {
         strict_object(a={"anyOf": [{"patternProperties": {}}]}),
         ["properties.a.anyOf[0].patternProperties"],
     ),
-    "properties here and there": (strict_object(a=strict_object(**{f"p{index}": {} for index in range(100)})), [""]),
+    "properties here and there": (strict_object(a=strict_object(**{f"p{index}": {} for index in range(5_000)})), [""]),
 }
 
 
@@ -434,10 +434,10 @@ def test_the_rules_of_strict_tools_say_how_to_keep_them() -> None:
     assert problem.message.endswith(
         "expected none, because the tool is strict: its objects have no properties but those they list."
     )
-    [problem] = problems(levels(7), strict=True)
-    assert problem.message.endswith("expected objects at most 5 levels deep of a strict tool, got 7 levels.")
-    [problem] = problems(strict_object(**{f"p{index}": {} for index in range(101)}), strict=True)
-    assert problem.message.endswith("expected at most 100 properties of a strict tool, got 101.")
+    [problem] = problems(levels(12), strict=True)
+    assert problem.message.endswith("expected objects at most 10 levels deep of a strict tool, got 12 levels.")
+    [problem] = problems(strict_object(**{f"p{index}": {} for index in range(5_001)}), strict=True)
+    assert problem.message.endswith("expected at most 5000 properties of a strict tool, got 5001.")
 
 
 MANY = 20_000

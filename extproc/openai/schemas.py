@@ -24,6 +24,7 @@ from jsonschema_rs import ValidationErrorKind as Kind
 from extproc.openai.errors import ApiError, invalid_value, json_type, quoted
 from extproc.openai.schema_graph import (
     A_SCHEMA,
+    DEFINITIONS,
     REFERENCES,
     Dialect,
     Path,
@@ -35,8 +36,12 @@ from extproc.openai.schema_graph import (
 
 Json: TypeAlias = dict[str, Any]
 
-STRICT_PROPERTIES = 100
-STRICT_LEVELS = 5
+STRICT_PROPERTIES = 5_000
+STRICT_LEVELS = 10
+STRICT_VALUES = 1_000
+STRICT_CHARACTERS = 120_000
+STRICT_LONG_ENUM = (250, 15_000)
+"""Of an enum with more values than the first, the strings have at most so many characters together."""
 
 
 def schema_problems(schema: Json, param: str, *, strict: bool) -> Iterator[ApiError]:
@@ -208,8 +213,19 @@ def _shown(value: Any) -> str:
 
 
 def _strict_problems(graph: SchemaGraph, param: str) -> Iterator[ApiError]:
-    count = 0
+    count = values = characters = 0
     for path, schema in graph.subschemas:
+        enum = schema.get("enum")
+        enum = enum if isinstance(enum, list) else []
+        strings = sum(len(value) for value in enum if isinstance(value, str))
+        if len(enum) > STRICT_LONG_ENUM[0] and strings > STRICT_LONG_ENUM[1]:
+            yield invalid_value(
+                _dotted(param, (path, "enum")),
+                f"expected at most {STRICT_LONG_ENUM[1]} characters in an enum of more than {STRICT_LONG_ENUM[0]} "
+                f"values, because the tool is strict, got {strings}.",
+            )
+        values += len(enum)
+        characters += strings + _characters(schema)
         if "patternProperties" in schema:
             yield invalid_value(
                 _dotted(param, (path, "patternProperties")),
@@ -239,12 +255,26 @@ def _strict_problems(graph: SchemaGraph, param: str) -> Iterator[ApiError]:
                 f"expected the object's own properties, because the tool is strict, but {_enumerated(unknown)} none "
                 "of them.",
             )
-    if count > STRICT_PROPERTIES:
-        yield invalid_value(param, f"expected at most {STRICT_PROPERTIES} properties of a strict tool, got {count}.")
+    for most, of_what, got in (
+        (STRICT_PROPERTIES, "properties", count),
+        (STRICT_VALUES, "enum values", values),
+        (STRICT_CHARACTERS, "characters in names of properties and definitions, enum and const values", characters),
+    ):
+        if got > most:
+            yield invalid_value(param, f"expected at most {most} {of_what} of a strict tool, got {got}.")
     if (depth := graph.object_levels()) > STRICT_LEVELS:
         yield invalid_value(
             param, f"expected objects at most {STRICT_LEVELS} levels deep of a strict tool, got {depth} levels."
         )
+
+
+def _characters(schema: Json) -> int:
+    """Of a subschema's own names, and of its `const`."""
+    named = (schema.get(keyword) for keyword in ("properties", *DEFINITIONS))
+    const = schema.get("const")
+    return sum(len(name) for names in named if isinstance(names, dict) for name in names) + (
+        len(const) if isinstance(const, str) else 0
+    )
 
 
 def _enumerated(names: list[str]) -> str:

@@ -120,10 +120,16 @@ _EDITS: tuple[tuple[Json, dict[str, Edit]], ...] = (
     (
         STRICT,
         {
-            "strict with 100 properties": put(
-                "tools[0].function.parameters", strict_object(**{f"p{number}": {} for number in range(100)})
+            "strict with 5,000 properties": put(
+                "tools[0].function.parameters", strict_object(**{f"p{number}": {} for number in range(5_000)})
             ),
-            "strict with 5 levels": put("tools[0].function.parameters", _levels(5)),
+            "strict with 10 levels": put("tools[0].function.parameters", _levels(10)),
+            "strict with 1,000 values": put(
+                "tools[0].function.parameters", strict_object(a={"enum": [f"{number:015}" for number in range(1_000)]})
+            ),
+            "strict with 120,000 characters": put(
+                "tools[0].function.parameters", strict_object(a={"const": "x" * 59_999}, b={"enum": ["x" * 59_999]})
+            ),
             "strict without parameters": drop("tools[0].function.parameters"),
             "strict calls, one at a time": put("parallel_tool_calls", False),
             "strict calls, several at a time": put("parallel_tool_calls", True),

@@ -184,10 +184,31 @@ _STRICT = made_from(
     *(bad(f"{where} requires nothing", drop(f"{_SCHEMA}{level}.required"), VALUE) for where, level in _LEVELS.items()),
     *(bad(f"{where} leaves one out", put(f"{_SCHEMA}{level}.required", []), VALUE) for where, level in _LEVELS.items()),
     bad("strict with other properties of a type", _not_at("", "additionalProperties", {"type": "string"}), VALUE),
-    bad("strict with 101 properties", put(_SCHEMA, _many(101)), VALUE),
-    bad("strict with 101 properties in two objects", put(_SCHEMA, strict_object(a=_many(50), b=_many(49))), VALUE),
-    bad("strict with 6 levels", put(_SCHEMA, _nested(6)), VALUE),
-    bad("strict with 6 levels by references", put(_SCHEMA, _chained(6)), VALUE),
+    bad("strict with 5,001 properties", put(_SCHEMA, _many(5_001)), VALUE),
+    bad(
+        "strict with 5,001 properties in two objects",
+        put(_SCHEMA, strict_object(a=_many(2_500), b=_many(2_499))),
+        VALUE,
+    ),
+    bad(
+        "strict with 1,001 values",
+        put(_SCHEMA, strict_object(a={"enum": [*range(500)]}, b={"enum": [*range(501)]})),
+        VALUE,
+    ),
+    bad(
+        "strict with an enum that is long",
+        put(_SCHEMA, strict_object(a={"enum": [f"{number:060}" for number in range(251)]})),
+        VALUE,
+        f"{_SCHEMA}.properties.a.enum",
+    ),
+    bad("strict with names of 120,001 characters", put(_SCHEMA, strict_object(**{"x" * 120_001: {}})), VALUE),
+    bad(
+        "strict with strings of 120,001 characters",
+        put(_SCHEMA, strict_object(a={"const": "x" * 60_000}, b={"enum": ["x" * 59_999]})),
+        VALUE,
+    ),
+    bad("strict with 11 levels", put(_SCHEMA, _nested(11)), VALUE),
+    bad("strict with 11 levels by references", put(_SCHEMA, _chained(11)), VALUE),
     bad("strict with 50 levels", put(_SCHEMA, _nested(50)), VALUE),
 )
 
