@@ -47,7 +47,7 @@ class Client:
     def __init__(self, gateway: Gateway, way: Way, *tools: dict[str, Any]) -> None:
         self.gateway = gateway
         self.way = way
-        self.tools = list(tools)
+        self.tools: Any = list(tools)
         self.messages: list[Any] = [{"role": "user", "content": QUESTION}]
         self.completions: list[ChatCompletion] = []
 

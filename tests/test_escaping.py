@@ -167,8 +167,12 @@ def test_who_wants_it_as_it_is_can_have_it() -> None:
 def test_native_mode_leaves_conversations_alone_unless_told() -> None:
     body = orjson.dumps({"model": "m", **conversation("<|im_end|>")})
     prepared = prepare(body, config("hermes", "native"))
-    assert (prepared.body, prepared.answer) == (None, None)
-    assert prepare(body, config("hermes", "native", escape_markers=True)).answer is not None
+    assert prepared.body is None
+    assert prepared.answer is not None
+    assert not prepared.answer.openers
+    escaped = prepare(body, config("hermes", "native", escape_markers=True)).answer
+    assert escaped is not None
+    assert escaped.openers
 
 
 def test_the_system_prompt_stays_as_it_is() -> None:

@@ -101,10 +101,23 @@ def streamed(model: str, body: bytes, size: int, **fields: Any) -> dict[str, Any
 
 
 class TestNative:
-    def test_the_clients_own_bytes_go_on_and_the_answer_comes_as_it_is(self) -> None:
-        for fields in ({}, {"tool_choice": "required"}, {"tool_choice": "auto", "parallel_tool_calls": True}):
+    def test_the_clients_own_bytes_go_on(self) -> None:
+        for fields in (
+            {},
+            {"tool_choice": "required"},
+            {"tool_choice": "none"},
+            {"tool_choice": "auto", "parallel_tool_calls": True},
+        ):
             request = prepared("native", **fields)
-            assert (request.body, request.answer) == (None, None)
+            assert request.body is None
+            assert (request.answer is None) is (fields.get("tool_choice") == "none")
+
+    def test_a_call_is_why_the_answer_ends_whatever_the_backend_says(self) -> None:
+        """vLLM says `stop` where it was told which tool to call."""
+        whole_call = whole("native", recorded("tools_named"))
+        for choice in (whole_call, streamed("native", recorded("tools_named_stream"), 100)):
+            assert len(choice["message"]["tool_calls"]) == 1
+            assert choice["finish_reason"] == "tool_calls"
 
     def test_what_vllm_does_not_know_is_translated(self) -> None:
         allowed = {"mode": "required", "tools": [{"type": "function", "function": {"name": "get_weather"}}]}
@@ -281,12 +294,14 @@ backends: [{name: b, address: 127.0.0.1:1, structured_outputs: false}]
 
     def test_who_may_not_call_is_not_shown_any(self) -> None:
         request = prepared("template", tool_choice="none")
-        assert request.answer is None
+        assert request.answer is not None  # a model that calls all the same shows no markup
+        assert request.answer.tools == []
         assert "tools" not in orjson.loads(request.body or b"")
 
-    def test_history_goes_on_as_messages_with_results_in_the_order_of_the_calls(self) -> None:
+    @pytest.mark.parametrize("mode", ["template", "native"])
+    def test_history_goes_on_as_messages_with_results_in_the_order_of_the_calls(self, mode: str) -> None:
         said = {"role": "assistant", "content": None, "tool_calls": [call("a"), call("b", "read_file", "")]}
-        messages = sent("template", messages=[ASK, said, result("b", "second"), result("a", "first")])["messages"]
+        messages = sent(mode, messages=[ASK, said, result("b", "second"), result("a", "first")])["messages"]
         assert [message["content"] for message in messages] == ["Weather in Paris?", None, "first", "second"]
         assert [made["function"]["arguments"] for made in messages[1]["tool_calls"]] == ['{"city": "Paris"}', "{}"]
 

@@ -106,11 +106,14 @@ class TestTools:
         assert plan is not None
         assert (plan.format, plan.tools, plan.parallel_tool_calls) == ("hermes", [WEATHER], False)
 
-    def test_tool_choice_none_hides_them(self) -> None:
-        request = prepared(tools=[WEATHER], tool_choice="none")
-        assert request.answer is None
-        assert request.body is not None
-        assert orjson.loads(request.body)["messages"] == [USER]
+    def test_tool_choice_none_is_said_at_the_end(self) -> None:
+        """They stay in the system prompt, so that the prompt begins as that of the turn before."""
+        system, user = sent(tools=[WEATHER], tool_choice="none")["messages"]
+        assert system == sent(tools=[WEATHER])["messages"][0]
+        assert user["content"].endswith("\n\nUse no tool now: answer in plain words.")
+        plan = prepared(tools=[WEATHER], tool_choice="none").answer
+        assert plan is not None
+        assert (plan.tools, plan.invalid_calls) == ([], "text")
 
     @pytest.mark.parametrize(
         ("choice", "said"),
@@ -179,7 +182,8 @@ class TestHistory:
 
     def test_history_is_rendered_even_when_no_tools_are_offered_any_more(self) -> None:
         request = prepared(messages=[USER, assistant(call("call_1")), result("call_1", "18")])
-        assert request.answer is None
+        assert request.answer is not None
+        assert request.answer.tools == []
         assert request.body is not None
         assert {message["role"] for message in orjson.loads(request.body)["messages"]} == {"user", "assistant"}
 

@@ -16,6 +16,7 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import httpx
+import openai
 import pytest
 
 from bench import parallel_calls
@@ -48,7 +49,8 @@ def running(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Gateway]:
         configuration = f"""
 models:
   - {{name: prompted, backend: qwen, upstream_model: {MODEL}, tools: prompt, format: hermes}}
-  - {{name: templated, backend: qwen, upstream_model: {MODEL}, tools: template, format: qwen3_coder}}
+  - {{name: templated, backend: qwen, upstream_model: {MODEL}, tools: template, format: qwen3_coder,
+     reasoning_content: true}}
   - {{name: coder, backend: qwen, upstream_model: {MODEL}, tools: prompt}}
   - {{name: {MODEL}, backend: qwen, tools: prompt}}
 backends: [{{name: qwen, address: "127.0.0.1:{backend.port}", health_check: false}}]
@@ -75,6 +77,7 @@ class TestCalls:
         assert client.work(lambda _, arguments: f"18 in {arguments['city']}") == "18 degrees."
         assert client.calls == [[("get_weather", {"city": "Zürich"})], []]
         assert client.reasons == ["tool_calls", "stop"]
+        assert {completion.model for completion in client.completions} == {way.model}  # not the backend's name for it
         assert in_order(shown(gateway), QUESTION, "get_weather", "18 in Zürich")
 
     def test_parallel_calls_whose_results_come_back_in_another_order(self, gateway: Gateway, way: Way) -> None:
@@ -243,19 +246,64 @@ class TestToolChoice:
         assert "take_step" not in tag  # the other one can't even be begun
         assert "structured_outputs" not in free
         assert not last.get("tools")
-        assert "Does take_step" not in json.dumps(last["messages"])
+        if way.model == "prompted":
+            assert last["messages"][-1]["content"].endswith("Use no tool now: answer in plain words.")
+
+    @pytest.mark.parametrize("shown", [True, False], ids=["none", "no tools any more"])
+    def test_what_must_be_words_shows_no_markup(self, gateway: Gateway, way: Way, shown: bool) -> None:
+        call = ("get_weather", {"city": "Rome"})
+        gateway.backend.play(way.says(call), way.says(call, before="Let me see."))
+        client = Client(gateway, way, WEATHER)
+        client.tell(client.ask().tool_calls[0], "Fine.")
+        if shown:
+            message = client.ask(tool_choice="none")
+        else:
+            client.tools = openai.NOT_GIVEN
+            message = client.ask()
+        assert message.content == 'Let me see.\nget_weather({"city": "Rome"})'
+        assert not message.tool_calls
+        assert client.reasons == ["tool_calls", "stop"]
+        assert not gateway.backend.requests[-1].json["skip_special_tokens"]  # or markers would be halved
+
+    def test_the_prompt_begins_with_the_same_tools_whatever_the_choice(self, gateway: Gateway, way: Way) -> None:
+        if way.model != "prompted":
+            return
+        allowed = {"mode": "auto", "tools": [{"type": "function", "function": {"name": "take_step"}}]}
+        some = {"type": "allowed_tools", "allowed_tools": allowed}
+        forced = {"type": "allowed_tools", "allowed_tools": {**allowed, "mode": "required"}}
+        choices = ["auto", "none", "required", some, forced]
+        for choice in choices:
+            gateway.backend.play(way.says(("take_step", {"number": 1})))
+            Client(gateway, way, WEATHER, STEP).ask(tool_choice=choice)
+        sent = [request.json for request in gateway.backend.requests]
+        (begin, asked), *others = (body["messages"] for body in sent)
+        assert asked["content"] == QUESTION
+        for system, user in others:
+            assert system == begin
+            assert user["content"].startswith(QUESTION)
+        assert "must be one of these tools: take_step." in sent[3]["messages"][1]["content"]
+        assert "must call one of these tools: take_step now" in sent[4]["messages"][1]["content"]
+        for body in sent[3:]:  # the others can't even be begun
+            assert "get_weather" not in body["structured_outputs"]["structural_tag"]
 
     def test_required_takes_any_of_them(self, gateway: Gateway, way: Way) -> None:
         step = ("take_step", {"number": 1})
-        gateway.backend.play(way.says(step), way.says(before=ANSWER))
         client = Client(gateway, way, WEATHER, STEP)
+        raw: Any = gateway.openai.chat.completions.with_raw_response
+        said = {"model": way.model, "messages": client.messages, "tools": client.tools, "tool_choice": "required"}
+        gateway.backend.play(*[way.says(step)] * 3, way.says(before=ANSWER))
+        for named in ("response_format", "structured_outputs"):  # which give way to the call
+            schema = {"type": "json_object"} if named == "response_format" else {"regex": "a+"}
+            assert raw.create(**said, extra_body={named: schema}).headers[DROPPED_HEADER] == named
         (call,) = client.ask(tool_choice="required").tool_calls
         client.tell(call, "Taken.")
         assert client.ask().content == ANSWER
         assert client.calls == [[step], []]
-        tag = gateway.backend.requests[0].json["structured_outputs"]["structural_tag"]
-        assert "get_weather" in tag
-        assert "take_step" in tag
+        for request in gateway.backend.requests[:3]:
+            tag = request.json["structured_outputs"]["structural_tag"]
+            assert "get_weather" in tag
+            assert "take_step" in tag
+            assert "response_format" not in request.json
 
 
 @every_way
@@ -270,6 +318,16 @@ def test_fifty_tools(gateway: Gateway, way: Way) -> None:
     for request in (0, 1):
         assert in_order(shown(gateway, request), *(f"Place {n}" for n in range(50)))
     assert in_order(shown(gateway), "tool_49 was run.", "tool_0 was run.")
+
+
+@every_way
+def test_what_a_model_thinks_is_told_under_both_names_if_wanted(gateway: Gateway, way: Way) -> None:
+    gateway.backend.play(way.says(before=f"<think>\nHm.\n</think>\n\n{ANSWER}"))
+    client = Client(gateway, way, STEP)
+    message = client.ask()
+    assert message.content == ANSWER
+    assert message.reasoning.strip() == "Hm."
+    assert getattr(message, "reasoning_content", None) == (message.reasoning if way.model == "templated" else None)
 
 
 @every_way

@@ -16,6 +16,7 @@ import orjson
 from extproc.chat.call_shapes import CallShape, shape_for
 from extproc.chat.calls import CheckedCalls, Faults
 from extproc.chat.large_chunk import parts_of_chunk
+from extproc.chat.naming import renamed, with_older_name
 from extproc.chat.plan import AnswerPlan
 from extproc.chat.readers import reader_for
 from extproc.chat.unescaping import UnescapedEvents
@@ -107,10 +108,12 @@ def rewrite_completion(body: bytes, plan: AnswerPlan, sent: Sent | None = None) 
     changed = usage is not None and usage is not completion.get("usage")
     if changed:
         completion["usage"] = usage
+    changed |= renamed(completion, plan)
     checker, faults = ArgumentChecker(plan.callable_tools), Faults()
     outputs = [_Output(plan, checker, faults) for _ in choices]
     for output, (choice, message) in zip(outputs, choices, strict=True):
         changed |= _rewrite_message(choice, message, output, shape_for(plan))
+        changed |= plan.reasoning_content and with_older_name(message)
     called = bool(outputs) and all(output.called for output in outputs)
     return Rewritten(_encoded(completion) if changed else body, count, usage is not count, faults, called)
 
@@ -291,6 +294,8 @@ class StreamedAnswer:
                 case Data(data):
                     try:
                         chunk = self._read(data)
+                        if renamed(chunk, self._plan):
+                            data = _encoded(chunk)
                         if len(data) > _LARGE_CHUNK:
                             for part in parts_of_chunk(chunk):
                                 yield b"".join(out)
@@ -347,6 +352,7 @@ class StreamedAnswer:
         if output is None:
             output = self._outputs[index] = _Output(self._plan, self._checker, self.faults)
         self._usage.wrote(index, delta)
+        said_twice = self._plan.reasoning_content and with_older_name(delta)
         said = choice.get("finish_reason")
         events = output.feed(delta)
         if said is not None:
@@ -355,7 +361,7 @@ class StreamedAnswer:
         finish_reason = _finish_reason(said, self._shape, called=output.calls.given > 0) if said is not None else None
         role_only = "role" in delta and not content
         unchanged = (events == [Text(content)] if content else not events) and not delta.get("tool_calls")
-        if unchanged and not role_only and finish_reason == said and self._refusal is None:
+        if unchanged and not (role_only or said_twice) and finish_reason == said and self._refusal is None:
             return None
         rest = output.rest(delta)
         rewritten: list[Json] = []
@@ -363,7 +369,11 @@ class StreamedAnswer:
             # As OpenAI does when a call may follow: no content yet, not an empty one.
             rewritten.append(_choice(index, {**rest, "content": None}))
             rest = {}
-        rewritten += [_choice(index, new) for event in events if (new := _delta(event, self._shape)) is not None]
+        deltas = [new for event in events if (new := _delta(event, self._shape)) is not None]
+        if self._plan.reasoning_content:
+            for new in deltas:
+                with_older_name(new)
+        rewritten += [_choice(index, new) for new in deltas]
         if self._refusal is not None:
             return rewritten
         if said is not None:

@@ -16,6 +16,7 @@ from extproc.chat.second_try import with_words
 from extproc.config import Backend, Model
 from extproc.openai.choice import NamedTool
 from extproc.openai.json_body import encode
+from extproc.openai.messages import text_only_problems
 from extproc.openai.request import ChatRequest
 from extproc.tools import PromptStyle, call_syntax, in_call_order, render_conversation
 from extproc.tools.conversation import escaped_messages, escaped_tools
@@ -31,7 +32,7 @@ _SHOW_MARKERS: Json = {"skip_special_tokens": False, "spaces_between_special_tok
 
 
 def native(request: ChatRequest, model: Model, _backend: Backend) -> Json:
-    body: Json = _shown(_with_arguments(request.messages), request.tools, model)
+    body: Json = _shown(_ordered(request.messages), request.tools, model)
     said = request.fields.get("tool_choice")
     if said is not None or request.legacy:
         match request.tool_choice:
@@ -47,12 +48,10 @@ def native(request: ChatRequest, model: Model, _backend: Backend) -> Json:
 
 
 def template(request: ChatRequest, model: Model, backend: Backend) -> Json:
-    messages: list[Json] = []
-    for item in in_call_order(_with_arguments(request.messages)):
-        messages += [result.message for result in item] if isinstance(item, list) else [item]
-    body: Json = _shown(messages, request.tools if request.offers_tools else [], model)
+    body: Json = _shown(_ordered(request.messages), request.tools if request.offers_tools else [], model)
+    body |= _SHOW_MARKERS
     if request.offers_tools:
-        body |= {"tool_choice": "none", **_SHOW_MARKERS}
+        body |= {"tool_choice": "none"}
         forced = _forced(request, model, backend)
         syntax = call_syntax(model.format)
         demand = demanded(request)
@@ -66,10 +65,11 @@ def template(request: ChatRequest, model: Model, backend: Backend) -> Json:
 def prompt(request: ChatRequest, model: Model, backend: Backend) -> Json:
     syntax = call_syntax(model.format)
     assert syntax is not None  # the configuration makes sure of it
+    if not (request.offers_tools or request.has_tool_history) and any(text_only_problems(request.messages)):
+        return {"messages": request.messages, **_SHOW_MARKERS}  # what can't be rendered needn't be
     style = PromptStyle(syntax, model.tool_result, model.example, frozenset(model.special_tokens or ()))
-    body: Json = {"messages": render_conversation(request, style)}
+    body: Json = {"messages": render_conversation(request, style), **_SHOW_MARKERS}
     if request.offers_tools:
-        body |= _SHOW_MARKERS
         body |= _forced(request, model, backend)
     return body
 
@@ -111,12 +111,20 @@ def _forced(request: ChatRequest, model: Model, backend: Backend) -> Json:
         request.tools,
         request.tool_choice,
         parallel=request.parallel_tool_calls,
+        names_only=model.tools == "prompt" and len(request.tools) < len(request.offered),
         thinking="open" if model.thinking == "open" else None,
     )
     if tag is None:
         return {}
-    # A demanded call is the whole answer: what the client wants of the text has no place in it.
     return {"structured_outputs": {"structural_tag": encode(tag).decode()}, "response_format": None}
+
+
+def _ordered(messages: list[Json]) -> list[Json]:
+    """As chat templates want them: results in the order of their calls, and arguments that can be read."""
+    ordered: list[Json] = []
+    for item in in_call_order(_with_arguments(messages)):
+        ordered += [result.message for result in item] if isinstance(item, list) else [item]
+    return ordered
 
 
 def _with_arguments(messages: list[Json]) -> list[Json]:

@@ -29,6 +29,7 @@ class AnswerPlan:
 
     format: str
     tools: list[Json]
+    """Those that the model may call: none where the client wants words, or offers no tools any more."""
     parallel_tool_calls: bool
     include_usage: bool
     """The client asked for the usage chunk of a stream (the backend always is)."""
@@ -49,6 +50,10 @@ class AnswerPlan:
     """Behind which characters the escape of what the model was shown is undone; none if nothing was escaped."""
     thinking: Literal["open"] | None = None
     """The text begins inside the model's thinking."""
+    model: str = ""
+    """What the answer calls the model; empty for what the backend says."""
+    reasoning_content: bool = False
+    """Reasoning is sent under its older name as well."""
 
     @property
     def callable_tools(self) -> list[Json]:
@@ -94,8 +99,12 @@ def prepare(body: bytes, config: Config) -> Prepared:
     forwarded, dropped = split(_with_defaults(request.fields, model), backend.parameters)
     dropped = tuple(sorted({*dropped, *request.withheld}))
     forwarded |= {"model": model.upstream_name, "messages": request.messages}
+    if demanded(request) is not None:
+        # The call is the whole answer then: what is asked of its text has no place in it, and would rule the call out.
+        given_way = [name for name in _OF_THE_TEXT if _binds(forwarded.pop(name, None))]
+        dropped = tuple(sorted({*dropped, *given_way}))
     answer = sent = None
-    if request.offers_tools or request.has_tool_history:
+    if request.offered or request.has_tool_history:
         forwarded |= BODY_OF_MODE[model.tools](request, model, backend)
         answer = _answer_plan(request, model, choices=forwarded.get("n") or 1)
         if answer is not None and request.stream:
@@ -136,6 +145,13 @@ def _rules(model: Model, config: Config) -> Rules:
     )
 
 
+_OF_THE_TEXT = ("response_format", "structured_outputs")
+
+
+def _binds(value: Json | None) -> bool:
+    return value is not None and value.get("type") != "text"
+
+
 _SAME = {"max_tokens": "max_completion_tokens", "max_completion_tokens": "max_tokens"}
 
 
@@ -149,27 +165,27 @@ def _with_defaults(fields: Json, model: Model) -> Json:
 
 
 def _answer_plan(request: ChatRequest, model: Model, *, choices: int) -> AnswerPlan | None:
-    if not request.offers_tools:
-        return None
     native = model.tools == "native"
-    demand = demanded(request)
-    mended = model.repair or request.legacy or not request.parallel_tool_calls
-    checked = model.invalid_calls != "pass" or (model.retry and demand is not None)
-    if native and not (mended or checked or model.escapes_markers):
+    if native and not request.offers_tools:
         return None
+    policy = model.invalid_calls
+    if not request.offers_tools and policy == "pass":
+        policy = "text"  # a call that is ruled out goes to no client
     tokens = TEMPLATE_TOKENS if model.special_tokens is None else frozenset(model.special_tokens)
     return AnswerPlan(
         format=model.format,
-        tools=request.tools,
+        tools=request.tools if request.offers_tools else [],
         parallel_tool_calls=request.parallel_tool_calls,
         include_usage=request.include_usage,
         choices=choices,
-        invalid_calls=model.invalid_calls,
-        demanded=demand,
+        invalid_calls=policy,
+        demanded=demanded(request),
         legacy=request.legacy,
         native=native,
         repair=model.repair,
         hidden=frozenset() if native else tokens,
         openers=escaper_of(model).openers if model.escapes_markers else "",
         thinking="open" if model.thinking == "open" else None,
+        model=model.name,
+        reasoning_content=model.reasoning_content,
     )

@@ -60,8 +60,11 @@ class Model(Settings):
     """Prompt mode: show an example of a call besides the tools, of which each is shown as one."""
 
     # Answers
+    reasoning_content: bool = False
+    """Send what the model thinks as `reasoning_content` besides `reasoning`: the older name, which some clients read
+    alone. In answers to requests with tools; all others are the backend's."""
     repair: bool = False
-    """Native mode: mend what vLLM is known to get wrong in calls."""
+    """Native mode: read the calls that vLLM's parser left in the text as well."""
     invalid_calls: InvalidCalls = "pass"
     """A call of a tool that wasn't offered, or with arguments that are no JSON or break the tool's schema: leave it to
     the client, show it as text, or answer with an error. Anything but `pass` holds each call until it is complete."""

@@ -104,7 +104,8 @@ PARAMETERS: tuple[Parameter, ...] = (
     Parameter(
         "response_format",
         _RESPONSE_FORMAT,
-        remark="`json_schema` without a `schema` goes on as `json_object`; `structural_tag` is vLLM's",
+        remark="`json_schema` without a `schema` goes on as `json_object`; `structural_tag` is vLLM's; "
+        "gives way to a demanded call",
     ),
     Parameter("user", Text(), remark="vLLM takes it and ignores it"),
     Parameter("metadata", MapOf(Text(longest=512), name=Text(longest=64), most=16), forwarded=False),
@@ -149,7 +150,7 @@ PARAMETERS: tuple[Parameter, ...] = (
     Parameter(
         "structured_outputs",
         _STRUCTURED_OUTPUTS,
-        remark="exactly one of the first six, and none beside `response_format`",
+        remark="exactly one of the first six, and none beside `response_format`; gives way to a demanded call",
     ),
     # vLLM's own: scheduling, tracing and what comes back.
     Parameter("priority", Integer(), remark="lower is sooner; only with priority scheduling"),

@@ -31,13 +31,15 @@ def structural_tag(
     choice: ToolChoice,
     *,
     parallel: bool,
+    names_only: bool = False,
     thinking: Thinking | None = None,
 ) -> Json | None:
     """What the model may write: the value of `structured_outputs.structural_tag`, which vLLM wants as JSON text.
 
     A demanded call (`required`, or a tool by name) is the whole answer, and further calls follow it only if `parallel`.
     With `auto` the grammar is there for the strict tools: the text is free until a call begins, and the arguments of
-    other tools may be any object. None if there is nothing to force, or the format can't be.
+    other tools may be any object. With `names_only` it is there without strict tools too: the model was shown tools
+    that it may not call. None if there is nothing to force, or the format can't be.
 
     `thinking` lets the model think first: in its tags, or up to the closing one if the chat template has opened them.
     """
@@ -50,7 +52,8 @@ def structural_tag(
         case NamedTool(name) if named := [tool for tool in tools if _name(tool) == name]:
             content = _answer(syntax, named, parallel=False)
         case "auto":
-            content = _text_with_calls(syntax, tools, parallel=parallel)
+            if names_only or any(map(_is_strict, tools)):
+                content = _text_with_calls(syntax, tools, parallel=parallel)
     if content is None:
         return None
     if thinking:
@@ -77,9 +80,7 @@ def _answer(syntax: CallSyntax, tools: Sequence[Json], *, parallel: bool) -> Jso
 
 
 def _text_with_calls(syntax: CallSyntax, tools: Sequence[Json], *, parallel: bool) -> Json | None:
-    """Free text until a call begins, and again behind it if there may be more. None without strict tools."""
-    if not any(map(_is_strict, tools)):
-        return None
+    """Free text until a call begins, and again behind it if there may be more. None if no marker begins calls alone."""
     schemas = {_name(tool): _schema(tool, len(tools)) if _is_strict(tool) else _ANY_OBJECT for tool in tools}
     triggers: list[str] = []
     tags: list[Json] = []

@@ -36,15 +36,27 @@ class PromptStyle:
 def render_conversation(request: ChatRequest, style: PromptStyle) -> list[Message]:
     """The messages that a model without tool calling understands; the request's content is text."""
     escape = escaper(style.syntax.format, style.special_tokens)
-    if request.offers_tools:
-        escape = escape.offering(tool["function"]["name"] for tool in request.tools)
+    if request.offered:
+        escape = escape.offering(tool["function"]["name"] for tool in request.offered)
     turns = _turns(request.messages, style, escape)
-    if request.offers_tools:
-        _instruct(turns, wording.tool_instructions(request.tools, style.syntax, escape, example=style.example))
-        demand = demanded(request)
-        if demand is not None:
-            _add(turns, "user", wording.must_call(demand or None, style.syntax))
+    if request.offered:
+        # All of them, whatever the choice: where it differs from turn to turn, the prompt still begins with the same.
+        _instruct(turns, wording.tool_instructions(request.offered, style.syntax, escape, example=style.example))
+        if said := _choice(request, style):
+            _add(turns, "user", said)
     return [{"role": turn.role, "content": "\n\n".join(turn.texts)} for turn in turns]
+
+
+def _choice(request: ChatRequest, style: PromptStyle) -> str:
+    """What has to be said of the tools behind the conversation; nothing if all of them may be called."""
+    names = [tool["function"]["name"] for tool in request.tools]
+    some = names if len(names) < len(request.offered) else []
+    demand = demanded(request)
+    if demand is not None:
+        return wording.must_call(demand or None, style.syntax, some)
+    if not request.offers_tools:
+        return wording.MUST_NOT_CALL
+    return wording.may_call(some) if some else ""
 
 
 def demanded(request: ChatRequest) -> str | None:

@@ -116,10 +116,22 @@ def tagged_results(named: Sequence[tuple[str, str, int]], syntax: CallSyntax, es
     )
 
 
-def must_call(name: str | None, syntax: CallSyntax) -> str:
-    """What is said at the end of a request that demands a call: of `name`, or of any tool."""
-    which = f"the tool {name}" if name else "one of the tools"
+def must_call(name: str | None, syntax: CallSyntax, some: Sequence[str] = ()) -> str:
+    """What is said at the end of a request that demands a call: of `name`, or of any tool, or of `some` of them."""
+    which = f"the tool {name}" if name else _one_of(some)
     return f"You must call {which} now: answer with {_block(syntax)} only."
+
+
+def may_call(some: Sequence[str]) -> str:
+    """The same where the model may call, but not every tool that it was shown."""
+    return f"If you use a tool now, it must be {_one_of(some)}."
+
+
+MUST_NOT_CALL = "Use no tool now: answer in plain words."
+
+
+def _one_of(names: Sequence[str]) -> str:
+    return f"one of these tools: {', '.join(names)}" if names else "one of the tools"
 
 
 _MOST_NAMES = 50
