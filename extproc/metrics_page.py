@@ -45,9 +45,11 @@ async def metrics_served(address: str, page: Callable[[], bytes]) -> AsyncIterat
 
 
 def _bound(address: str) -> socket.socket:
-    host, port = Address.parse(address)
+    where = Address.parse(address)
+    family = socket.AF_INET6 if ":" in where.host else socket.AF_INET
+    both = where.is_dual_stack and socket.has_dualstack_ipv6()
     try:
-        return socket.create_server((host, port), family=socket.AF_INET6 if ":" in host else socket.AF_INET)
+        return socket.create_server(where, family=family, dualstack_ipv6=both)
     except OSError as error:
         # What Python adds in brackets to the system's words tells the address once more.
         reason = error.strerror.partition(" (")[0] if error.strerror else str(error)

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 CHAT_PATH = "/v1/chat/completions"
+"""The one path whose requests and answers are processed."""
 MODELS_PATH = "/v1/models"
-"""The one path that is processed; every other goes past the processor."""
+"""What the processor answers itself."""
 
 BACKEND_HEADER = "x-extproc-backend"
 """Set by the processor on a request: the name of the cluster that it goes to. Never taken from a client."""

@@ -25,6 +25,7 @@ from extproc.publishing import EnvoyFiles
 from extproc.recording.recorder import Recorder
 from extproc.reloading import INTERVAL, Reloading, Source
 from extproc.server import Processor
+from extproc.server_tls import ServerTls, is_open_to_others
 from extproc.stopping import StopSignals, completes
 from extproc.telemetry import Telemetry
 from extproc.terms import Terms
@@ -64,6 +65,8 @@ class Options:
     """Where exchanges are recorded, whatever the configuration says of it."""
     keys_grace: float = GRACE
     """Seconds that API keys hold when there are none any more in their file."""
+    tls: ServerTls | None = None
+    """For what connects to `address`."""
 
 
 async def serve(options: Options) -> int:
@@ -73,6 +76,14 @@ async def serve(options: Options) -> int:
     once. Where the file is broken, what was last in force is served, if it is known. Raises ConfigError, and OSError
     when an address can't be had or Envoy's files can't be written.
     """
+    credentials = options.tls.credentials() if options.tls is not None else None
+    if credentials is None and is_open_to_others(options.address):
+        log.warning(
+            "%s can be reached from other machines, without TLS: who is on the way reads requests and clients' keys, "
+            "and who connects is taken for Envoy. Give --tls-certificate, --tls-key and --tls-client-ca, or see to it that "
+            "only Envoy gets there.",
+            options.address,
+        )
     source = Source(Watched(options.config), options.envoy.listen if options.envoy else None)
     last = LastInForce(options.envoy.directory) if options.envoy else None
     beginning = _beginning(source, last)
@@ -92,7 +103,7 @@ async def serve(options: Options) -> int:
             if options.metrics is not None:
                 await served.enter_async_context(metrics_served(options.metrics, telemetry.page))
             # An Envoy that runs already is served while its files are made; one that waits for our health finds them.
-            running = processor.running(options.address, options.health, healthy=envoy is None)
+            running = processor.running(options.address, options.health, healthy=envoy is None, credentials=credentials)
             await served.enter_async_context(running)
             if envoy is not None:
                 terms.concurrency.expects_log = True

@@ -111,9 +111,16 @@ class Processor:
 
     @asynccontextmanager
     async def running(
-        self, address: str, health_address: str | None = None, *, healthy: bool = True
+        self,
+        address: str,
+        health_address: str | None = None,
+        *,
+        healthy: bool = True,
+        credentials: grpc.ServerCredentials | None = None,
     ) -> AsyncIterator[int]:
         """Serve on `address` (`host:port` or `unix:/path`) inside the block; yields the port, 1 for a socket.
+
+        With `credentials` there is TLS at `address`, and at `health_address` there is none.
 
         At `health_address` there is the health service and nothing else: for probes that come over the network
         while Envoy comes by a socket. Unless `healthy`, exchanges are served, but health says so only after
@@ -135,7 +142,7 @@ class Processor:
         health_pb2_grpc.add_HealthServicer_to_server(self._health, server)
         reflection.enable_server_reflection((SERVICE, health.SERVICE_NAME, reflection.SERVICE_NAME), server)
         servers = [server]
-        port = _bind(server, address)
+        port = _bind(server, address, credentials)
         if health_address is not None:
             probed = grpc.aio.server(options=[("grpc.so_reuseport", 0), ("grpc.max_receive_message_length", _PROBE)])
             health_pb2_grpc.add_HealthServicer_to_server(self._health, probed)
@@ -303,10 +310,12 @@ def _received(exchange: Exchange, box: list[ProcessingRequest]) -> Replies:
     return exchange.receive(box.pop())
 
 
-def _bind(server: grpc.aio.Server, address: str) -> int:
+def _bind(server: grpc.aio.Server, address: str, credentials: grpc.ServerCredentials | None = None) -> int:
     if address.startswith("unix:") and _accepts(address.removeprefix("unix:")):  # gRPC would take its place
         raise OSError(f"can't listen on {address}: somebody does already")
     try:
+        if credentials is not None:
+            return server.add_secure_port(address, credentials)
         return server.add_insecure_port(address)
     except RuntimeError as error:
         raise OSError(f"can't listen on {address}: is it in use, or its directory missing?") from error

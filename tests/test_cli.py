@@ -268,8 +268,13 @@ class Served:
 
 def logged(done: Done) -> list[str]:
     """The errors that `serve` has logged."""
+    return [message for level, message in records(done) if level == "error"]
+
+
+def records(done: Done) -> list[tuple[str, str]]:
+    """The level and the message of each line."""
     lines = [json.loads(line) for line in done.stderr.splitlines()]
-    return [line["message"] for line in lines if line["level"] == "error"]
+    return [(line["level"], line["message"]) for line in lines]
 
 
 @contextmanager
@@ -416,6 +421,38 @@ def test_a_file_of_keys_that_can_not_be_used_keeps_the_processor_from_starting(g
     assert line.startswith(f"{keys}:1: expected 'name: hash'")
     assert reason == f"{keys}: holds no key, so that nobody could come in"
     assert done.status == 1
+
+
+def test_serve_wants_certificate_and_key_together_and_where_they_are_of_use(good: Path) -> None:
+    tcp = ("--listen", f"127.0.0.1:{free_port()}")
+    certificate, key, client_ca = (
+        ("--tls-certificate", "no.crt"),
+        ("--tls-key", "no.key"),
+        ("--tls-client-ca", "ca.crt"),
+    )
+    for options, complaint in (
+        ((*tcp, *certificate), "--tls-certificate and --tls-key belong together"),
+        ((*tcp, *key), "--tls-certificate and --tls-key belong together"),
+        ((*tcp, *client_ca), "--tls-client-ca belongs to"),
+        ((*certificate, *key), "a socket needs no TLS"),
+    ):
+        done = run("serve", "--config", good, *options)
+        assert done.status == 2, options
+        assert complaint in done.stderr
+    assert logged(run("serve", "--config", good, *tcp, *certificate, *key)) == [
+        "no.crt: can't be read: No such file or directory"
+    ]
+
+
+def test_serve_warns_when_others_can_read_what_is_sent(good: Path) -> None:
+    with socket.create_server(("0.0.0.0", 0)) as taken:
+        port = taken.getsockname()[1]
+        (warned, warning), (_, refused) = records(run("serve", "--config", good, "--listen", f"0.0.0.0:{port}"))
+        assert warned == "warning"
+        assert warning.startswith(f"0.0.0.0:{port} can be reached from other machines, without TLS")
+        assert "--tls-certificate" in warning
+        assert refused.startswith(f"can't listen on 0.0.0.0:{port}")
+        assert len(records(run("serve", "--config", good, "--listen", f"127.0.0.1:{port}"))) == 1
 
 
 def test_serve_says_why_it_does_not_start_in_the_form_of_its_log(good: Path) -> None:

@@ -13,12 +13,14 @@ from typing import Any
 
 import grpc
 import pytest
+import trustme
 from grpc_health.v1 import health_pb2
 from grpc_reflection.v1alpha import reflection_pb2
 
 from extproc.config import Config, Limits
 from extproc.names import LAYOUT, LAYOUT_METADATA
 from extproc.server import CONFIG_HEALTH, Processor
+from extproc.server_tls import ServerTls
 from extproc.telemetry import Telemetry
 from extproc.terms import Terms
 from extproc.wire import SERVICE, ProcessingMode, ProcessingRequest, ProcessingResponse, ProtocolConfiguration
@@ -34,6 +36,7 @@ from tests.test_exchange import (
     set_fields,
 )
 from tests.test_request import CONFIG, MESSAGES
+from tests.tls_ends import write_certificate
 
 PROCESS = f"/{SERVICE}/Process"
 
@@ -334,6 +337,48 @@ def test_health_can_be_asked_at_an_address_that_serves_nothing_else(tmp_path: Pa
             await probe.not_serving()
 
     asyncio.run(main())
+
+
+def test_tls_takes_renewed_certificates_and_asks_for_the_clients(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    authority, renewed = trustme.CA(), trustme.CA()
+    write_certificate(tmp_path, authority.issue_cert("processor.test"))
+    (tmp_path / "ca.crt").write_bytes(authority.cert_pem.bytes())
+    identity = authority.issue_cert("envoy.test")
+    tls = ServerTls(tmp_path / "tls.crt", tmp_path / "tls.key", tmp_path / "ca.crt")
+
+    def asked(port: int, trusted: trustme.CA, *, identified: bool = True) -> bool:
+        mine = (identity.private_key_pem.bytes(), identity.cert_chain_pems[0].bytes()) if identified else (None, None)
+        credentials = grpc.ssl_channel_credentials(trusted.cert_pem.bytes(), *mine)
+        options = [("grpc.ssl_target_name_override", "processor.test"), ("grpc.use_local_subchannel_pool", 1)]
+        with grpc.secure_channel(f"127.0.0.1:{port}", credentials, options=options) as channel:
+            try:
+                check = channel.unary_unary(
+                    "/grpc.health.v1.Health/Check",
+                    request_serializer=health_pb2.HealthCheckRequest.SerializeToString,
+                    response_deserializer=health_pb2.HealthCheckResponse.FromString,
+                )
+                check(health_pb2.HealthCheckRequest(), timeout=10)
+            except grpc.RpcError as error:
+                return error.code() is not grpc.StatusCode.UNAVAILABLE
+            return True
+
+    async def main() -> None:
+        processor = Processor(Terms(CONFIG), Telemetry(CONFIG))
+        async with processor.running(f"127.0.0.1:{free_port()}", credentials=tls.credentials()) as port:
+            assert await asyncio.to_thread(asked, port, authority)
+            assert not await asyncio.to_thread(asked, port, authority, identified=False)
+            write_certificate(tmp_path, renewed.issue_cert("processor.test"))
+            assert await asyncio.to_thread(asked, port, renewed)
+            (tmp_path / "tls.key").write_text("none", encoding="utf-8")
+            assert await asyncio.to_thread(asked, port, renewed)
+
+    with caplog.at_level(logging.INFO):
+        asyncio.run(main())
+    (taken, refused) = (record.getMessage() for record in caplog.records if record.name == "extproc.server_tls")
+    assert taken == f"new connections get the certificate that is now in {tls.certificate}"
+    assert refused.startswith("the files for TLS are refused, what was there before stays in force")
 
 
 def test_an_address_in_use_is_an_error() -> None:

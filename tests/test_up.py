@@ -77,12 +77,17 @@ class Up:
 
 
 @contextmanager
-def up(*options: str, command: tuple[str, ...] = ("up",), descriptors: tuple[int, int] | None = None) -> Iterator[Up]:
-    """`descriptors`: the soft and the hard limit that it is started with."""
+def up(
+    *options: str,
+    command: tuple[str, ...] = ("up",),
+    descriptors: tuple[int, int] | None = None,
+    host: str = "127.0.0.1",
+) -> Iterator[Up]:
+    """`descriptors`: the soft and the hard limit that it is started with; `host`: where it listens."""
     port = free_port()
     with tempfile.TemporaryDirectory(prefix="up-") as directory:
         process = subprocess.Popen(
-            [*EXTPROC, *command, *options, "--listen", f"127.0.0.1:{port}"],
+            [*EXTPROC, *command, *options, "--listen", f"{host}:{port}"],
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
             text=True,
@@ -223,20 +228,25 @@ def test_what_hangs_is_killed_and_started_again() -> None:
 
 @pytest.fixture(scope="module")
 def mortal() -> Iterator[Up]:
-    """One with metrics, whose children are killed until it can't go on."""
-    with up("--scripted", "--metrics", f"127.0.0.1:{free_port()}") as running:
+    """One with metrics, for both families, whose children are killed until it can't go on."""
+    with up("--scripted", "--metrics", f"[::]:{free_port()}", host="[::]") as running:
         yield running
 
 
 def metrics_of(running: Up) -> str:
     found = re.search(r"^Metrics at (\S+)$", running.guide, re.MULTILINE)
     assert found
-    return httpx.get(found[1]).raise_for_status().text
+    text = httpx.get(found[1]).raise_for_status().text
+    assert text == httpx.get(found[1].replace("[::1]", "127.0.0.1")).text
+    return text
 
 
 def test_metrics_are_where_the_guide_says(mortal: Up) -> None:
-    assert ask(mortal.url)["status"] == 200
-    assert 'extproc_requests_total{model="qwen2.5-coder"} 1.0\n' in metrics_of(mortal)
+    port = mortal.address[1]
+    assert f"Ready at http://[::1]:{port}/v1\n" in mortal.guide
+    for host in ("127.0.0.1", "[::1]"):
+        assert ask(f"http://{host}:{port}")["status"] == 200
+    assert 'extproc_requests_total{model="qwen2.5-coder"} 2.0\n' in metrics_of(mortal)
 
 
 def test_what_keeps_dying_is_started_again_after_longer_and_longer_pauses(mortal: Up) -> None:

@@ -67,9 +67,19 @@ def _run_all(options: argparse.Namespace, recording: Recording | None) -> int:
 
 def _serve(options: argparse.Namespace) -> int:
     from extproc.serve import ForEnvoy, Options, serve
+    from extproc.server_tls import ServerTls
 
     if options.envoy is None and (options.envoy_admin or options.envoy_listen):
         options.misused("--envoy-admin and --envoy-listen belong to --envoy")
+    if (options.tls_certificate is None) != (options.tls_key is None):
+        options.misused("--tls-certificate and --tls-key belong together: give both, or neither")
+    if options.tls_client_ca is not None and options.tls_certificate is None:
+        options.misused("--tls-client-ca belongs to --tls-certificate and --tls-key")
+    if options.tls_certificate is not None and options.listen.startswith("unix:"):
+        options.misused("--tls-certificate is for --listen HOST:PORT: a socket needs no TLS")
+    tls = None
+    if options.tls_certificate is not None:
+        tls = ServerTls(options.tls_certificate, options.tls_key, options.tls_client_ca)
     envoy = None
     if options.envoy is not None:
         envoy = ForEnvoy(options.envoy.absolute(), path_or_address(options.envoy_admin), options.envoy_listen)
@@ -88,6 +98,7 @@ def _serve(options: argparse.Namespace) -> int:
         interval=options.reread,
         recording=recording,
         keys_grace=options.keys_grace,
+        tls=tls,
     )
     try:
         return asyncio.run(serve(told))
@@ -149,7 +160,11 @@ def _add_what_runs(up: argparse.ArgumentParser) -> None:
     source.add_argument("--backend", type=backend, metavar="URL", help="serve a model of this vLLM server")
     source.add_argument("--scripted", action="store_true", help="serve a scripted vLLM, started as well")
     up.add_argument("--model", metavar="NAME", help="the model's name; with --backend needed only if it serves several")
-    up.add_argument("--format", metavar="NAME", help="how the model writes calls (only hermes so far)")
+    up.add_argument(
+        "--format",
+        metavar="NAME",
+        help="how the model of --backend writes calls: one of `extproc formats` (default: hermes)",
+    )
     up.add_argument("--listen", type=address, metavar="HOST:PORT", help=f"where clients connect (default: {_LISTEN})")
     add_metrics(up)
     add_grace(up, "requests")
@@ -167,6 +182,8 @@ def _add_serve(commands: Commands) -> None:
         extproc serve --config extproc.yaml
         extproc serve --config extproc.yaml --listen 127.0.0.1:9000
         extproc serve --config extproc.yaml --listen unix:/run/extproc.sock --envoy /run/envoy
+        extproc serve --config extproc.yaml --listen [::]:9000 \\
+            --tls-certificate tls.crt --tls-key tls.key --tls-client-ca ca.crt
         """,
     )
     serve.add_argument(
@@ -184,10 +201,25 @@ def _add_serve(commands: Commands) -> None:
         help="unix:/path or host:port; whoever can connect to it is taken for Envoy (default: %(default)s)",
     )
     serve.add_argument(
+        "--tls-certificate",
+        type=Path,
+        metavar="FILE",
+        help="speak TLS at --listen, with this certificate (PEM, with those that lead to its root); new connections get "
+        "it as it is in the file by then",
+    )
+    serve.add_argument("--tls-key", type=Path, metavar="FILE", help="the certificate's key")
+    serve.add_argument(
+        "--tls-client-ca",
+        type=Path,
+        metavar="FILE",
+        help="who connects has to show a certificate that leads to one of these (default: anybody may connect)",
+    )
+    serve.add_argument(
         "--health",
         type=address,
         metavar="HOST:PORT",
-        help="serve the gRPC health service here too, for probes over the network when --listen is a socket",
+        help="serve the gRPC health service here too, for probes over the network when --listen is a socket or "
+        "speaks TLS",
     )
     serve.add_argument(
         "--envoy",

@@ -26,6 +26,11 @@ class Address(NamedTuple):
             raise ValueError(f"an IPv6 address needs brackets, as in [::1]:8000, got {text!r}")
         return cls(host, int(port))
 
+    @property
+    def is_dual_stack(self) -> bool:
+        """Whether what listens there is meant to be found at all addresses of both families, as by `[::]`."""
+        return ":" in self.host and not self.host.strip("0:")
+
     def __str__(self) -> str:
         return f"[{self.host}]:{self.port}" if ":" in self.host else f"{self.host}:{self.port}"
 

@@ -18,8 +18,8 @@ from envoy_data_plane.envoy.config.bootstrap.v3 import (
 from envoy_data_plane.envoy.config.core import v3 as core
 from envoy_data_plane.google.protobuf import Struct
 
-from extproc.config import Config
-from extproc.envoy.addresses import tcp_or_unix
+from extproc.config import Address, Config
+from extproc.envoy.addresses import listening, unix
 from extproc.envoy.betterproto import work_once
 from extproc.envoy.clusters import backend_cluster, processor_cluster
 from extproc.envoy.dynamic import CLUSTERS, ENVOY_ARGUMENTS, LISTENER, source
@@ -100,7 +100,9 @@ def _runtime() -> LayeredRuntime:
 
 
 def _admin(address: str | None) -> Admin | None:
-    return Admin(address=tcp_or_unix(address)) if address is not None else None
+    if address is None:
+        return None
+    return Admin(address=unix(address) if address.startswith("/") else listening(Address.parse(address)))
 
 
 def to_yaml(message: Bootstrap) -> str:

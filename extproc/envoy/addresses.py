@@ -13,6 +13,15 @@ def tcp(address: Address) -> core.Address:
     return core.Address(socket_address=core.SocketAddress(address=address.host, port_value=address.port))
 
 
+def listening(address: Address) -> core.Address:
+    """Where something listens: on `[::]`, for clients of either family."""
+    made = tcp(address)
+    if address.is_dual_stack:
+        assert made.socket_address is not None  # it was made of one
+        made.socket_address.ipv4_compat = True
+    return made
+
+
 def unix(path: str) -> core.Address:
     """A unix socket. The system allows paths of about 100 bytes; Envoy refuses longer ones when it starts."""
     return core.Address(pipe=core.Pipe(path=path))

@@ -37,7 +37,7 @@ from envoy_data_plane.envoy.type.matcher.v3 import (
 from envoy_data_plane.google.protobuf import Struct
 
 from extproc.config import Config
-from extproc.envoy.addresses import tcp
+from extproc.envoy.addresses import listening
 from extproc.envoy.clients import client_filters
 from extproc.envoy.clusters import PROCESSOR
 from extproc.envoy.extensions import extension, packed
@@ -119,7 +119,7 @@ def listener(config: Config, directory: str | None = None) -> listeners.Listener
     )
     return listeners.Listener(
         name="openai",
-        address=tcp(config.listen_address),
+        address=listening(config.listen_address),
         # By this a pod that leaves shuts clients out and goes on being watched: `drain_listeners?inboundonly`.
         traffic_direction=core.TrafficDirection.INBOUND,
         per_connection_buffer_limit_bytes=BUFFERED,

@@ -37,14 +37,15 @@ def envoy_gateways(objects: Sequence[Object], at: Addresses) -> Object:
     """The bootstrap for the overlay envoy-gateway."""
     (clients,) = (each["spec"] for each in of_kind(objects, "ClientTrafficPolicy"))
     policies = {policy["spec"]["targetRefs"][0]["name"]: policy for policy in of_kind(objects, "EnvoyExtensionPolicy")}
+    answers = {each["metadata"]["name"]: each["spec"] for each in of_kind(objects, "HTTPRouteFilter")}
     filters, routes, clusters = [], [], []
     for route in of_kind(objects, "HTTPRoute"):
         name = route["metadata"]["name"]
         filters.append(_gateways_filter(policies[name]))
         for rule in route["spec"]["rules"]:
-            (backend,) = rule["backendRefs"]
-            clusters.append(_cluster(backend["name"], at.backends[backend["name"]]))
-            routes += [_gateways_route(match, rule, filters[-1]["name"]) for match in rule["matches"]]
+            names = [backend["name"] for backend in rule.get("backendRefs", [])]
+            clusters += [_cluster(name, at.backends[name]) for name in names]
+            routes += [_gateways_route(match, rule, filters[-1]["name"], answers) for match in rule["matches"]]
     routes.sort(key=_precedence)
     hosts = of_kind(objects, "HTTPRoute")[0]["spec"]["hostnames"]
     early = [{"remove": header} for header in clients["headers"]["earlyRequestHeaders"]["remove"]]
@@ -96,17 +97,22 @@ def _gateways_filter(policy: Object) -> Object:
     }
 
 
-def _gateways_route(match: Object, rule: Object, filter_: str) -> Object:
+def _gateways_route(match: Object, rule: Object, filter_: str, answers: Mapping[str, Object]) -> Object:
     path = {"Exact": "path", "PathPrefix": "path_separated_prefix"}[match["path"]["type"]]
     headers = [{"name": ":method", "string_match": {"exact": match["method"]}}]
     headers += [_exactly(header["name"], header["value"]) for header in match.get("headers", [])]
     route = {
         "match": {path: match["path"]["value"], "headers": headers},
-        "route": {"cluster": rule["backendRefs"][0]["name"], **_timeout(rule.get("timeouts", {}))},
         "typed_per_filter_config": {filter_: {"@type": _TYPE + "config.route.v3.FilterConfig", "config": {}}},
     }
+    for backend in rule.get("backendRefs", []):
+        route["route"] = {"cluster": backend["name"], **_timeout(rule.get("timeouts", {}))}
     for change in rule.get("filters", []):
         match change["type"]:
+            case "ExtensionRef":
+                said = answers[change["extensionRef"]["name"]]["directResponse"]
+                body = {"inline_string": said["body"]["inline"]}
+                route["direct_response"] = {"status": said["statusCode"], "body": body}
             case "RequestHeaderModifier":
                 route["request_headers_to_remove"] = change["requestHeaderModifier"]["remove"]
             case "ResponseHeaderModifier":

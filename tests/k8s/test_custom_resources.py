@@ -43,7 +43,8 @@ SHAPES: dict[str, Shape] = {
                 ],
                 "filters": [
                     {
-                        "type": frozenset({"RequestHeaderModifier", "ResponseHeaderModifier"}),
+                        "type": frozenset({"RequestHeaderModifier", "ResponseHeaderModifier", "ExtensionRef"}),
+                        "extensionRef": {"group": str, "kind": frozenset({"HTTPRouteFilter"}), "name": str},
                         "requestHeaderModifier": {"remove": [str]},
                         "responseHeaderModifier": {"remove": [str]},
                     }
@@ -52,6 +53,13 @@ SHAPES: dict[str, Shape] = {
                 "backendRefs": [_TO_SERVICE],
             }
         ],
+    },
+    "HTTPRouteFilter": {
+        "directResponse": {
+            "statusCode": int,
+            "contentType": str,
+            "body": {"type": frozenset({"Inline"}), "inline": str},
+        },
     },
     "EnvoyExtensionPolicy": {
         "targetRefs": [_TARGET],

@@ -186,7 +186,7 @@ def test_what_is_withheld_from_backends_and_from_clients() -> None:
     gateway = rendered(K8S / "overlays/envoy-gateway")
     clients = one(gateway, "ClientTrafficPolicy", "extproc")["spec"]
     assert clients["headers"]["earlyRequestHeaders"]["remove"] == [BACKEND_HEADER, AFFINITY_HEADER]
-    for rule in one(gateway, "HTTPRoute", "extproc-chat")["spec"]["rules"]:
+    for rule in one(gateway, "HTTPRoute", "extproc-chat")["spec"]["rules"][:-1]:
         assert set(rule["filters"][0]["requestHeaderModifier"]["remove"]) == withheld
         assert set(rule["filters"][1]["responseHeaderModifier"]["remove"]) == told
     route = one(rendered(K8S / "overlays/istio"), "VirtualService", "llm")["spec"]["http"][0]
@@ -231,6 +231,20 @@ def test_a_request_larger_than_envoys_own_buffer_is_taken(foreign: Foreign) -> N
 def test_other_paths_are_not_passed_on(foreign: Foreign) -> None:
     assert foreign.http.post("/v1/completions", json={"model": UPSTREAM, "prompt": "Hi"}).status_code == 404
     assert asked(foreign.vllm) == []
+
+
+def test_what_was_not_processed_has_no_way_to_a_backend() -> None:
+    """Should a policy be deleted, or not be accepted: only the routes that the processor chooses lead anywhere."""
+    gateway = rendered(K8S / "overlays/envoy-gateway")
+    at = Addresses(1, "/admin", 2, {"vllm": 3})
+    for translate, objects in ((envoy_gateways, gateway), (istios, rendered(K8S / "overlays/istio"))):
+        manager = translate(objects, at)["static_resources"]["listeners"][0]["filter_chains"][0]["filters"][0]
+        (host,) = manager["typed_config"]["route_config"]["virtual_hosts"]
+        open_to_all = [each for each in host["routes"] if BACKEND_HEADER not in json.dumps(each["match"])]
+        assert len(open_to_all) == 2  # chat completions and the models
+        assert all("route" not in each and each["direct_response"]["status"] == 503 for each in open_to_all)
+    said = one(gateway, "HTTPRouteFilter", "extproc-unprocessed")["spec"]["directResponse"]["body"]["inline"]
+    assert json.loads(said)["error"]["code"] == "not_processed"
 
 
 def test_without_the_processor_nothing_reaches_a_backend(foreign: Foreign) -> None:

@@ -202,6 +202,7 @@ def test_pods_leave_one_at_a_time_and_are_apart(folder: Path) -> None:
     (deployment,) = of_kind(rendered(folder), "Deployment")
     (budget,) = of_kind(rendered(folder), "PodDisruptionBudget")
     assert budget["spec"]["maxUnavailable"] == 1
-    assert deployment["spec"]["strategy"]["rollingUpdate"]["maxUnavailable"] == 0
+    strategy = deployment["spec"]["strategy"]
+    assert (strategy["type"], strategy["rollingUpdate"]["maxUnavailable"]) == ("RollingUpdate", 0)
     spread = Pod(deployment).spec["topologySpreadConstraints"]
     assert [each["topologyKey"] for each in spread] == ["kubernetes.io/hostname", "topology.kubernetes.io/zone"]

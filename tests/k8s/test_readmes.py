@@ -16,7 +16,7 @@ from extproc.cli import _parser
 from extproc.config import parse
 from tests.k8s.rendered import BASE, K8S, OVERLAYS, ROOT, Pod, named, of_kind, one, pods, render, rendered, settings
 
-READMES = [K8S / "README.md", *(overlay / "README.md" for overlay in OVERLAYS)]
+READMES = [K8S / "README.md", K8S / "processor/README.md", *(overlay / "README.md" for overlay in OVERLAYS)]
 
 each_readme = pytest.mark.parametrize("readme", READMES, ids=lambda path: named(path.parent))
 
@@ -149,6 +149,21 @@ def test_other_backends_come_in_by_a_patch(mine: Path) -> None:
     (_, _, pods_there, server_there) = one(render(mine), "NetworkPolicy", "extproc")["spec"]["egress"]
     assert pods_there["ports"] == [{"port": 8080, "protocol": "TCP"}]
     assert server_there["to"] == [{"ipBlock": {"cidr": "192.0.2.7/32"}}]
+
+
+def test_tls_for_the_processor_comes_in_by_a_patch(tmp_path: Path) -> None:
+    (tmp_path / "deploy").symlink_to(ROOT / "deploy")
+    (patches,) = blocks(K8S / "processor/README.md", "yaml")
+    (tmp_path / "mine").mkdir()
+    (tmp_path / "mine/kustomization.yaml").write_text(
+        "resources: [../deploy/k8s/overlays/envoy-gateway]\n" + patches, encoding="utf-8"
+    )
+    processor = Pod(one(render(tmp_path / "mine"), "Deployment", "extproc-processor")).containers["processor"]
+    options = _parser().parse_args(processor["args"])
+    mounted = {each["mountPath"] for each in processor["volumeMounts"]}
+    assert {str(file.parent) for file in (options.tls_certificate, options.tls_key, options.tls_client_ca)} <= mounted
+    for probe in ("startupProbe", "readinessProbe", "livenessProbe"):
+        assert f":{processor[probe]['grpc']['port']}" in options.health
 
 
 def test_the_gateway_can_be_reached_from_outside(tmp_path: Path) -> None:
