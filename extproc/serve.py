@@ -24,6 +24,7 @@ from extproc.metrics_page import metrics_served
 from extproc.publishing import EnvoyFiles
 from extproc.recording.recorder import Recorder
 from extproc.reloading import INTERVAL, Reloading, Source
+from extproc.replicas import hidden_replicas
 from extproc.server import Processor
 from extproc.server_tls import ServerTls, is_open_to_others
 from extproc.stopping import StopSignals, completes
@@ -80,8 +81,8 @@ async def serve(options: Options) -> int:
     if credentials is None and is_open_to_others(options.address):
         log.warning(
             "%s can be reached from other machines, without TLS: who is on the way reads requests and clients' keys, "
-            "and who connects is taken for Envoy. Give --tls-certificate, --tls-key and --tls-client-ca, or see to it that "
-            "only Envoy gets there.",
+            "and who connects is taken for Envoy. Give --tls-certificate, --tls-key and --tls-client-ca, or see to it "
+            "that only Envoy gets there.",
             options.address,
         )
     source = Source(Watched(options.config), options.envoy.listen if options.envoy else None)
@@ -129,6 +130,8 @@ async def serve(options: Options) -> int:
                 reloading.run(options.interval),
                 collect_all_when_quiet(lambda: processor.exchanges),
             ]
+            if envoy is not None:  # else it isn't Envoy that goes by a backend's addresses
+                work.append(_tell_hidden_replicas(beginning.config))
             if envoy is not None and last is not None:
                 taken = _when_taken(envoy, processor, beginning, last)
                 if envoy.can_be_asked:
@@ -228,6 +231,11 @@ async def _when_taken(envoy: EnvoyFiles, processor: Processor, beginning: _Begin
     if processor.terms.config is beginning.config:
         last.keep(beginning.source.file.content)
     await processor.show_envoy_health()
+
+
+async def _tell_hidden_replicas(config: Config) -> None:
+    for complaint in await hidden_replicas(config):
+        log.warning("%s", complaint)
 
 
 @asynccontextmanager

@@ -1,8 +1,8 @@
 """TLS for what connects to the processor: a certificate that may be renewed, and clients that have to show theirs.
 
 An Envoy of our own comes by a socket that only its pod has. A gateway elsewhere comes over a network, where everybody
-on the way reads what it sends, clients' keys among it, and where anybody may be taken for it. gRPC asks for the files with
-each new connection; what can't be used is told of once, and the files before it stay in force.
+on the way reads what it sends, clients' keys among it, and where anybody may be taken for it. gRPC asks for the files
+with each new connection; what can't be used is told of once, and the files before it stay in force.
 """
 
 from __future__ import annotations

@@ -80,6 +80,13 @@ def good(tmp_path: Path) -> Path:
 # check
 
 
+def test_check_tells_of_affinity_that_has_nothing_to_choose_from(good: Path) -> None:
+    good.write_text(GOOD.replace("127.0.0.1:8000", "localhost:8000\n    affinity: true"))
+    done = run("check", good)
+    assert "extproc: warning: the backend 'qwen': affinity is on, but localhost:8000 is 127.0.0.1 alone" in done.stderr
+    assert done.status == 0
+
+
 def test_check_sums_up_a_good_file_and_has_envoy_look_at_it(good: Path) -> None:
     done = run_apart("check", good)
     assert done.stdout == f"{good}: OK: 1 model, 1 backend, listening on 127.0.0.1:10000; accepted by Envoy\n"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import asyncio
 import getpass
 import sys
 import tempfile
@@ -16,6 +17,7 @@ from extproc.config import Config, load, parse
 from extproc.config.loading import check_files, read
 from extproc.descriptors import descriptor_limit, raise_descriptor_limit, too_few
 from extproc.files import read_file, shown
+from extproc.replicas import hidden_replicas
 from extproc.supervisor import GatewayError
 from extproc.toolcalls import FORMATS, Format, get_format
 
@@ -99,6 +101,7 @@ def _warnings(config: Config) -> Iterator[str]:
 
     if (warning := too_few(MAX_CONNECTIONS, descriptor_limit())) is not None:
         yield f"here {warning}"
+    yield from asyncio.run(hidden_replicas(config))
     if config.api_keys is not None:
         try:
             keys = ApiKeys.parse(read_file(config.api_keys))

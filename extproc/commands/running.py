@@ -204,8 +204,8 @@ def _add_serve(commands: Commands) -> None:
         "--tls-certificate",
         type=Path,
         metavar="FILE",
-        help="speak TLS at --listen, with this certificate (PEM, with those that lead to its root); new connections get "
-        "it as it is in the file by then",
+        help="speak TLS at --listen, with this certificate (PEM, with those that lead to its root); new connections "
+        "get it as it is in the file by then",
     )
     serve.add_argument("--tls-key", type=Path, metavar="FILE", help="the certificate's key")
     serve.add_argument(

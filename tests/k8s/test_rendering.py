@@ -137,9 +137,12 @@ def test_backends_are_services_that_serve_their_models(folder: Path) -> None:
         (address,) = backend.endpoints
         service = one(objects, "Service", address.host)
         assert address.port in [port["port"] for port in service["spec"]["ports"]]
+        assert service["spec"]["clusterIP"] == "None", "behind one address all its replicas would be one"
         (pod,) = (pod for pod in pods(objects) if pod.selected_by({"matchLabels": service["spec"]["selector"]}))
         (served,) = (model.upstream_model for model in config.models if model.backend == backend.name)
         assert served in pod.containers["vllm"]["args"]
+        # By its name clients find pods, and the Service translates no port.
+        assert address.port in [port["containerPort"] for port in pod.containers["vllm"]["ports"]]
 
 
 def test_every_overlay_has_its_readme_and_is_in_the_list() -> None:
