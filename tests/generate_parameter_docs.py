@@ -17,7 +17,8 @@ _HEAD = """\
 
 What `POST /v1/chat/completions` accepts besides `model`, `messages` and the tool parameters (`tools`, `tool_choice`,
 `parallel_tool_calls`, `functions`, `function_call`). A value that isn't accepted is a 400 whose `param` is the path of
-what is wrong, such as `stop[1]` or `logit_bias.50256`; `null` is the same as leaving the parameter out.
+what is wrong, such as `stop[1]` or `logit_bias.50256`; `null` is the same as leaving the parameter out. `10.0` is an
+integer, and goes on as `10`.
 
 What doesn't go to the backend is named, in alphabetical order, in the response header `x-extproc-dropped`, so that
 nothing is lost unseen. A backend that takes more than vLLM does gets it once its entry in the configuration lists the

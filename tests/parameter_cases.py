@@ -21,7 +21,8 @@ def boolean(name: str) -> dict[str, Case]:
 
 def integer(name: str, least: int = -INT64, most: int = INT64 - 1) -> dict[str, Case]:
     outside = refusals(name, "value", least - 1, most + 1, 10**5000, -(10**5000))
-    return {name: ([least, most], outside + refusals(name, "type", True, 1.0, 1.5, 1e308, "1", [1], {}))}
+    outside += refusals(name, "value", 1e308)
+    return {name: ([least, most, 1.0], outside + refusals(name, "type", True, 1.5, 1e-308, "1", [1], {}))}
 
 
 def number(name: str, good: list[float], bad: list[float]) -> dict[str, Case]:
@@ -199,7 +200,7 @@ CASES: dict[str, Case] = {
         [[], [0], list(range(128))],
         [
             (1, "logprob_token_ids", "type"),
-            ([1.0], "logprob_token_ids[0]", "type"),
+            ([1.5], "logprob_token_ids[0]", "type"),
             (list(range(129)), "logprob_token_ids", "value"),
         ],
     ),

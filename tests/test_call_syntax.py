@@ -281,4 +281,4 @@ def test_a_name_that_looks_like_a_placeholder_is_one_nowhere() -> None:
     ],
 )
 def test_results_are_shown_as_the_chat_template_shows_them(name: str, expected: str) -> None:
-    assert syntax_of(name).write_result("get_weather", "20 °C", index=4) == expected
+    assert "20 °C".join(syntax_of(name).tags_of_result("get_weather", index=4)) == expected

@@ -79,8 +79,8 @@ every_capture = pytest.mark.parametrize(
 
 @pytest.fixture(scope="module")
 def long_gateway(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Gateway]:
-    """In front of a model with room for the longest of them and for the answer that its client asks for."""
-    backend = AskedVLLM(model=MODEL, max_model_len=262_144)
+    """In front of a model that takes images, with room for the longest of them and for the answer that is asked for."""
+    backend = AskedVLLM(model=MODEL, max_model_len=262_144, multimodal=True)
     with backend.running(), running_gateway(tmp_path_factory.mktemp("legal"), backend, "withheld: []") as gateway:
         yield gateway
 
@@ -101,13 +101,6 @@ def callable_names(body: Json) -> list[str]:
     if choice.get("type") == "allowed_tools":
         return [tool["function"]["name"] for tool in choice["allowed_tools"]["tools"]]
     return [choice.get("function", choice)["name"]]
-
-
-def is_text(body: Json) -> bool:
-    """Whether a model that knows only text can be asked this."""
-    contents = [message.get("content") for message in body["messages"]]
-    parts = [part for content in contents if isinstance(content, list) for part in content]
-    return all(part["type"] in ("text", "refusal") for part in parts)
 
 
 def answer_of(reply: httpx.Response) -> list[tuple[str, str]]:
@@ -147,14 +140,51 @@ def test_it_is_accepted_at_the_front_door(request_body: Json, long_gateway: Gate
     backend.play(Reply(call if name else "Fine"))
     reply = long_gateway.http.post(CHAT, json={**request_body, "model": "coder"})
     assert [request.path for request in backend.requests] == [CHAT]
-    if not is_text(request_body):
-        assert reply.status_code == 400
-        assert "not a multimodal model" in reply.json()["error"]["message"]
-        return
     assert reply.status_code == 200, reply.text
     called = "function_call" if request_body.get("functions") else "tool_calls"
     ending = "length" if request_body.get("max_tokens") == 1 else "stop"
-    assert answer_of(reply) == [(called, name) if name else (ending, "")] * (request_body.get("n") or 1)
+    assert answer_of(reply) == [(called, name) if name else (ending, "")] * int(request_body.get("n") or 1)
+
+
+class TestWhatTheBackendGets:
+    """Of requests that it is told in another form."""
+
+    def test_images_in_their_places(self, long_gateway: Gateway) -> None:
+        (_, user, _, results) = self.sent("history-of-calls-with-images", long_gateway)["messages"]
+        url = "data:image/png;base64,iVBORw0KGgo"
+        compare, picture, rest = user["content"]
+        assert (compare["text"], picture, rest["text"]) == (
+            "Compare these:",
+            {"type": "image_url", "image_url": {"url": f"{url}="}},
+            "with what the camera sees.",
+        )
+        left, first, between, second, behind = results["content"]
+        assert left == {"type": "text", "text": "The tool take_picture returned:\n```\nleft:\n```\n"}
+        assert first == {"type": "image_url", "image_url": {"url": f"{url}A"}}
+        assert between["text"] == "\n```\ndone\n```\n\nThe tool take_picture returned:\n"
+        assert second == {"type": "image_url", "image_url": {"url": f"{url}B", "detail": "low"}}
+        assert behind["text"] == "\n\nContinue."
+
+    def test_integers(self, long_gateway: Gateway) -> None:
+        sent = self.sent("parameters-integers-with-a-fraction-of-nought", long_gateway)
+        asked = {name: value for name, value in sent.items() if name not in ("model", "messages", "logprobs")}
+        assert repr(asked) == repr(
+            {
+                "top_logprobs": 2,
+                "max_completion_tokens": 10,
+                "max_tokens": 10,
+                "n": 1,
+                "seed": 7,
+                "stop_token_ids": [1, 2],
+            }
+        )
+
+    def sent(self, name: str, gateway: Gateway) -> Json:
+        gateway.backend.forget()
+        assert gateway.http.post(CHAT, json={**REFERENCE[name], "model": MODEL}).status_code == 200
+        (request,) = gateway.backend.requests
+        fields: Json = json.loads(request.body)
+        return fields
 
 
 @pytest.mark.parametrize("body", MALFORMED.values(), ids=MALFORMED)

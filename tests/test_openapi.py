@@ -134,7 +134,7 @@ class TestTables:
             {"role": role, "content": [part], "tool_call_id": "1", "name": "f"},
         ]
         request = {"model": "coder", "messages": messages}
-        assert bool(wrong_places(request)) is bool(list(problems(request, Rules(text_only=False))))
+        assert bool(wrong_places(request)) is bool(list(problems(request, Rules())))
 
     def test_the_limits_of_tools(self) -> None:
         assert REQUEST["properties"]["tools"]["maxItems"] == MOST_TOOLS

@@ -107,7 +107,8 @@ def assert_can_be_answered(plan: AnswerPlan, arguments: Any, *, known: bool) -> 
     name = plan.tools[0]["function"]["name"] if known and plan.tools else "unheard_of"
     said = f"<tool_call>\n{json.dumps({'name': name, 'arguments': arguments})}\n</tool_call>"
     message = {"role": "assistant", "content": said}
-    completion = {"choices": [{"index": 0, "message": message, "finish_reason": "stop"}]}
+    choices = [{"index": index, "message": message, "finish_reason": "stop"} for index in range(plan.choices)]
+    completion = {"choices": choices}
     refusals = (ApiError,) if plan.invalid_calls == "error" else ()
     with suppress(*refusals):
         rewritten = rewrite_completion(encoded(completion), plan)

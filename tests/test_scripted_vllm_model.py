@@ -138,17 +138,21 @@ def called(name: str) -> list[Turn]:
     return [SYSTEM, Turn("user", "What is the weather in Paris?"), Turn("assistant", HERMES.write([(name, "{}")]))]
 
 
+def returned(*results: tuple[str, str]) -> str:
+    (turn,) = wording.results([(name, [text]) for name, text in results], ESCAPER)
+    assert isinstance(turn, str)
+    return turn
+
+
 def test_answers_from_results() -> None:
-    results = wording.results(
-        [("get_weather", '{"temp_c": 18, "sky": "cloudy"}'), ("read_file", "Buy milk.\n\nAnd tea.")], ESCAPER
-    )
+    results = returned(("get_weather", '{"temp_c": 18, "sky": "cloudy"}'), ("read_file", "Buy milk.\n\nAnd tea."))
     assert answer([*called("get_weather"), Turn("user", results)]) == (
         "According to get_weather, temp_c is 18, sky is cloudy. According to read_file, Buy milk.\n\nAnd tea."
     )
 
 
 def test_a_request_behind_results_comes_first() -> None:
-    turn = Turn("user", f"{wording.results([('get_weather', '18')], ESCAPER)}\n\nNow read notes.txt")
+    turn = Turn("user", f"{returned(('get_weather', '18'))}\n\nNow read notes.txt")
     assert calls(answer([*called("get_weather"), turn])) == [("read_file", {"path": "notes.txt"})]
 
 
@@ -160,7 +164,7 @@ def test_calls_on_demand_even_if_nothing_fits() -> None:
 def test_ends_a_task_with_the_tool_made_for_it() -> None:
     finish = tool("attempt_completion", "Ends the task", {"result": TEXT})
     system = Turn("system", instructions([*TOOLS, finish]))
-    turns = [system, *called("get_weather")[1:], Turn("user", wording.results([("get_weather", "18")], ESCAPER))]
+    turns = [system, *called("get_weather")[1:], Turn("user", returned(("get_weather", "18")))]
     assert calls(answer(turns)) == [("attempt_completion", {"result": "According to get_weather, 18."})]
 
 

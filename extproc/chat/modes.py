@@ -16,7 +16,6 @@ from extproc.chat.second_try import with_words
 from extproc.config import Backend, Model
 from extproc.openai.choice import NamedTool
 from extproc.openai.json_body import encode
-from extproc.openai.messages import text_only_problems
 from extproc.openai.request import ChatRequest
 from extproc.tools import PromptStyle, call_syntax, in_call_order, render_conversation
 from extproc.tools.conversation import escaped_messages, escaped_tools
@@ -65,8 +64,6 @@ def template(request: ChatRequest, model: Model, backend: Backend) -> Json:
 def prompt(request: ChatRequest, model: Model, backend: Backend) -> Json:
     syntax = call_syntax(model.format)
     assert syntax is not None  # the configuration makes sure of it
-    if not (request.offers_tools or request.has_tool_history) and any(text_only_problems(request.messages)):
-        return {"messages": request.messages, **_SHOW_MARKERS}  # what can't be rendered needn't be
     style = PromptStyle(syntax, model.tool_result, model.example, frozenset(model.special_tokens or ()))
     body: Json = {"messages": render_conversation(request, style), **_SHOW_MARKERS}
     if request.offers_tools:

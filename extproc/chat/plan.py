@@ -117,7 +117,8 @@ def prepare(body: bytes, config: Config) -> Prepared:
         syntax = None if model.tools == "native" else call_syntax(model.format)
         names = [answer.demanded] if answer.demanded else [tool["function"]["name"] for tool in request.tools]
         again = SecondTry.of(forwarded, must_call_by_name(names, syntax), escaper_of(model))
-    new_body = None if forwarded == fields else encode(forwarded)
+    # 10 equals 10.0: what was read may be what was sent, and yet be written in another way.
+    new_body = None if request.fields is fields and forwarded == fields else encode(forwarded)
     affinity = conversation_hash(request.messages) if backend.affinity else None
     return Prepared(model.name, backend.name, new_body, answer, dropped, request.repaired, affinity, sent, again)
 
@@ -141,7 +142,6 @@ def _rules(model: Model, config: Config) -> Rules:
         withheld=config.withheld_from(config.backends_by_name[model.backend]),
         media_urls=config.media_urls,
         malformed_history=model.malformed_history,
-        text_only=model.tools == "prompt",
     )
 
 

@@ -11,7 +11,7 @@ import math
 import re
 import sys
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
@@ -53,6 +53,10 @@ class Check(ABC):
         """What is wrong with a value of the right type."""
         yield from ()
 
+    def read(self, value: Any) -> Any:
+        """A valid value as the backend gets it; the very same object unless an integer in it was written as 10.0."""
+        return value
+
 
 @dataclass(frozen=True, slots=True)
 class Boolean(Check):
@@ -67,20 +71,25 @@ class Boolean(Check):
 
 @dataclass(frozen=True, slots=True)
 class Integer(Check):
-    """An integer within bounds, written as one: 3.0 is none."""
+    """An integer within bounds. 10.0 is one, as in JSON Schema: some languages write it so."""
 
     least: int = INT64_MIN
     most: int = INT64_MAX
 
-    types = (int,)
+    types = (int, float)
 
     @property
     def words(self) -> str:
         return f"an integer from {_SPELLED.get(self.least, self.least)} to {_SPELLED.get(self.most, self.most)}"
 
-    def faults(self, value: int, param: str) -> Iterator[ApiError]:
-        if not self.least <= value <= self.most:
+    def faults(self, value: float, param: str) -> Iterator[ApiError]:
+        if isinstance(value, float) and not value.is_integer():
+            yield invalid_type(param, self.words, value)
+        elif not self.least <= value <= self.most:
             yield invalid_value(param, f"expected {self.words}, got {_number(value)}.")
+
+    def read(self, value: Any) -> Any:
+        return int(value) if isinstance(value, float) else value
 
 
 @dataclass(frozen=True, slots=True)
@@ -176,6 +185,10 @@ class ArrayOf(Check):
         for index, element in enumerate(value):
             yield from self.element.problems(element, f"{param}[{index}]")
 
+    def read(self, value: Any) -> Any:
+        elements = [self.element.read(element) for element in value]
+        return elements if _differ(elements, value) else value
+
 
 @dataclass(frozen=True, slots=True)
 class MapOf(Check):
@@ -238,6 +251,10 @@ class Object(Check):
             elif name in self.required:
                 yield missing_parameter(f"{param}.{name}", f"Send {check.words}.")
 
+    def read(self, value: Any) -> Any:
+        known = {name: self.members[name].read(value[name]) for name in self.members if value.get(name) is not None}
+        return {**value, **known} if _differ(known.values(), [value[name] for name in known]) else value
+
 
 @dataclass(frozen=True, slots=True)
 class Typed(Check):
@@ -286,6 +303,11 @@ class Either(Check):
                 yield from check.faults(value, param)
                 return
         yield invalid_type(param, self.words, value)
+
+
+def _differ(some: Iterable[object], others: Iterable[object]) -> bool:
+    """Whether they are other objects: 10 equals 10.0."""
+    return any(one is not other for one, other in zip(some, others, strict=True))
 
 
 def _member(param: str, name: str) -> str:

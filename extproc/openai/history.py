@@ -125,6 +125,8 @@ def normalised(messages: list[Json], reader: ArgumentReader) -> tuple[list[Json]
                 # OpenAI's newer name of the system message; most chat templates don't know it, and leave it out.
                 message = {**message, "role": "system"}
             case "assistant":
+                if message.get("content") == []:
+                    message = {**message, "content": None}
                 if (function := message.get("function_call")) is not None:
                     # The place in the conversation makes an id that stays the same from turn to turn.
                     call_id = f"call_function_{index}"

@@ -3,12 +3,13 @@
 Lenient where real clients and servers need it, and nowhere else: older vLLMs wrote `tool_calls: []` into every answer,
 and clients send it back; some servers number their calls from `call_0` in every turn, so an id may come again in a
 later message, and a result belongs to the call nearest before it; a result may be missing, because a user stopped the
-agent.
+agent; a call's message may have `content: []`, which is nothing (kimi-cli); a tool may return images, which OpenAI
+doesn't take and vLLM does.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
@@ -41,9 +42,11 @@ others: Envoy gives up after 5 s."""
 PART_TYPES = tuple(_PART_FIELDS)
 """OpenAI's parts, and those that vLLM takes besides."""
 
+_SHOWN_TO_MODELS = frozenset(PART_TYPES) - {"refusal", "thinking"}
 _PARTS_OF_ROLE: Mapping[str, frozenset[str]] = {
-    "user": frozenset(PART_TYPES) - {"refusal", "thinking"},
+    "user": _SHOWN_TO_MODELS,
     "assistant": frozenset({"text", "refusal", "thinking"}),
+    "tool": _SHOWN_TO_MODELS,
 }
 _TEXT_ONLY = frozenset({"text"})
 
@@ -87,18 +90,6 @@ def _parts_and_calls(message: Any) -> int:
     return sum(len(items) for items in lists if isinstance(items, list))
 
 
-def text_only_problems(messages: Sequence[Json]) -> Iterator[ApiError]:
-    """The parts that a model can't be shown when the conversation is rendered as text."""
-    for index, message in enumerate(messages):
-        if isinstance(content := message.get("content"), list):
-            for place, part in enumerate(content):
-                if part["type"] not in ("text", "refusal", "thinking"):
-                    yield invalid_value(
-                        f"messages[{index}].content[{place}].type",
-                        f"this model takes text only when tools are used, got {quoted(part['type'])}.",
-                    )
-
-
 def _one_message(message: Any, param: str, calls: _Calls, parts: PartRules) -> Iterator[ApiError]:
     if not isinstance(message, dict):
         yield invalid_type(param, "an object with 'role' and 'content'", message)
@@ -125,12 +116,12 @@ def _one_message(message: Any, param: str, calls: _Calls, parts: PartRules) -> I
 def _content(message: Json, role: str, param: str, parts: PartRules) -> Iterator[ApiError]:
     param = f"{param}.content"
     content = message.get("content")
-    if content is None:
+    if content is None or (content == [] and role == "assistant" and _has_other_content(message)):
         if role == "function" and "content" in message:
             return  # by OpenAI's reference it may be null there, and there alone
         if role != "assistant":
             yield missing_parameter(param, f"A message of role {role} needs content: a string, which may be empty.")
-        elif not any(message.get(name) for name in _INSTEAD_OF_CONTENT):
+        elif not _has_other_content(message):
             empty = ", and 'tool_calls' is empty" if message.get("tool_calls") == [] else ""
             yield missing_parameter(param, f"A message of role assistant needs content or tool_calls{empty}.")
     elif isinstance(content, list):
@@ -140,6 +131,10 @@ def _content(message: Json, role: str, param: str, parts: PartRules) -> Iterator
             yield from _part(part, role, f"{param}[{index}]", parts)
     elif not isinstance(content, str):
         yield invalid_type(param, "a string or an array of parts", content)
+
+
+def _has_other_content(message: Json) -> bool:
+    return any(message.get(name) for name in _INSTEAD_OF_CONTENT)
 
 
 def _part(part: Any, role: str, param: str, rules: PartRules) -> Iterator[ApiError]:

@@ -183,6 +183,12 @@ def parameter_problems(fields: Mapping[str, Any]) -> Iterator[ApiError]:
     yield from _relation_problems(fields)
 
 
+def with_integers(fields: dict[str, Any]) -> dict[str, Any]:
+    """A valid request whose integers are written as such; the very same object if they were."""
+    read = {row.name: row.check.read(value) for row in PARAMETERS if (value := fields.get(row.name)) is not None}
+    return {**fields, **read} if any(value is not fields[name] for name, value in read.items()) else fields
+
+
 _KINDS = ("json", "regex", "choice", "grammar", "json_object", "structural_tag")
 
 
@@ -211,13 +217,19 @@ def _relation_problems(fields: Mapping[str, Any]) -> Iterator[ApiError]:
         yield invalid_value("prompt_logprobs", "it is not available when 'stream' is true.")
     if fields.get("continue_final_message") is True and fields.get("add_generation_prompt") is True:
         yield invalid_value("continue_final_message", "it can't be combined with 'add_generation_prompt': true.")
-    least, most = fields.get("min_tokens"), _first(fields, "max_completion_tokens", "max_tokens")
-    if type(least) is int and type(most) is int and least > most:
+    least = _whole(fields.get("min_tokens"))
+    most = _whole(_first(fields, "max_completion_tokens", "max_tokens"))
+    if least is not None and most is not None and least > most:
         yield invalid_value("min_tokens", f"expected at most the {most} tokens that the answer may have, got {least}.")
 
 
 def _first(fields: Mapping[str, Any], *names: str) -> Any:
     return next((value for name in names if (value := fields.get(name)) is not None), None)
+
+
+def _whole(value: Any) -> int | None:
+    is_integer = type(value) is int or (isinstance(value, float) and value.is_integer())
+    return int(value) if is_integer else None
 
 
 def split(fields: Mapping[str, Any], also: Collection[str] = ()) -> tuple[dict[str, Any], tuple[str, ...]]:

@@ -18,8 +18,8 @@ from extproc.openai.definitions import definition_problems, offered
 from extproc.openai.errors import ApiError, invalid_request, invalid_type, invalid_value, missing_parameter
 from extproc.openai.history import ArgumentReader, History, normalised
 from extproc.openai.media_urls import MediaUrls
-from extproc.openai.messages import PartRules, message_problems, text_only_problems
-from extproc.openai.parameters import parameter_problems
+from extproc.openai.messages import PartRules, message_problems
+from extproc.openai.parameters import parameter_problems, with_integers
 from extproc.openai.withheld import refusals, without
 
 Json: TypeAlias = dict[str, Any]
@@ -33,8 +33,6 @@ class Rules:
     """What of the contract depends on the model, and on what clients are trusted with."""
 
     malformed_history: History = "repair"
-    text_only: bool = True
-    """A conversation with tools is rendered as text, so that nothing but text can be in it."""
     withheld: Set[str] = frozenset()
     """What the backend doesn't get (`extproc.openai.withheld`)."""
     media_urls: MediaUrls = "any"
@@ -42,8 +40,8 @@ class Rules:
 
 @dataclass(frozen=True, slots=True)
 class ChatRequest:
-    """What a client asked for. `fields` is the request object as sent, but for what is withheld from the backend, which
-    has its names in `withheld`; the rest is read from it."""
+    """What a client asked for. `fields` is the request object as sent, the very same unless integers in it were written
+    as 10.0, or something is withheld from the backend: `withheld` has the names of that. The rest is read from it."""
 
     fields: Json
     messages: list[Json]
@@ -79,16 +77,7 @@ def problems(fields: Json, rules: Rules, reader: ArgumentReader | None = None) -
     reader = reader or ArgumentReader(rules.malformed_history)
     yield from model_problems(fields)
     yield from refusals(fields, rules.withheld)
-    broken = False
-    for problem in message_problems(fields, reader, PartRules(rules.withheld, rules.media_urls)):
-        broken = True
-        yield problem
-    shows_tools = (fields.get("tools") or fields.get("functions")) and "none" not in (
-        fields.get("tool_choice"),
-        fields.get("function_call"),
-    )
-    if rules.text_only and not broken and (shows_tools or _has_tool_history(fields["messages"])):
-        yield from text_only_problems(fields["messages"])
+    yield from message_problems(fields, reader, PartRules(rules.withheld, rules.media_urls))
     yield from definition_problems(fields)
     yield from choice_problems(fields)
     yield from parameter_problems(fields)
@@ -115,7 +104,7 @@ def read_request(fields: Json, rules: Rules) -> ChatRequest:
     reader = ArgumentReader(rules.malformed_history)
     for problem in problems(fields, rules, reader):
         raise problem
-    fields, withheld = without(fields, rules.withheld)
+    fields, withheld = without(with_integers(fields), rules.withheld)
     tools = offered(fields)
     tool_choice, allowed = read_choice(fields, tools)
     messages, repaired = normalised(fields["messages"], reader)

@@ -28,6 +28,8 @@ class Served:
     max_model_len: int
     tool_parser: bool = False
     """It was started with a tool parser, so that tool calling is its own business."""
+    multimodal: bool = False
+    """It takes images and the like."""
 
 
 class RequestError(Exception):
@@ -268,7 +270,7 @@ def _check_conversation(messages: Sequence[Mapping[str, Any]], served: Served) -
     for message in messages:
         content = message.get("content")
         parts = content if isinstance(content, list) else ()
-        if any(part.get("type") not in ("text", "refusal") for part in parts):
+        if not served.multimodal and any(part.get("type") not in ("text", "refusal") for part in parts):
             raise RequestError(f"{served.name} is not a multimodal model")
 
 

@@ -46,15 +46,16 @@ class ScriptedVLLM:
         pieces: Pieces = "tokens",
         pace: float = 0.0,
         tool_parser: bool = False,
+        multimodal: bool = False,
         speak: Callable[[ChatRequest], Reply] | None = None,
     ) -> None:
         """`pieces` and `pace` are for the built-in model's answers; port 0 takes any free one.
 
         With `tool_parser` it takes tools with any choice, as a server with a parser does; nothing here parses, so a
-        reply's calls are given apart from its text. `speak` is a model to take the built-in one's place in chats: it
-        answers when no reply is queued, in the server's thread.
+        reply's calls are given apart from its text. With `multimodal` it takes images, and looks at none. `speak` is a
+        model to take the built-in one's place in chats: it answers when no reply is queued, in the server's thread.
         """
-        self._served = Served(model, max_model_len, tool_parser)
+        self._served = Served(model, max_model_len, tool_parser, multimodal)
         self._speak = self._built_in if speak is None else speak
         self._host = host
         self._wanted_port = port

@@ -1,7 +1,8 @@
-"""Renders a conversation with tools as one without: system, user and assistant turns that hold nothing but text.
+"""Renders a conversation with tools as one without: system, user and assistant turns.
 
 Tools go into the system prompt, calls into the assistant's text, results into user turns. Neighbouring turns of
-one role become one turn, because many chat templates insist that user and assistant alternate.
+one role become one turn, because many chat templates insist that user and assistant alternate. Turns hold nothing but
+text; only where users or tools send images and the like, those stay content parts, in their order.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ from typing import Any, Literal, TypeAlias
 from extproc.openai.choice import NamedTool
 from extproc.openai.request import ChatRequest
 from extproc.tools import wording
+from extproc.tools.content import Content, as_sent, content_of, joined, with_texts
 from extproc.tools.escaping import Escaper, escaper
 from extproc.tools.ordering import Result, in_call_order
 from extproc.tools.syntax.table import CallSyntax
@@ -34,7 +36,7 @@ class PromptStyle:
 
 
 def render_conversation(request: ChatRequest, style: PromptStyle) -> list[Message]:
-    """The messages that a model without tool calling understands; the request's content is text."""
+    """The messages that a model without tool calling understands."""
     escape = escaper(style.syntax.format, style.special_tokens)
     if request.offered:
         escape = escape.offering(tool["function"]["name"] for tool in request.offered)
@@ -43,8 +45,8 @@ def render_conversation(request: ChatRequest, style: PromptStyle) -> list[Messag
         # All of them, whatever the choice: where it differs from turn to turn, the prompt still begins with the same.
         _instruct(turns, wording.tool_instructions(request.offered, style.syntax, escape, example=style.example))
         if said := _choice(request, style):
-            _add(turns, "user", said)
-    return [{"role": turn.role, "content": "\n\n".join(turn.texts)} for turn in turns]
+            _add(turns, "user", [said])
+    return [{"role": turn.role, "content": as_sent(joined(turn.contents, "\n\n"))} for turn in turns]
 
 
 def _choice(request: ChatRequest, style: PromptStyle) -> str:
@@ -73,15 +75,15 @@ def demanded(request: ChatRequest) -> str | None:
 @dataclass(slots=True)
 class _Turn:
     role: str
-    texts: list[str]
+    contents: list[Content]
 
 
 def _instruct(turns: list[_Turn], instructions: str) -> None:
     """Put the instructions behind the system prompt, or make one of them."""
     if turns and turns[0].role == "system":
-        turns[0].texts.append(instructions)
+        turns[0].contents.append([instructions])
     else:
-        turns.insert(0, _Turn("system", [instructions]))
+        turns.insert(0, _Turn("system", [[instructions]]))
 
 
 def _turns(messages: Sequence[Message], style: PromptStyle, escape: Escaper) -> list[_Turn]:
@@ -91,48 +93,40 @@ def _turns(messages: Sequence[Message], style: PromptStyle, escape: Escaper) -> 
         if isinstance(item, list):
             _add_results(turns, item, style, escape)
             continue
-        text = _text(item)
+        content = content_of(item)
         match item["role"]:
             case "assistant":
                 made = [
                     (call["function"]["name"], call["function"]["arguments"]) for call in item.get("tool_calls") or ()
                 ]
+                text = as_sent(content)
+                assert isinstance(text, str)  # a model has said nothing else
                 said = [escape.spoken(text)] if text else []
                 if made:
                     said.append(wording.calls(made, style.syntax, escape, first=calls))
                     calls += len(made)
-                _add(turns, "assistant", "\n".join(said))
+                _add(turns, "assistant", ["\n".join(said)])
             case "user":
-                _add(turns, "user", escape.text(text))
+                _add(turns, "user", with_texts(content, escape.parts))
             case _:
-                _add(turns, "system", text)
+                _add(turns, "system", content)
     return turns
 
 
 def _add_results(turns: list[_Turn], results: list[Result], style: PromptStyle, escape: Escaper) -> None:
-    texts = [(result.name, _text(result.message), result.place) for result in results]
+    named = [(result.name, with_texts(content_of(result.message), escape.parts), result.place) for result in results]
     match style.results:
         case "role":
-            for _, text, _ in texts:
-                turns.append(_Turn("tool", [escape.text(text)]))
+            for _, content, _ in named:
+                turns.append(_Turn("tool", [content]))
         case "tagged":
-            _add(turns, "user", wording.tagged_results(texts, style.syntax, escape))
+            _add(turns, "user", wording.tagged_results(named, style.syntax, escape))
         case "plain":
-            _add(turns, "user", wording.results([(name, text) for name, text, _ in texts], escape))
+            _add(turns, "user", wording.results([(name, content) for name, content, _ in named], escape))
 
 
-def _add(turns: list[_Turn], role: str, text: str) -> None:
+def _add(turns: list[_Turn], role: str, content: Content) -> None:
     if turns and turns[-1].role == role:
-        turns[-1].texts.append(text)
+        turns[-1].contents.append(content)
     else:
-        turns.append(_Turn(role, [text]))
-
-
-def _text(message: Message) -> str:
-    content = message.get("content")
-    if content is None:
-        return message.get("refusal") or ""
-    if isinstance(content, str):
-        return content
-    # What a model thought in earlier turns is not shown to it again, as chat templates do it.
-    return "\n".join(part.get("text") or part.get("refusal") or "" for part in content if part["type"] != "thinking")
+        turns.append(_Turn(role, [content]))

@@ -11,6 +11,7 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from extproc.tools.content import Content, joined
 from extproc.tools.escaping import Escaper
 from extproc.tools.syntax.table import CallSyntax
 from extproc.tools.template import call_template
@@ -72,13 +73,18 @@ def calls(made: Sequence[tuple[str, str]], syntax: CallSyntax, escaper: Escaper,
     return syntax.write(made, first=first, harmless=escaper.text)
 
 
-def results(named: Sequence[tuple[str, str]], escaper: Escaper) -> str:
-    """The user turn that brings what tools returned: (name, text) in the order of the calls."""
-    return "\n\n".join([*(_result(name, escaper.text(text), escaper) for name, text in named), "Continue."])
+def results(named: Sequence[tuple[str, Content]], escaper: Escaper) -> Content:
+    """The user turn that brings what tools returned: (name, content, escaped) in the order of the calls."""
+    return joined([*(_result(name, content, escaper) for name, content in named), ["Continue."]], "\n\n")
 
 
-def _result(name: str, text: str, escaper: Escaper) -> str:
-    return f"The tool {_name(name, escaper)} returned:\n{fenced(text)}"
+def _result(name: str, content: Content, escaper: Escaper) -> Content:
+    return [f"The tool {_name(name, escaper)} returned:\n", *_fenced(content)]
+
+
+def _fenced(content: Content) -> Content:
+    """Each text between fences; nothing can be written into what is none."""
+    return joined(([fenced(piece) if isinstance(piece, str) else piece] for piece in content), "\n")
 
 
 def fenced(text: str) -> str:
@@ -101,19 +107,18 @@ def _name(name: str, escaper: Escaper) -> str:
 _PLAIN_NAME = re.compile(r"[\w.:/\-]{1,256}")
 
 
-def tagged_results(named: Sequence[tuple[str, str, int]], syntax: CallSyntax, escaper: Escaper) -> str:
-    """The same in the format's own tags: (name, text, the call's number in the conversation).
+def tagged_results(named: Sequence[tuple[str, Content, int]], syntax: CallSyntax, escaper: Escaper) -> Content:
+    """The same in the format's own tags: (name, content, escaped, the call's number in the conversation).
 
     Where the format has none, or none that closes, the text stands between fences.
     """
     if syntax.result_tag is None:
-        return "\n\n".join(_result(name, escaper.text(text), escaper) for name, text, _ in named)
-    closed = bool(syntax.result_tag[1])
-    texts = [(name, escaper.text(text), place) for name, text, place in named]
-    return "\n".join(
-        syntax.write_result(_name(name, escaper), text if closed else fenced(text), index=place)
-        for name, text, place in texts
-    )
+        return joined([_result(name, content, escaper) for name, content, _ in named], "\n\n")
+    shown = []
+    for name, content, place in named:
+        before, behind = syntax.tags_of_result(_name(name, escaper), index=place)
+        shown.append([before, *(content if behind else _fenced(content)), behind])
+    return joined(shown, "\n")
 
 
 def must_call(name: str | None, syntax: CallSyntax, some: Sequence[str] = ()) -> str:

@@ -67,6 +67,9 @@ _EDITS: tuple[tuple[Json, dict[str, Edit]], ...] = (
                 put("presence_penalty", 2.0),
                 put("logit_bias", {"1": 100}),
             ),
+            "integers with a fraction of nought": both(
+                put("max_tokens", raw("10.0")), put("n", raw("1e0")), put("seed", raw("-0.0"))
+            ),
             "four stops": put("stop", ["a", "b", "c", ""]),
             "20 top_logprobs": both(put("logprobs", True), put("top_logprobs", 20)),
             "16 metadata of full length": put("metadata", {f"{number:064}": "x" * 512 for number in range(16)}),
@@ -88,6 +91,9 @@ _EDITS: tuple[tuple[Json, dict[str, Edit]], ...] = (
             "a result twice": put("messages[4]", {"role": "tool", "tool_call_id": "call_2", "content": ""}),
             "a result that is missing": drop("messages[5]"),
             "no calls, as older vLLMs write it": put("messages[6].tool_calls", []),
+            "no part beside calls": put("messages[2].content", []),
+            "an image as a result": put("messages[5].content[0]", {"type": "image_url", "image_url": "data:,"}),
+            "an image and tools": put("messages[7].content[0]", {"type": "image_url", "image_url": "data:,"}),
         },
     ),
     (
@@ -138,6 +144,7 @@ _EDITS: tuple[tuple[Json, dict[str, Edit]], ...] = (
     (
         LEGACY,
         {
+            "no part beside a function's call": put("messages[1].content", []),
             "a function's result that is null": put("messages[2].content", None),
             "128 functions": put("functions", [function(f"f{number}") for number in range(128)]),
             "a function that must be called": put("function_call", {"name": "get_time"}),

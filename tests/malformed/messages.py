@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
-from tests.malformed.edits import MISSING, NO_MODEL, TYPE, VALUE, Json, bad, both, drop, made_from, put
-from tests.malformed.legal import CALLING, CHOOSING, PLAIN
+from tests.malformed.edits import MISSING, NO_MODEL, TYPE, VALUE, Json, bad, drop, made_from, put
+from tests.malformed.legal import CALLING, PLAIN
 
 _MEGABYTES = "x" * 10_000_000
 _TEXT = {"type": "text", "text": "Hi."}
-_SOUND = {"type": "input_audio", "input_audio": {"data": "AAAA", "format": "wav"}}
 _REFUSAL = {"type": "refusal", "refusal": "No."}
 _IMAGE = "messages[4].content[1]"
 """Where a user's image stands."""
@@ -71,7 +70,12 @@ _CONTENT = [
         bad("one part instead of an array", put("messages[2].content", {"type": "text", "text": "Hi."}), TYPE),
         bad("no part at all", put("messages[4].content", []), VALUE),
         bad("an assistant's content is a number", put("messages[3].content", 7), TYPE),
-        bad("an assistant's content without a part", put("messages[3].content", []), VALUE),
+        bad(
+            "an assistant's content without a part, and nothing else",
+            put("messages[3]", {"role": "assistant", "content": []}),
+            VALUE,
+            "messages[3].content",
+        ),
         bad(
             "an assistant that says nothing",
             put("messages[3]", {"role": "assistant"}),
@@ -157,33 +161,6 @@ _PARTS = [
             put("messages[3].content[0]", _image("data:,")),
             VALUE,
             "messages[3].content[0].type",
-        ),
-    ),
-    *made_from(
-        CALLING,
-        bad(
-            "an image as a result",
-            put("messages[5].content[0]", _image("data:,")),
-            VALUE,
-            "messages[5].content[0].type",
-        ),
-        bad(
-            "an image in a conversation with calls",
-            both(drop("tools"), put("messages[7].content[0]", _image("data:,"))),
-            VALUE,
-            "messages[7].content[0].type",
-        ),
-    ),
-    *made_from(
-        CHOOSING,
-        *(
-            bad(
-                f"tools and a part of type {part['type']}",
-                put("messages[0].content", [_TEXT, part]),
-                VALUE,
-                "messages[0].content[1].type",
-            )
-            for part in (_image({"url": "data:,"}), _SOUND, {"type": "file", "file": {"file_id": "file-1"}})
         ),
     ),
 ]

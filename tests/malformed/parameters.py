@@ -36,7 +36,6 @@ def _whole(name: str, *outside: int) -> list[Mistake]:
         bad(f"{name} as a boolean", put(name, True), TYPE),
         bad(f"{name} in an array", put(name, [1]), TYPE),
         bad(f"{name} with a fraction", put(name, 1.5), TYPE),
-        bad(f"{name} with a fraction of nought", put(name, 1.0), TYPE),
         *(bad(f"{name} is {value}", put(name, raw(str(value))), VALUE) for value in outside),
     ]
 

@@ -13,7 +13,6 @@ from typing import Any
 from extproc.openai.schema_graph import dialect_of
 from tests.openapi.document import Json, is_right, is_right_field
 
-_IN_WORDS: Json = {"type": "text", "text": "in words"}
 _LEAVES_THE_SCHEMA = ("$schema", "$id", "id", "$ref", "$dynamicRef", "$recursiveRef")
 
 
@@ -22,7 +21,7 @@ def related(request: Any, *, model: str, legacy: bool) -> Any:
 
     But those stay that are wrong in themselves.
     """
-    request = _with_integers(copy.deepcopy(request))
+    request = copy.deepcopy(request)
     if not isinstance(request, dict):
         return request
     if request.get("tools") and request.get("functions"):
@@ -34,19 +33,6 @@ def related(request: Any, *, model: str, legacy: bool) -> Any:
         if request.get(name) is not None and is_right_field(name, request[name]):
             relate(request)
     return request | {"model": model} if is_right_field("model", request.get("model")) else request
-
-
-def _with_integers(value: Any) -> Any:
-    """JSON Schema takes 3.0 for an integer."""
-    match value:
-        case dict():
-            return {name: _with_integers(member) for name, member in value.items()}
-        case list():
-            return [_with_integers(element) for element in value]
-        case float() if value.is_integer() and abs(value) < 2**63:
-            return int(value)
-        case _:
-            return value
 
 
 def _separate(request: Json, *, legacy: bool) -> None:
@@ -64,19 +50,13 @@ def _separate(request: Json, *, legacy: bool) -> None:
 def _relate_messages(request: Json) -> None:
     messages = request.get("messages")
     if isinstance(messages, list):
-        right = [message for message in messages if is_right("Message", message)]
-        asked = any(message.get("tool_calls") or message.get("function_call") for message in right)
-        answered = any(message["role"] in ("tool", "function") for message in right)
-        text_only = bool(request.get("tools") or request.get("functions") or asked or answered)
-        request["messages"] = list(_conversation(messages, text_only=text_only))
+        request["messages"] = list(_conversation(messages))
 
 
-def _conversation(messages: Sequence[Any], *, text_only: bool) -> Iterator[Any]:
+def _conversation(messages: Sequence[Any]) -> Iterator[Any]:
     known: list[str] = []
     for message in messages:
         if is_right("Message", message):
-            if text_only and isinstance(message.get("content"), list):
-                message["content"] = [_as_text(part) for part in message["content"]]
             _relate_calls(message, known)
             if message["role"] == "tool":
                 if not known:
@@ -98,8 +78,6 @@ def _relate_calls(message: Json, known: list[str]) -> None:
         known += ids
 
 
-def _as_text(part: Json) -> Json:
-    return part if part["type"] in ("text", "refusal", "thinking") else _IN_WORDS
 
 
 # Tools, and the choice among them

@@ -147,10 +147,8 @@ NAMES = [f"city{number}" for number in range(5_001)]
 WIDE = {"type": "object", "properties": dict.fromkeys(NAMES, True), "required": NAMES, "additionalProperties": False}
 NO_SCHEMA = {"type": "json_schema", "json_schema": {"name": "city", "schema": {"type": "text"}}}
 TWO_KINDS = {"regex": "a+", "choice": ["a"]}
-PICTURE = {"role": "user", "content": [{"type": "image_url", "image_url": {"url": "data:,"}}]}
 BREAKING = [
     asking(model="gpt-4"),
-    asking(PICTURE, tools=[tool()]),
     asking(calling("1", "1")),
     asking(calling("1", arguments="{"), model="limited"),
     asking({"role": "assistant", "function_call": CUT_OFF}, model="limited"),

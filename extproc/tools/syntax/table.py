@@ -69,10 +69,10 @@ class CallSyntax:
         """`begin` for a call of `name`. A name that could be a tool's stands as it is."""
         return _filled(self.begin.replace("{number}", str(number)), name, index)
 
-    def write_result(self, name: str, text: str, *, index: int = 0) -> str:
-        """The result of the call number `index` of the conversation as the chat template shows it, if it has a tag."""
+    def tags_of_result(self, name: str, *, index: int = 0) -> tuple[str, str]:
+        """What stands around the result of the call number `index` of the conversation; nothing without a tag."""
         before, behind = self.result_tag or ("", "")
-        return _filled(before, name, index) + text + _filled(behind, name, index)
+        return _filled(before, name, index), _filled(behind, name, index)
 
 
 _TAG = re.compile(r"[<\[\]][^\s{<\[\]]*[^\W_][^\s{<]*")
