@@ -78,8 +78,6 @@ def _relate_calls(message: Json, known: list[str]) -> None:
         known += ids
 
 
-
-
 # Tools, and the choice among them
 
 
