@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import gc
 import http.client
 import json
 import re
+import socket
+import warnings
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -282,3 +285,16 @@ def test_the_bytes_of_a_stream_can_be_cut_at_given_sizes(vllm: ScriptedVLLM) -> 
 def test_an_impossible_reply_is_an_error_at_once(wrong: dict[str, Any]) -> None:
     with pytest.raises(ValueError, match=r"pieces|wire_cut"):
         Reply(**wrong)
+
+
+def test_connections_that_are_just_being_made_are_closed_with_the_server() -> None:
+    with warnings.catch_warnings(record=True) as warned:
+        warnings.simplefilter("always", ResourceWarning)
+        for _ in range(20):
+            backend = ScriptedVLLM()
+            with backend.running():
+                clients = [socket.create_connection(("127.0.0.1", backend.port)) for _ in range(5)]
+            for client in clients:
+                client.close()
+        gc.collect()
+    assert [str(each.message) for each in warned] == []

@@ -29,6 +29,10 @@ _REMEMBERED = 10_000
 """Requests kept for inspection: enough for any test, and bounded for a server that runs for days."""
 
 
+_TURNS_TO_CONNECT = 4
+"""Turns of the loop until a connection that was accepted just now has its task."""
+
+
 class ScriptedVLLM:
     """A vLLM server whose model is a script, or without one a small built-in model.
 
@@ -123,8 +127,12 @@ class ScriptedVLLM:
     ) -> None:
         if self._server is None:
             return
+        # No more are accepted, and those that were are let in: asyncio leaves them open once the server is closed.
+        for listening in self._server.sockets:
+            asyncio.get_running_loop().remove_reader(listening.fileno())
+        for _ in range(_TURNS_TO_CONNECT):
+            await asyncio.sleep(0)
         self._server.close()
-        await asyncio.sleep(0)  # A connection accepted just now starts its task in this turn of the loop.
         for task in self._connections:
             task.cancel()
         await asyncio.gather(*self._connections, return_exceptions=True)
@@ -162,9 +170,11 @@ class ScriptedVLLM:
             thread.join()
 
     def _connected(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        task = asyncio.get_running_loop().create_task(self._serve(Connection(reader, writer)))
+        connection = Connection(reader, writer)
+        task = asyncio.get_running_loop().create_task(self._serve(connection))
         self._connections.add(task)
         task.add_done_callback(self._connections.discard)
+        task.add_done_callback(lambda _: connection.abort())  # one that is cancelled before it begins closes nothing
 
     async def _serve(self, connection: Connection) -> None:
         try:
