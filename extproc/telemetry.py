@@ -22,13 +22,14 @@ from prometheus_client.metrics_core import CounterMetricFamily
 from prometheus_client.registry import Collector
 
 from extproc.config import Config
-from extproc.openai.errors import ANSWER_FAULTS, ApiError
+from extproc.openai.errors import ANSWER_FAULTS, OUT_OF_BOUNDS, ApiError
 from extproc.openai.parameters import PARAMETERS
 from extproc.openai.withheld import WITHHELD
 
-CODES = ANSWER_FAULTS | frozenset(
+CODES = ANSWER_FAULTS.union(OUT_OF_BOUNDS) | frozenset(
     """
     invalid_json missing_required_parameter invalid_type invalid_value model_not_found
+    property_name_above_max_length invalid_function_parameters
     parameter_withheld origin_not_allowed request_too_large request_timeout overloaded bad_request method_not_allowed
     context_length_exceeded rate_limit_exceeded invalid_api_key not_found
     backend_key_refused bad_gateway service_unavailable gateway_timeout

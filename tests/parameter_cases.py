@@ -5,9 +5,23 @@ from __future__ import annotations
 from typing import Any, TypeAlias
 
 Refused: TypeAlias = tuple[Any, str, str]
-"""A value, the path of what is wrong with it, and the error's code without `invalid_`."""
+"""A value, the path of what is wrong with it, and the error's code, in short."""
 Case: TypeAlias = tuple[list[Any], list[Refused]]
 
+CODES = {
+    "type": "invalid_type",
+    "value": "invalid_value",
+    "missing": "missing_required_parameter",
+    "integer_below": "integer_below_min_value",
+    "integer_above": "integer_above_max_value",
+    "decimal_below": "decimal_below_min_value",
+    "decimal_above": "decimal_above_max_value",
+    "empty_string": "empty_string",
+    "long_array": "array_above_max_length",
+    "long_string": "string_above_max_length",
+    "long_name": "property_name_above_max_length",
+    "large_object": "object_above_max_properties",
+}
 INT64 = 2**63
 
 
@@ -20,13 +34,15 @@ def boolean(name: str) -> dict[str, Case]:
 
 
 def integer(name: str, least: int = -INT64, most: int = INT64 - 1) -> dict[str, Case]:
-    outside = refusals(name, "value", least - 1, most + 1, 10**5000, -(10**5000))
-    outside += refusals(name, "value", 1e308)
+    outside = refusals(name, "integer_below", least - 1, -(10**5000), -1e308)
+    outside += refusals(name, "integer_above", most + 1, 10**5000, 1e308)
     return {name: ([least, most, 1.0], outside + refusals(name, "type", True, 1.5, 1e-308, "1", [1], {}))}
 
 
 def number(name: str, good: list[float], bad: list[float]) -> dict[str, Case]:
-    outside = refusals(name, "value", *bad, 10**5000, -(10**5000), float("inf"), float("nan"))
+    below = [value for value in (*bad, -(10**5000), float("nan")) if not value > 0]
+    above = [value for value in (*bad, 10**5000, float("inf")) if value > 0]
+    outside = refusals(name, "decimal_below", *below) + refusals(name, "decimal_above", *above)
     return {name: ([*good], outside + refusals(name, "type", True, False, "1", [1], {}))}
 
 
@@ -47,8 +63,8 @@ def token_ids(name: str) -> dict[str, Case]:
                 *refusals(name, "type", 7, "7", {}),
                 ([7, "8"], f"{name}[1]", "type"),
                 ([7, None], f"{name}[1]", "type"),
-                ([-1], f"{name}[0]", "value"),
-                ([10**5000], f"{name}[0]", "value"),
+                ([-1], f"{name}[0]", "integer_below"),
+                ([10**5000], f"{name}[0]", "integer_above"),
             ],
         )
     }
@@ -84,7 +100,7 @@ CASES: dict[str, Case] = {
             (["a", 1], "stop[1]", "type"),
             ([None], "stop[0]", "type"),
             ([["a"]], "stop[0]", "type"),
-            (["a"] * 5, "stop", "value"),
+            (["a"] * 5, "stop", "long_array"),
         ],
     ),
     **integer("seed"),
@@ -96,8 +112,8 @@ CASES: dict[str, Case] = {
         [{}, {"50256": -100, "0": 100, "7": 0.5}],
         [
             ([], "logit_bias", "type"),
-            ({"50256": 101}, "logit_bias.50256", "value"),
-            ({"1": 0, "50256": -100.5}, "logit_bias.50256", "value"),
+            ({"50256": 101}, "logit_bias.50256", "decimal_above"),
+            ({"1": 0, "50256": -100.5}, "logit_bias.50256", "decimal_below"),
             ({"50256": "1"}, "logit_bias.50256", "type"),
             ({"50256": True}, "logit_bias.50256", "type"),
             ({"50256": None}, "logit_bias.50256", "type"),
@@ -130,10 +146,14 @@ CASES: dict[str, Case] = {
             ({"type": "json_schema", "json_schema": []}, "response_format.json_schema", "type"),
             ({"type": "json_schema", "json_schema": {}}, "response_format.json_schema.name", "missing"),
             ({"type": "json_schema", "json_schema": {"name": 1}}, "response_format.json_schema.name", "type"),
-            ({"type": "json_schema", "json_schema": {"name": ""}}, "response_format.json_schema.name", "value"),
+            ({"type": "json_schema", "json_schema": {"name": ""}}, "response_format.json_schema.name", "empty_string"),
             ({"type": "json_schema", "json_schema": {"name": "a b"}}, "response_format.json_schema.name", "value"),
             ({"type": "json_schema", "json_schema": {"name": "ab\n"}}, "response_format.json_schema.name", "value"),
-            ({"type": "json_schema", "json_schema": {"name": "x" * 65}}, "response_format.json_schema.name", "value"),
+            (
+                {"type": "json_schema", "json_schema": {"name": "x" * 65}},
+                "response_format.json_schema.name",
+                "long_string",
+            ),
             (
                 {"type": "json_schema", "json_schema": {"name": "a", "schema": "{}"}},
                 "response_format.json_schema.schema",
@@ -161,12 +181,12 @@ CASES: dict[str, Case] = {
         [{}, {"k" * 64: "v" * 512}, {str(key): "" for key in range(16)}],
         [
             ("a", "metadata", "type"),
-            ({str(key): "" for key in range(17)}, "metadata", "value"),
+            ({str(key): "" for key in range(17)}, "metadata", "large_object"),
             ({"key": 1}, "metadata.key", "type"),
             ({"key": None}, "metadata.key", "type"),
-            ({"key": "v" * 513}, "metadata.key", "value"),
-            ({"k" * 65: ""}, f"metadata.{'k' * 65}", "value"),
-            ({"k" * 10_000: ""}, f"metadata.{'k' * 100}…", "value"),
+            ({"key": "v" * 513}, "metadata.key", "long_string"),
+            ({"k" * 65: ""}, f"metadata.{'k' * 65}", "long_name"),
+            ({"k" * 10_000: ""}, f"metadata.{'k' * 100}…", "long_name"),
         ],
     ),
     **word("reasoning_effort", "none", "minimal", "low", "medium", "high", "xhigh", "max"),
@@ -201,7 +221,7 @@ CASES: dict[str, Case] = {
         [
             (1, "logprob_token_ids", "type"),
             ([1.5], "logprob_token_ids[0]", "type"),
-            (list(range(129)), "logprob_token_ids", "value"),
+            (list(range(129)), "logprob_token_ids", "long_array"),
         ],
     ),
     **token_ids("allowed_token_ids"),
@@ -258,8 +278,8 @@ CASES: dict[str, Case] = {
         ["s", "é" * 128],
         [
             (1, "cache_salt", "type"),
-            ("", "cache_salt", "value"),
-            ("s" * 129, "cache_salt", "value"),
+            ("", "cache_salt", "empty_string"),
+            ("s" * 129, "cache_salt", "long_string"),
             ("a/b", "cache_salt", "value"),
             ("a\\b", "cache_salt", "value"),
             ("a@b", "cache_salt", "value"),
@@ -273,7 +293,7 @@ CASES: dict[str, Case] = {
         [{"max_pattern_size": 20, "min_pattern_size": 3, "min_count": 4}],
         [
             (4, "repetition_detection", "type"),
-            ({"min_count": -1}, "repetition_detection.min_count", "value"),
+            ({"min_count": -1}, "repetition_detection.min_count", "integer_below"),
             ({"max_pattern_size": "20"}, "repetition_detection.max_pattern_size", "type"),
         ],
     ),

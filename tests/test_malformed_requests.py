@@ -13,7 +13,7 @@ from extproc.config import Config, parse
 from extproc.openai.errors import ApiError
 from tests.gateway import Gateway
 from tests.malformed import ROWS, Row
-from tests.malformed.edits import ARGUMENTS, Edit, Mistake, edited, put, raw
+from tests.malformed.edits import ARGUMENTS, SCHEMA, Edit, Mistake, edited, put, raw
 from tests.malformed.legal import CHOOSING, LEGAL
 from tests.malformed.limits import LIMITS
 from tests.malformed.order import BASE, ORDER, PAIRS
@@ -55,6 +55,8 @@ def test_each_is_refused(row: Row) -> None:
         row.param,
     )
     assert_helps(error)
+    if row.place is not None:
+        assert f"'{row.place}'" in error.message
 
 
 @every_row
@@ -78,8 +80,8 @@ def test_each_is_found_first_and_once(row: Row) -> None:
     """What follows from a mistake, such as a result whose call is lost, is told as well, but about another field."""
     found = find_problems(row.make(), CONFIG)
     assert (found[0].code, found[0].param) == (row.code, row.param)
-    params = [problem.param for problem in found]
-    assert len(set(params)) == len(params)
+    told = [(problem.param, problem.message if problem.code == SCHEMA else "") for problem in found]
+    assert len(set(told)) == len(told)
     for problem in found:
         assert_helps(problem)
 

@@ -28,7 +28,7 @@ models:
     tools: prompt
     allowed_tools: [get_weather]
     max_tools: 1
-    defaults: {temperature: 0.5, max_tokens: 100}
+    defaults: {temperature: 0.5, max_tokens: 100.0}
 backends:
   - {name: vllm, address: 127.0.0.1:8000}
 """)
@@ -391,6 +391,7 @@ backends: [{name: b, address: ["127.0.0.1:1", "127.0.0.1:2"], affinity: true}, {
 class TestLimitsOfAModel:
     def test_defaults_are_for_what_the_client_leaves_out(self) -> None:
         assert sent("limited")["temperature"] == 0.5
+        assert repr(sent("limited")["max_tokens"]) == "100"
         body = sent("limited", temperature=0, max_completion_tokens=5)
         assert body["temperature"] == 0
         assert "max_tokens" not in body
@@ -409,7 +410,7 @@ class TestLimitsOfAModel:
     @pytest.mark.parametrize(
         ("setting", "says"),
         [
-            ("defaults: {temperature: 9}", "defaults.temperature: Invalid value for 'temperature': expected a number"),
+            ("defaults: {temperature: 9}", "defaults.temperature: Invalid 'temperature': decimal above maximum value."),
             ("defaults: {stream: true}", "defaults.stream: only parameters of sampling"),
             ("defaults: {tools: []}", "defaults.tools: only parameters of sampling"),
             ("tools: template, format: nonesuch", "format: no tool-call format is named"),

@@ -25,7 +25,7 @@ from extproc.config.settings import Limits
 from extproc.envoy.local_replies import local_replies
 from extproc.names import CHAT_PATH, DROPPED_HEADER, MODELS_PATH, USAGE_HEADER
 from extproc.openai.definitions import FUNCTION_NAME, MOST_TOOLS, TOOL_PARAMETERS
-from extproc.openai.errors import ANSWER_FAULTS, backend_error
+from extproc.openai.errors import ANSWER_FAULTS, OUT_OF_BOUNDS, backend_error
 from extproc.openai.messages import PART_TYPES, ROLES
 from extproc.openai.parameters import PARAMETERS, Parameter
 from extproc.openai.request import Rules, problems
@@ -144,7 +144,7 @@ class TestTables:
     def test_the_codes_of_errors(self) -> None:
         told = {code["const"] for code in SCHEMAS["ErrorCode"]["oneOf"]}
         of_envoy = {error["error"]["code"] for error in errors_of_envoy()}
-        assert told == ANSWER_FAULTS | codes_in_the_source() | codes_of_backends() | of_envoy
+        assert told == ANSWER_FAULTS.union(OUT_OF_BOUNDS) | codes_in_the_source() | codes_of_backends() | of_envoy
 
 
 def codes_in_the_source() -> set[str]:
@@ -360,7 +360,7 @@ class TestErrors:
         [
             pytest.param({}, None, 400, "missing_required_parameter", id="a field that is missing"),
             pytest.param(ASK | {"n": "2"}, None, 400, "invalid_type", id="a wrong type"),
-            pytest.param(ASK | {"n": 0}, None, 400, "invalid_value", id="a wrong value"),
+            pytest.param(ASK | {"n": 0}, None, 400, "integer_below_min_value", id="a wrong value"),
             pytest.param([], None, 400, "invalid_json", id="no object"),
             pytest.param(ASK | {"model": "gpt-4"}, None, 404, "model_not_found", id="an unknown model"),
             pytest.param(ASK | {"model": "absent"}, None, 503, "backend_unreachable", id="no backend"),

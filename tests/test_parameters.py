@@ -13,7 +13,7 @@ from extproc.openai.definitions import TOOL_PARAMETERS
 from extproc.openai.errors import ApiError
 from extproc.openai.parameters import FORWARDED, PARAMETERS, parameter_problems, split
 from tests.generate_parameter_docs import PAGE, page
-from tests.parameter_cases import CASES, Refused
+from tests.parameter_cases import CASES, CODES, Refused
 
 VLLM_0_32 = frozenset(
     """
@@ -35,8 +35,6 @@ RENDER_ONLY = frozenset({"return_token_offsets", "mm_payload", "return_mm_kwargs
 """Of these, vLLM's chat endpoint ignores some: they are for its render endpoints."""
 
 ROWS = {row.name: row for row in PARAMETERS}
-
-CODES = {"type": "invalid_type", "value": "invalid_value", "missing": "missing_required_parameter"}
 
 
 def request(name: str, value: Any) -> dict[str, Any]:
@@ -84,18 +82,21 @@ def test_null_counts_as_not_given(name: str) -> None:
 
 def test_the_message_says_what_is_wrong_where_and_what_would_be_right() -> None:
     said = {
-        ("temperature", 2.5): "Invalid value for 'temperature': expected a number from 0 to 2, got 2.5.",
+        ("temperature", 2.5): "Invalid 'temperature': decimal above maximum value. Expected a number from 0 to 2, "
+        "but got 2.5 instead.",
         ("temperature", "hot"): "Invalid type for 'temperature': expected a number from 0 to 2, "
         "but got a string instead.",
-        ("n", 0): "Invalid value for 'n': expected an integer from 1 to 128, got 0.",
-        ("seed", 2**63): "Invalid value for 'seed': expected an integer from -2^63 to 2^63-1, got 9223372036854775808.",
-        ("max_tokens", -(10**5000)): "Invalid value for 'max_tokens': expected an integer from 1 to 2^63-1, "
-        "got an integer of more than 100 digits.",
-        ("repetition_penalty", -0.0): "Invalid value for 'repetition_penalty': expected a number greater than 0, "
-        "got -0.0.",
+        ("n", 0): "Invalid 'n': integer below minimum value. Expected an integer from 1 to 128, but got 0 instead.",
+        ("seed", 2**63): "Invalid 'seed': integer above maximum value. Expected an integer from -2^63 to 2^63-1, "
+        "but got 9223372036854775808 instead.",
+        ("max_tokens", -(10**5000)): "Invalid 'max_tokens': integer below minimum value. Expected an integer from 1 to "
+        "2^63-1, but got an integer of more than 100 digits instead.",
+        ("repetition_penalty", -0.0): "Invalid 'repetition_penalty': decimal below minimum value. Expected a number "
+        "greater than 0, but got -0.0 instead.",
         ("reasoning_effort", "ultra"): "Invalid value for 'reasoning_effort': expected 'none', 'minimal', 'low', "
         "'medium', 'high', 'xhigh' or 'max', got 'ultra'.",
-        ("stop", ("a",) * 5): "Invalid value for 'stop': expected an array of at most 4 strings, got 5.",
+        ("stop", ("a",) * 5): "Invalid 'stop': array too long. Expected an array of at most 4 strings, but got an "
+        "array with 5 instead.",
         ("stop", 5): "Invalid type for 'stop': expected a string or an array of at most 4 strings, "
         "but got an integer instead.",
         ("response_format", ()): "Invalid type for 'response_format': expected an object, but got an array instead.",

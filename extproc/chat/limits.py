@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from extproc.config import Model
-from extproc.openai.errors import ApiError, invalid_value, quoted
+from extproc.openai.errors import ApiError, array_too_long, invalid_value, quoted
 from extproc.openai.request import ChatRequest
 
 
@@ -13,9 +13,8 @@ def limit_problems(request: ChatRequest, model: Model) -> Iterator[ApiError]:
     """The tools that are too many, or not among those that the model may be offered."""
     param = "functions" if request.legacy else "tools"
     if len(request.offered) > model.max_tools:
-        yield invalid_value(
-            param, f"the model {quoted(model.name)} takes at most {model.max_tools}, got {len(request.offered)}."
-        )
+        expected = f"at most {model.max_tools} for the model {quoted(model.name)}"
+        yield array_too_long(param, expected, len(request.offered))
     if model.allowed_tools is not None:
         for index, tool in enumerate(request.offered):
             name = tool["function"]["name"]

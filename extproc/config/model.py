@@ -8,7 +8,7 @@ from pydantic import AfterValidator, Field, model_validator
 
 from extproc.config.base import ClusterName, FieldError, Name, ParameterName, Settings
 from extproc.openai.definitions import TOOL_PARAMETERS
-from extproc.openai.parameters import parameter_problems
+from extproc.openai.parameters import parameter_problems, with_integers
 from extproc.toolcalls import get_format
 
 Mode: TypeAlias = Literal["native", "template", "prompt"]
@@ -79,6 +79,7 @@ class Model(Settings):
                 raise FieldError(("defaults", name), "only parameters of sampling can have a default")
         for problem in parameter_problems(self.defaults):
             raise FieldError(("defaults", (problem.param or "").partition(".")[0]), problem.message)
+        self.defaults.update(with_integers(self.defaults))
         return self
 
     @model_validator(mode="after")

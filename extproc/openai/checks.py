@@ -15,7 +15,18 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
-from extproc.openai.errors import ApiError, invalid_type, invalid_value, missing_parameter, quoted
+from extproc.openai.errors import (
+    ApiError,
+    array_too_long,
+    empty_string,
+    invalid_request,
+    invalid_type,
+    invalid_value,
+    missing_parameter,
+    out_of_bounds,
+    quoted,
+    string_too_long,
+)
 
 INT64_MIN, INT64_MAX = -(2**63), 2**63 - 1
 
@@ -85,8 +96,10 @@ class Integer(Check):
     def faults(self, value: float, param: str) -> Iterator[ApiError]:
         if isinstance(value, float) and not value.is_integer():
             yield invalid_type(param, self.words, value)
-        elif not self.least <= value <= self.most:
-            yield invalid_value(param, f"expected {self.words}, got {_number(value)}.")
+        elif value < self.least:
+            yield out_of_bounds("integer_below_min_value", param, self.words, _number(value))
+        elif value > self.most:
+            yield out_of_bounds("integer_above_max_value", param, self.words, _number(value))
 
     def read(self, value: Any) -> Any:
         return int(value) if isinstance(value, float) else value
@@ -112,8 +125,10 @@ class Number(Check):
         return f"a number from {self.least:g} to {self.most:g}"
 
     def faults(self, value: float, param: str) -> Iterator[ApiError]:
-        if not (self.least <= value <= self.most and value > self.above):
-            yield invalid_value(param, f"expected {self.words}, got {_number(value)}.")
+        if value > self.most:
+            yield out_of_bounds("decimal_above_max_value", param, self.words, _number(value))
+        elif not (value >= self.least and value > self.above):
+            yield out_of_bounds("decimal_below_min_value", param, self.words, _number(value))
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,17 +148,14 @@ class Text(Check):
             return self.form_words
         return "a string" if self.longest is None else f"a string of at most {self.longest} characters"
 
-    def misfit(self, value: str) -> str | None:
-        """What was expected and what came instead, unless it fits."""
-        if self.longest is not None and len(value) > self.longest:
-            return f"expected {self.words}, got {len(value)}."
-        if self.form is not None and not self.form.fullmatch(value):
-            return f"expected {self.words}, got {quoted(value)}."
-        return None
-
     def faults(self, value: str, param: str) -> Iterator[ApiError]:
-        if misfit := self.misfit(value):
-            yield invalid_value(param, misfit)
+        if self.longest is not None and len(value) > self.longest:
+            yield string_too_long(param, self.words, len(value))
+        elif self.form is not None and not self.form.fullmatch(value):
+            if value:
+                yield invalid_value(param, f"expected {self.words}, got {quoted(value)}.")
+            else:
+                yield empty_string(param, self.words)
 
 
 @dataclass(frozen=True, slots=True)
@@ -181,7 +193,7 @@ class ArrayOf(Check):
 
     def faults(self, value: list[object], param: str) -> Iterator[ApiError]:
         if self.most is not None and len(value) > self.most:
-            yield invalid_value(param, f"expected {self.words}, got {len(value)}.")
+            yield array_too_long(param, self.words, len(value))
         for index, element in enumerate(value):
             yield from self.element.problems(element, f"{param}[{index}]")
 
@@ -211,11 +223,11 @@ class MapOf(Check):
 
     def faults(self, value: dict[str, object], param: str) -> Iterator[ApiError]:
         if self.most is not None and len(value) > self.most:
-            yield invalid_value(param, f"expected {self.words}, got {len(value)}.")
+            yield out_of_bounds("object_above_max_properties", param, self.words, f"an object with {len(value)}")
         for name, member in value.items():
             path = _member(param, name)
-            if misfit := self.name.misfit(name):
-                yield invalid_value(path, f"for the name, {misfit}")
+            if next(self.name.faults(name, path), None) is not None:
+                yield _invalid_name(path, name, self.name)
             yield from self.value.problems(member, path)
 
 
@@ -308,6 +320,18 @@ class Either(Check):
 def _differ(some: Iterable[object], others: Iterable[object]) -> bool:
     """Whether they are other objects: 10 equals 10.0."""
     return any(one is not other for one, other in zip(some, others, strict=True))
+
+
+def _invalid_name(path: str, name: str, expected: Text) -> ApiError:
+    """A member's name that can't be."""
+    if expected.longest is not None and len(name) > expected.longest:
+        return invalid_request(
+            f"Invalid property name in '{path}': {quoted(name)} is too long. Expected {expected.words}, but got a "
+            f"string with {len(name)} characters instead.",
+            path,
+            "property_name_above_max_length",
+        )
+    return invalid_value(path, f"for the name, expected {expected.words}, got {quoted(name)}.")
 
 
 def _member(param: str, name: str) -> str:

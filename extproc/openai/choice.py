@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any, Literal, TypeAlias
 
 from extproc.openai.definitions import names_of
-from extproc.openai.errors import ApiError, invalid_type, invalid_value, missing_parameter, quoted
+from extproc.openai.errors import ApiError, empty_array, invalid_type, invalid_value, missing_parameter, quoted
 
 Json: TypeAlias = dict[str, Any]
 
@@ -105,7 +105,7 @@ def _allowed(allowed: Any, param: str, names: Sequence[str]) -> Iterator[ApiErro
     elif not isinstance(tools, list):
         yield invalid_type(param, "an array", tools)
     elif not tools:
-        yield invalid_value(param, "expected at least one tool, got an empty array.")
+        yield empty_array(param, "at least one tool")
     else:
         for index, tool in enumerate(tools):
             here = f"{param}[{index}]"

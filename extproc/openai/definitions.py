@@ -7,13 +7,25 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
-from extproc.openai.errors import ApiError, invalid_type, invalid_value, missing_parameter, quoted
+from extproc.openai.errors import (
+    ApiError,
+    array_too_long,
+    empty_string,
+    invalid_schema,
+    invalid_type,
+    invalid_value,
+    missing_parameter,
+    quoted,
+    string_too_long,
+)
 from extproc.openai.json_body import encode
 from extproc.openai.schemas import schema_problems
 
 Json: TypeAlias = dict[str, Any]
 
 FUNCTION_NAME = re.compile(r"[a-zA-Z0-9_-]{1,64}\Z")
+_LONGEST_NAME = 64
+_NAME = "1 to 64 letters, digits, '_' or '-'"
 MOST_TOOLS = 128
 MOST_SCHEMA_BYTES = 1024 * 1024
 """Of all tools together. A schema costs up to 1 us per byte to check, and one request must not hold up the others."""
@@ -71,7 +83,7 @@ def _list_problems(value: Any, param: str) -> Iterator[ApiError]:
     if not isinstance(value, list):
         yield invalid_type(param, "an array", value)
     elif len(value) > MOST_TOOLS:
-        yield invalid_value(param, f"expected at most {MOST_TOOLS} of them, got {len(value)}.")
+        yield array_too_long(param, f"at most {MOST_TOOLS} of them", len(value))
 
 
 def _tool(tool: Any, param: str, seen: _Seen) -> Iterator[ApiError]:
@@ -108,9 +120,13 @@ def _function(function: Any, param: str, seen: _Seen) -> Iterator[ApiError]:
     elif parameters:
         seen.schema_bytes += len(encode(parameters))
         if seen.schema_bytes > MOST_SCHEMA_BYTES:
-            yield invalid_value(f"{param}.parameters", f"all schemas together may have {MOST_SCHEMA_BYTES} bytes.")
+            what = (
+                f"'{param}.parameters' is too large, because all schemas together may have {MOST_SCHEMA_BYTES} bytes."
+            )
+            yield invalid_schema(f"{param}.parameters", function.get("name"), what)
             return
-        yield from schema_problems(parameters, f"{param}.parameters", strict=strict is True)
+        for problem in schema_problems(parameters, f"{param}.parameters", strict=strict is True):
+            yield invalid_schema(f"{param}.parameters", function.get("name"), problem.message)
 
 
 def _name(name: Any, param: str, names: set[str]) -> Iterator[ApiError]:
@@ -118,8 +134,12 @@ def _name(name: Any, param: str, names: set[str]) -> Iterator[ApiError]:
         yield missing_parameter(param, "Name the function.")
     elif not isinstance(name, str):
         yield invalid_type(param, "a string", name)
+    elif not name:
+        yield empty_string(param, _NAME)
+    elif len(name) > _LONGEST_NAME:
+        yield string_too_long(param, _NAME, len(name))
     elif not FUNCTION_NAME.match(name):
-        yield invalid_value(param, f"expected 1 to 64 letters, digits, '_' or '-', got {quoted(name)}.")
+        yield invalid_value(param, f"expected {_NAME}, got {quoted(name)}.")
     elif name in names:
         yield invalid_value(param, f"{quoted(name)} is used by an earlier tool; names must be unique.")
     else:

@@ -2,15 +2,18 @@
 
 `{"error": {"message", "type", "param", "code"}}`: the message tells a person what is wrong, where, and what would
 be right; `param` is the path of the field at fault, such as `messages[3].tool_call_id`; `code` is for programs.
+
+Codes are OpenAI's own where it has one for the case, and so is the `param` that goes with it. The message says more:
+which values would do, and of a tool's schema the place. Source: answers of OpenAI's API, as its users quote them.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from http import HTTPStatus
-from typing import Any, Self
+from typing import Any, Literal, Self, TypeAlias
 
 import orjson
 
@@ -101,6 +104,64 @@ def invalid_type(param: str, expected: str, value: object) -> ApiError:
 def invalid_value(param: str, message: str) -> ApiError:
     """A 400: a field has the right type and a value that can't be."""
     return invalid_request(f"Invalid value for '{param}': {message}", param, "invalid_value")
+
+
+BoundsCode: TypeAlias = Literal[
+    "array_above_max_length",
+    "decimal_above_max_value",
+    "decimal_below_min_value",
+    "empty_array",
+    "empty_string",
+    "integer_above_max_value",
+    "integer_below_min_value",
+    "object_above_max_properties",
+    "string_above_max_length",
+]
+OUT_OF_BOUNDS: Mapping[BoundsCode, str] = {
+    "array_above_max_length": "array too long",
+    "decimal_above_max_value": "decimal above maximum value",
+    "decimal_below_min_value": "decimal below minimum value",
+    "empty_array": "empty array",
+    "empty_string": "empty string",
+    "integer_above_max_value": "integer above maximum value",
+    "integer_below_min_value": "integer below minimum value",
+    "object_above_max_properties": "too many properties",
+    "string_above_max_length": "string too long",
+}
+"""OpenAI's codes for too much and too little, and its words for them."""
+
+
+def out_of_bounds(code: BoundsCode, param: str, expected: str, got: object) -> ApiError:
+    """A 400: there is too much of something, or too little."""
+    return invalid_request(
+        f"Invalid '{param}': {OUT_OF_BOUNDS[code]}. Expected {expected}, but got {got} instead.", param, code
+    )
+
+
+def empty_array(param: str, expected: str) -> ApiError:
+    """A 400: an array that has to hold something."""
+    return out_of_bounds("empty_array", param, expected, "an empty array")
+
+
+def empty_string(param: str, expected: str) -> ApiError:
+    """A 400: a string that has to say something."""
+    return out_of_bounds("empty_string", param, expected, "an empty string")
+
+
+def array_too_long(param: str, expected: str, length: int) -> ApiError:
+    """A 400: an array with more elements than are taken."""
+    return out_of_bounds("array_above_max_length", param, expected, f"an array with {length}")
+
+
+def string_too_long(param: str, expected: str, length: int) -> ApiError:
+    """A 400: a string with more characters than are taken."""
+    return out_of_bounds("string_above_max_length", param, expected, f"a string with {length} characters")
+
+
+def invalid_schema(param: str, function: object, what: str) -> ApiError:
+    """A 400: a function's parameters, at `param`, are not the schema that they have to be; `what` names the place."""
+    of_which = f" for function {quoted(function)}" if isinstance(function, str) else ""
+    return invalid_request(f"Invalid schema{of_which}: {what}", param, "invalid_function_parameters")
 
 
 def model_not_found(model: str, known: Iterable[str]) -> ApiError:

@@ -13,7 +13,17 @@ from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
-from extproc.openai.errors import ApiError, invalid_request, invalid_type, invalid_value, missing_parameter, quoted
+from extproc.openai.errors import (
+    ApiError,
+    array_too_long,
+    empty_array,
+    empty_string,
+    invalid_request,
+    invalid_type,
+    invalid_value,
+    missing_parameter,
+    quoted,
+)
 from extproc.openai.history import ArgumentReader
 from extproc.openai.media_urls import MediaUrls, url_fault
 from extproc.openai.withheld import part_refusals
@@ -72,11 +82,9 @@ def message_problems(fields: Json, reader: ArgumentReader, parts: PartRules) -> 
         yield invalid_type("messages", "an array", messages)
         return
     if not messages:
-        yield invalid_value("messages", "expected at least one message, got an empty array.")
+        yield empty_array("messages", "at least one message")
     if (items := len(messages) + sum(map(_parts_and_calls, messages))) > MOST_ITEMS:
-        yield invalid_value(
-            "messages", f"expected at most {MOST_ITEMS} messages, content parts and tool calls together, got {items}."
-        )
+        yield array_too_long("messages", f"at most {MOST_ITEMS} messages, content parts and tool calls together", items)
         return
     calls = _Calls(reader)
     for index, message in enumerate(messages):
@@ -104,8 +112,10 @@ def _one_message(message: Any, param: str, calls: _Calls, parts: PartRules) -> I
     else:
         yield from _content(message, role, param, parts)
         yield from calls.problems(message, role, param)
-        if role == "function" and message.get("name") in (None, ""):
+        if role == "function" and message.get("name") is None:
             yield missing_parameter(f"{param}.name", "Name the function that this is the result of.")
+        elif role == "function" and message["name"] == "":
+            yield empty_string(f"{param}.name", "the name of the function that this is the result of")
     for name in _PLAIN_TEXTS:
         if (value := message.get(name)) is not None and not isinstance(value, str):
             yield invalid_type(f"{param}.{name}", "a string", value)
@@ -126,7 +136,7 @@ def _content(message: Json, role: str, param: str, parts: PartRules) -> Iterator
             yield missing_parameter(param, f"A message of role assistant needs content or tool_calls{empty}.")
     elif isinstance(content, list):
         if not content:
-            yield invalid_value(param, "expected at least one part, got an empty array.")
+            yield empty_array(param, "at least one part")
         for index, part in enumerate(content):
             yield from _part(part, role, f"{param}[{index}]", parts)
     elif not isinstance(content, str):
@@ -216,8 +226,10 @@ class _Calls:
             yield invalid_type(param, "an object", call)
             return
         call_id = call.get("id")
-        if call_id is None or call_id == "":
+        if call_id is None:
             yield missing_parameter(f"{param}.id", "Send the id that the call came with.")
+        elif call_id == "":
+            yield empty_string(f"{param}.id", "the id that the call came with")
         elif not isinstance(call_id, str):
             yield invalid_type(f"{param}.id", "a string", call_id)
         else:
@@ -238,8 +250,10 @@ class _Calls:
             yield invalid_type(param, "an object with 'name' and 'arguments'", function)
             return
         name, arguments = function.get("name"), function.get("arguments")
-        if name is None or name == "":
+        if name is None:
             yield missing_parameter(f"{param}.name", "Name the function that was called.")
+        elif name == "":
+            yield empty_string(f"{param}.name", "the name of the function that was called")
         elif not isinstance(name, str):
             yield invalid_type(f"{param}.name", "a string", name)
         param = f"{param}.arguments"

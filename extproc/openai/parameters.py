@@ -40,7 +40,9 @@ class Parameter:
 _JSON_SCHEMA = Object(
     {
         "name": Text(
-            form=re.compile(r"[a-zA-Z0-9_-]{1,64}"), form_words="a string of 1 to 64 letters, digits, '_' or '-'"
+            longest=64,
+            form=re.compile(r"[a-zA-Z0-9_-]{1,64}"),
+            form_words="a string of 1 to 64 letters, digits, '_' or '-'",
         ),
         "description": Text(),
         "schema": Object(),
@@ -73,7 +75,9 @@ _REPETITION = Object(dict.fromkeys(("max_pattern_size", "min_pattern_size", "min
 _TOKEN_ID = Text(form=re.compile(r"[0-9]{1,19}"), form_words="a token's id in decimal digits")
 _TOKEN_IDS = ArrayOf(Integer(0), "token ids")
 _SALT = Text(
-    form=re.compile(r"[^@/\\\0]{1,128}"), form_words="a string of 1 to 128 characters without '@', '/', '\\' and NUL"
+    longest=128,
+    form=re.compile(r"[^@/\\\0]{1,128}"),
+    form_words="a string of 1 to 128 characters without '@', '/', '\\' and NUL",
 )
 
 PARAMETERS: tuple[Parameter, ...] = (

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tests.malformed.edits import ARGUMENTS, MISSING, TYPE, VALUE, bad, drop, made_from, put
+from tests.malformed.edits import ARGUMENTS, EMPTY_STRING, MISSING, TYPE, VALUE, bad, drop, made_from, put
 from tests.malformed.legal import CALLING, LEGACY, call
 
 _CALL = "messages[2].tool_calls[0]"
@@ -20,7 +20,7 @@ _CALLS = made_from(
     bad("a call that is null", put("messages[2].tool_calls[1]", None), TYPE),
     bad("a call without an id", drop(f"{_CALL}.id"), MISSING),
     bad("an id that is null", put(f"{_CALL}.id", None), MISSING),
-    bad("an empty id", put(f"{_CALL}.id", ""), MISSING),
+    bad("an empty id", put(f"{_CALL}.id", ""), EMPTY_STRING),
     bad("an id that is a number", put(f"{_CALL}.id", 1), TYPE),
     bad("an id that is an array", put(f"{_CALL}.id", ["call_1"]), TYPE),
     bad("two calls with one id", put("messages[2].tool_calls[1].id", "call_1"), VALUE),
@@ -38,7 +38,7 @@ _CALLS = made_from(
     bad("a call's function as a string", put(f"{_CALL}.function", "get_weather"), TYPE),
     bad("a call's function as an array", put(f"{_CALL}.function", []), TYPE),
     bad("a call without a name", drop(f"{_CALL}.function.name"), MISSING),
-    bad("a call with an empty name", put(f"{_CALL}.function.name", ""), MISSING),
+    bad("a call with an empty name", put(f"{_CALL}.function.name", ""), EMPTY_STRING),
     bad("a call's name that is a number", put(f"{_CALL}.function.name", 7), TYPE),
     bad("a call without arguments", drop(_ARGUMENTS), MISSING),
     bad("arguments that are null", put(_ARGUMENTS, None), MISSING),
@@ -114,7 +114,7 @@ _FUNCTIONS = made_from(
     bad("a function call as a string", put(_FUNCTION, "get_weather"), TYPE),
     bad("a function call as an array", put(_FUNCTION, ["get_weather"]), TYPE),
     bad("a function call without a name", drop(f"{_FUNCTION}.name"), MISSING),
-    bad("a function call with an empty name", put(f"{_FUNCTION}.name", ""), MISSING),
+    bad("a function call with an empty name", put(f"{_FUNCTION}.name", ""), EMPTY_STRING),
     bad("a function call's name that is a number", put(f"{_FUNCTION}.name", 7), TYPE),
     bad("a function call without arguments", drop(f"{_FUNCTION}.arguments"), MISSING),
     bad("a function call's arguments as an object", put(f"{_FUNCTION}.arguments", {}), TYPE),
@@ -128,7 +128,7 @@ _FUNCTIONS = made_from(
     ),
     bad("a function's result without a name", drop("messages[2].name"), MISSING),
     bad("a function's result whose name is null", put("messages[2].name", None), MISSING),
-    bad("a function's result with an empty name", put("messages[2].name", ""), MISSING),
+    bad("a function's result with an empty name", put("messages[2].name", ""), EMPTY_STRING),
     bad("a function's result named by a number", put("messages[2].name", 7), TYPE),
     bad("a function's result named by nought", put("messages[2].name", 0), TYPE),
     bad("a function's result without content", drop("messages[2].content"), MISSING),

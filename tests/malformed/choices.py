@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from tests.malformed.edits import MISSING, TYPE, VALUE, Json, bad, both, drop, made_from, put
+from tests.malformed.edits import EMPTY_ARRAY, MISSING, TYPE, VALUE, Json, bad, both, drop, made_from, put
 from tests.malformed.legal import CHOOSING, LEGACY, PLAIN
 
 
@@ -79,7 +79,7 @@ _ALLOWED_TOOLS = made_from(
     bad("allowed in a numbered mode", put("tool_choice", _allowed(1)), TYPE, f"{_ALLOWED}.mode"),
     bad("allowed in an unknown mode", put("tool_choice", _allowed("none")), VALUE, f"{_ALLOWED}.mode"),
     bad("allowed without tools", both(put("tool_choice", _allowed()), drop(f"{_ALLOWED}.tools")), MISSING),
-    bad("allowed: no tool", both(put("tool_choice", _allowed()), put(f"{_ALLOWED}.tools", [])), VALUE),
+    bad("allowed: no tool", both(put("tool_choice", _allowed()), put(f"{_ALLOWED}.tools", [])), EMPTY_ARRAY),
     bad("allowed as a name", put("tool_choice", _allowed(tools="get_time")), TYPE, f"{_ALLOWED}.tools"),
     bad("allowed as names", put("tool_choice", _allowed(tools=["get_time"])), TYPE, f"{_ALLOWED}.tools[0]"),
     bad("allowed: null", put("tool_choice", _allowed(tools=[None])), TYPE, f"{_ALLOWED}.tools[0]"),

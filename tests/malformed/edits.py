@@ -18,6 +18,11 @@ Json: TypeAlias = dict[str, Any]
 MISSING = "missing_required_parameter"
 TYPE = "invalid_type"
 VALUE = "invalid_value"
+SCHEMA = "invalid_function_parameters"
+EMPTY_ARRAY = "empty_array"
+EMPTY_STRING = "empty_string"
+LONG_ARRAY = "array_above_max_length"
+LONG_STRING = "string_above_max_length"
 JSON = "invalid_json"
 ARGUMENTS = "malformed_tool_arguments"
 NO_MODEL = "model_not_found"
@@ -39,6 +44,8 @@ class Row:
     code: str
     param: str | None
     make: Callable[[], bytes]
+    place: str | None = None
+    """What the message has to name, where the param doesn't say it all."""
 
     @property
     def status(self) -> int:
@@ -53,16 +60,23 @@ class Mistake:
     edit: Edit
     code: str
     param: str | None
+    place: str | None = None
 
 
 def bad(name: str, edit: Edit, code: str, param: str | None = None) -> Mistake:
-    """A mistake and its error; the error's param is the edited field unless `param` names another."""
+    """A mistake and its error; the error's param is the edited field unless `param` names another.
+
+    Of a function's parameters it is the whole, and the message names the field.
+    """
+    if code == SCHEMA:
+        place = edit.path if param is None else param
+        return Mistake(name, edit, code, place[: place.index("parameters")] + "parameters", place)
     return Mistake(name, edit, code, (None if code == JSON else edit.path) if param is None else param)
 
 
 def made_from(base: Mapping[str, Any], *mistakes: Mistake) -> list[Row]:
     return [
-        Row(mistake.name, mistake.code, mistake.param, functools.partial(edited, base, [mistake.edit]))
+        Row(mistake.name, mistake.code, mistake.param, functools.partial(edited, base, [mistake.edit]), mistake.place)
         for mistake in mistakes
     ]
 

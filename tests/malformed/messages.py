@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from tests.malformed.edits import MISSING, NO_MODEL, TYPE, VALUE, Json, bad, drop, made_from, put
+from tests.malformed.edits import EMPTY_ARRAY, MISSING, NO_MODEL, TYPE, VALUE, Json, bad, drop, made_from, put
 from tests.malformed.legal import CALLING, PLAIN
 
 _MEGABYTES = "x" * 10_000_000
@@ -38,7 +38,7 @@ _SHAPE = made_from(
     bad("messages as a string", put("messages", "Hello."), TYPE),
     bad("one message instead of an array", put("messages", {"role": "user", "content": "Hi."}), TYPE),
     bad("messages that are a number", put("messages", 1), TYPE),
-    bad("an empty conversation", put("messages", []), VALUE),
+    bad("an empty conversation", put("messages", []), EMPTY_ARRAY),
     bad("a message as a string", put("messages[2]", "Hello."), TYPE),
     bad("a message that is null", put("messages[2]", None), TYPE),
     bad("a message in an array", put("messages[0]", [{"role": "user", "content": "Hi."}]), TYPE),
@@ -68,12 +68,12 @@ _CONTENT = [
         bad("a content that is a number", put("messages[2].content", 7), TYPE),
         bad("a content that is a boolean", put("messages[2].content", False), TYPE),
         bad("one part instead of an array", put("messages[2].content", {"type": "text", "text": "Hi."}), TYPE),
-        bad("no part at all", put("messages[4].content", []), VALUE),
+        bad("no part at all", put("messages[4].content", []), EMPTY_ARRAY),
         bad("an assistant's content is a number", put("messages[3].content", 7), TYPE),
         bad(
             "an assistant's content without a part, and nothing else",
             put("messages[3]", {"role": "assistant", "content": []}),
-            VALUE,
+            EMPTY_ARRAY,
             "messages[3].content",
         ),
         bad(
@@ -101,7 +101,7 @@ _CONTENT = [
         bad("a result's content is null", put("messages[3].content", None), MISSING),
         bad("a result's content is an object", put("messages[3].content", {"degrees": 18}), TYPE),
         bad("a result's content is a number", put("messages[3].content", 18), TYPE),
-        bad("a result without a part", put("messages[5].content", []), VALUE),
+        bad("a result without a part", put("messages[5].content", []), EMPTY_ARRAY),
     ),
 ]
 _PARTS = [

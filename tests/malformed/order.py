@@ -5,7 +5,19 @@ One mistake for each place of the order, all to be made in one request: none hid
 
 from __future__ import annotations
 
-from tests.malformed.edits import MISSING, TYPE, VALUE, Json, Mistake, bad, both, drop, put
+from tests.malformed.edits import (
+    LONG_ARRAY,
+    MISSING,
+    SCHEMA,
+    TYPE,
+    VALUE,
+    Json,
+    Mistake,
+    bad,
+    both,
+    drop,
+    put,
+)
 from tests.malformed.legal import CALLING, call, function, tool
 
 BASE: Json = {**CALLING, "tools": [tool(f"tool_{number}") for number in range(8)]}
@@ -31,7 +43,10 @@ ORDER: tuple[Mistake, ...] = (
     bad("the tool's name", put("tools[1].function.name", "a b"), VALUE),
     bad("its description", put("tools[1].function.description", 7), TYPE),
     bad(
-        "its schema", put("tools[1].function.parameters", {"type": "array"}), VALUE, "tools[1].function.parameters.type"
+        "its schema",
+        put("tools[1].function.parameters", {"type": "array"}),
+        SCHEMA,
+        "tools[1].function.parameters.type",
     ),
     bad("a name that was used", put("tools[7].function.name", "tool_6"), VALUE),
     bad("functions beside tools", put("functions", [function("f")]), VALUE),
@@ -40,18 +55,18 @@ ORDER: tuple[Mistake, ...] = (
     bad("a choice of old", put("function_call", "auto"), VALUE),
     bad("the stream", put("stream", 1), TYPE),
     bad("its options", put("stream_options", {}), VALUE),
-    bad("max_tokens", put("max_tokens", 0), VALUE),
+    bad("max_tokens", put("max_tokens", 0), "integer_below_min_value"),
     bad("max_completion_tokens", put("max_completion_tokens", "1"), TYPE),
-    bad("temperature", put("temperature", 3), VALUE),
+    bad("temperature", put("temperature", 3), "decimal_above_max_value"),
     bad("top_p", put("top_p", "1"), TYPE),
-    bad("n", put("n", 0), VALUE),
+    bad("n", put("n", 0), "integer_below_min_value"),
     bad("the second stop", put("stop", ["a", 7]), TYPE, "stop[1]"),
     bad("seed", put("seed", 0.5), TYPE),
-    bad("frequency_penalty", put("frequency_penalty", 3), VALUE),
-    bad("presence_penalty", put("presence_penalty", -3), VALUE),
+    bad("frequency_penalty", put("frequency_penalty", 3), "decimal_above_max_value"),
+    bad("presence_penalty", put("presence_penalty", -3), "decimal_below_min_value"),
     bad("logprobs", put("logprobs", 5), TYPE),
     bad("top_logprobs without them", put("top_logprobs", 5), VALUE),
-    bad("a bias", put("logit_bias", {"1": 101}), VALUE, "logit_bias.1"),
+    bad("a bias", put("logit_bias", {"1": 101}), "decimal_above_max_value", "logit_bias.1"),
     bad("response_format", put("response_format", {}), MISSING, "response_format.type"),
     bad("user", put("user", 7), TYPE),
     bad("a metadatum", put("metadata", {"a": 1}), TYPE, "metadata.a"),
@@ -92,7 +107,7 @@ PAIRS: tuple[tuple[Mistake, Mistake], ...] = (
         ),
     ),
     (
-        bad("129 tools", put("tools", [tool(f"tool_{number}") for number in range(129)]), VALUE),
+        bad("129 tools", put("tools", [tool(f"tool_{number}") for number in range(129)]), LONG_ARRAY),
         bad("one that has no name", put("tools[100].function", {}), MISSING, "tools[100].function.name"),
     ),
     (
@@ -103,7 +118,7 @@ PAIRS: tuple[tuple[Mistake, Mistake], ...] = (
         bad(
             "a strict tool that is open",
             put("tools[0].function", function("f", {"type": "object", "properties": {"a": {}}}, strict=True)),
-            VALUE,
+            SCHEMA,
             "tools[0].function.parameters.additionalProperties",
         ),
         bad("parallel calls", put("parallel_tool_calls", "yes"), TYPE),

@@ -2,7 +2,20 @@
 
 from __future__ import annotations
 
-from tests.malformed.edits import MISSING, TYPE, VALUE, Mistake, bad, both, made_from, put, raw
+from tests.malformed.edits import (
+    EMPTY_STRING,
+    LONG_ARRAY,
+    LONG_STRING,
+    MISSING,
+    TYPE,
+    VALUE,
+    Mistake,
+    bad,
+    both,
+    made_from,
+    put,
+    raw,
+)
 from tests.malformed.legal import CHOOSING, PLAIN
 
 
@@ -30,13 +43,17 @@ def _texts(*names: str) -> list[Mistake]:
     ]
 
 
+def _bounds(kind: str, outside: float) -> str:
+    return f"{kind}_below_min_value" if outside <= 0 else f"{kind}_above_max_value"
+
+
 def _whole(name: str, *outside: int) -> list[Mistake]:
     return [
         bad(f"{name} as a string", put(name, "1"), TYPE),
         bad(f"{name} as a boolean", put(name, True), TYPE),
         bad(f"{name} in an array", put(name, [1]), TYPE),
         bad(f"{name} with a fraction", put(name, 1.5), TYPE),
-        *(bad(f"{name} is {value}", put(name, raw(str(value))), VALUE) for value in outside),
+        *(bad(f"{name} is {value}", put(name, raw(str(value))), _bounds("integer", value)) for value in outside),
     ]
 
 
@@ -45,7 +62,7 @@ def _number(name: str, *outside: float) -> list[Mistake]:
         bad(f"{name} as a string", put(name, "1"), TYPE),
         bad(f"{name} as a boolean", put(name, False), TYPE),
         bad(f"{name} in an object", put(name, {}), TYPE),
-        *(bad(f"{name} is {value}", put(name, raw(str(value))), VALUE) for value in outside),
+        *(bad(f"{name} is {value}", put(name, raw(str(value))), _bounds("decimal", value)) for value in outside),
     ]
 
 
@@ -89,8 +106,8 @@ _NUMBERS = made_from(
             ("as a string", "5", TYPE),
             ("as a boolean", True, TYPE),
             ("with a fraction", 1.5, TYPE),
-            ("below nought", -1, VALUE),
-            ("above 20", 21, VALUE),
+            ("below nought", -1, "integer_below_min_value"),
+            ("above 20", 21, "integer_above_max_value"),
         )
     ),
     bad("top_logprobs without logprobs", put("top_logprobs", 5), VALUE),
@@ -101,15 +118,15 @@ _NUMBERS = made_from(
     bad("a bias as a boolean", put("logit_bias", {"50256": True}), TYPE, "logit_bias.50256"),
     bad("a bias that is null", put("logit_bias", {"50256": None}), TYPE, "logit_bias.50256"),
     bad("a bias of a word", put("logit_bias", {"the": 1}), VALUE, "logit_bias.the"),
-    bad("a bias above 100", put("logit_bias", {"50256": 100.5}), VALUE, "logit_bias.50256"),
-    bad("a bias below -100", put("logit_bias", {"50256": -101}), VALUE, "logit_bias.50256"),
+    bad("a bias above 100", put("logit_bias", {"50256": 100.5}), "decimal_above_max_value", "logit_bias.50256"),
+    bad("a bias below -100", put("logit_bias", {"50256": -101}), "decimal_below_min_value", "logit_bias.50256"),
 )
 _STRINGS = made_from(
     PLAIN,
     bad("stop that is a number", put("stop", 7), TYPE),
     bad("stop that is an object", put("stop", {}), TYPE),
     bad("stop that is a boolean", put("stop", False), TYPE),
-    bad("five stops", put("stop", ["a", "b", "c", "d", "e"]), VALUE),
+    bad("five stops", put("stop", ["a", "b", "c", "d", "e"]), LONG_ARRAY),
     bad("a stop that is a number", put("stop", ["a", 7]), TYPE, "stop[1]"),
     bad("a stop that is null", put("stop", [None]), TYPE, "stop[0]"),
     bad("a stop in an array", put("stop", ["a", "b", ["c"]]), TYPE, "stop[2]"),
@@ -123,12 +140,17 @@ _STRINGS = made_from(
     bad("a modality that is a number", put("modalities", ["text", 7]), TYPE, "modalities[1]"),
     bad("metadata as a string", put("metadata", "a=b"), TYPE),
     bad("metadata as an array", put("metadata", [["a", "b"]]), TYPE),
-    bad("17 metadata", put("metadata", {f"k{number}": "v" for number in range(17)}), VALUE),
+    bad("17 metadata", put("metadata", {f"k{number}": "v" for number in range(17)}), "object_above_max_properties"),
     bad("a metadatum that is a number", put("metadata", {"a": "1", "b": 2}), TYPE, "metadata.b"),
     bad("a metadatum that is null", put("metadata", {"b": None}), TYPE, "metadata.b"),
     bad("a metadatum that is an object", put("metadata", {"b": {}}), TYPE, "metadata.b"),
-    bad("a metadatum of 513 characters", put("metadata", {"b": "x" * 513}), VALUE, "metadata.b"),
-    bad("a metadatum's key of 65 characters", put("metadata", {"k" * 65: "v"}), VALUE, "metadata." + "k" * 65),
+    bad("a metadatum of 513 characters", put("metadata", {"b": "x" * 513}), LONG_STRING, "metadata.b"),
+    bad(
+        "a metadatum's key of 65 characters",
+        put("metadata", {"k" * 65: "v"}),
+        "property_name_above_max_length",
+        "metadata." + "k" * 65,
+    ),
 )
 
 
@@ -171,9 +193,9 @@ _RESPONSE_FORMAT = made_from(
         for name, fields, code, last in (
             ("whose name is null", {"name": None}, MISSING, "name"),
             ("whose name is a number", {"name": 7}, TYPE, "name"),
-            ("whose name is empty", {"name": ""}, VALUE, "name"),
+            ("whose name is empty", {"name": ""}, EMPTY_STRING, "name"),
             ("whose name has a space", {"name": "a trip"}, VALUE, "name"),
-            ("whose name has 65 characters", {"name": "x" * 65}, VALUE, "name"),
+            ("whose name has 65 characters", {"name": "x" * 65}, LONG_STRING, "name"),
             ("whose schema is an array", {"schema": []}, TYPE, "schema"),
             ("whose schema is a string", {"schema": "{}"}, TYPE, "schema"),
             ("whose schema has an unknown type", {"schema": {"type": "text"}}, VALUE, "schema"),

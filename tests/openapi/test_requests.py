@@ -27,6 +27,7 @@ from schemathesis.core import NotSet
 from schemathesis.errors import UnsupportedSchema
 
 from extproc.names import CHAT_PATH
+from extproc.openai.errors import OUT_OF_BOUNDS
 from extproc.scripted_vllm import ScriptedVLLM
 from tests.gateway import MODEL, Gateway, configured_gateway
 from tests.openapi.document import DOCUMENT, REQUEST, Json, check, check_stream, wrong_places
@@ -53,6 +54,10 @@ def systematic(mode: GenerationMode) -> Iterator[Any]:
             yield b"" if isinstance(case.body, NotSet) else case.body
 
 
+CODES_OF_FIELDS = {
+    *("missing_required_parameter", "invalid_type", "invalid_value", "invalid_function_parameters"),
+    *("property_name_above_max_length", *OUT_OF_BOUNDS),
+}
 LIMITS_OF_THE_BACKEND = ("is not a multimodal model", "maximum context length")
 
 
@@ -87,7 +92,7 @@ def assert_refused(reply: httpx.Response, wrong: list[str]) -> None:
     if wrong == [""]:
         assert error["code"] == "invalid_json"
     else:
-        assert error["code"] in ("missing_required_parameter", "invalid_type", "invalid_value")
+        assert error["code"] in CODES_OF_FIELDS
         param = steps(error["param"])
         places = [steps(place) for place in wrong]
         assert any(param[: len(place)] == place[: len(param)] for place in places), f"{error['param']}, not {wrong}"

@@ -54,7 +54,7 @@ def test_a_full_context_is_no_problem(recorded: Recorded) -> None:
     ("reply", "fields", "problem"),
     [
         (Reply(trouble=Fail(500, message="Out of memory.")), {}, "an error with status 500: None"),
-        (Reply("Hello."), {"temperature": 77}, "an error with status 400: invalid_value"),
+        (Reply("Hello."), {"temperature": 77}, "an error with status 400: decimal_above_max_value"),
     ],
     ids=["the backend's", "the gateway's"],
 )
