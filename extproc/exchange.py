@@ -44,7 +44,7 @@ from extproc.chat import Prepared, Rewritten, StreamedAnswer
 from extproc.config import Backend
 from extproc.content_coding import Decoder, UnreadableCodingError
 from extproc.effects import AskBackend, BackendSaid, Breathe, Effect, Prepare, ReadCompletion, Result
-from extproc.host import UNSURE, Host, ignores_overrides
+from extproc.host import LATER, UNSURE, Host, ignores_overrides
 from extproc.leases import Leases, too_large
 from extproc.names import AFFINITY_HEADER, BACKEND_HEADER, DROPPED_HEADER, REPLY_HEADER, USAGE_HEADER
 from extproc.openai.errors import (
@@ -194,6 +194,9 @@ class Exchange:
                 return []  # Envoy may repeat the end of a stream that has ended
             case "response_trailers", Phase.RESPONSE_STREAM if not self._unsure:
                 return [*self._end_of_stream(last=False), ProcessingResponse(response_trailers=TrailersResponse())]
+            case "response_trailers", Phase.RESPONSE_STREAM | Phase.RESPONSE_BODY:
+                self._override_followed()
+                return [self._no_body()]
             case "response_trailers", Phase.RESPONSE_HEADERS | Phase.PASSED_BY | Phase.ENDED:
                 return [ProcessingResponse(response_trailers=TrailersResponse())]
             case _:
@@ -205,8 +208,8 @@ class Exchange:
         `since_reply` is how many seconds ago it got the last reply.
         """
         passed_by = self.phase is Phase.PASSED_BY
-        if self.host is not None and self._awaits_override:
-            self.ignored_override = self.host.ended(since_reply)
+        if self.host is not None:
+            self.ignored_override = self._override_ignored(self.host, since_reply)
         if self.phase is Phase.RESPONSE_STREAM:
             assert self._answer is not None  # made on entering the phase
             self._outcome.answered(self._answer.usage, self._answer.faults)
@@ -218,12 +221,17 @@ class Exchange:
         self._first = self._steps = None  # which hold the exchange
         self._leases.close(passed_by=passed_by)
 
+    def _override_ignored(self, host: Host, since_reply: float) -> bool:
+        if self.phase is Phase.RESPONSE_HEADERS and self._prepared is not None and self._prepared.answer is not None:
+            return host.ended_before_head()
+        if self.phase in (Phase.RESPONSE_BODY, Phase.RESPONSE_STREAM) and not self._overridden:
+            return host.ended_before_body(since_reply)
+        return False
+
     @property
-    def _awaits_override(self) -> bool:
-        """Whether what is to come comes by an override, and hasn't yet."""
-        if self.phase is Phase.RESPONSE_HEADERS:
-            return self._prepared is not None and self._prepared.answer is not None
-        return self.phase in (Phase.RESPONSE_BODY, Phase.RESPONSE_STREAM) and not self._overridden
+    def in_pieces(self) -> bool:
+        """Whether the answer's body comes in pieces, as its backend sends it."""
+        return self.phase is Phase.RESPONSE_STREAM and not self._unsure
 
     @property
     def patience(self) -> float | None:
@@ -321,14 +329,14 @@ class Exchange:
 
     def _forward(self, prepared: Prepared) -> ProcessingResponse:
         """Send the request to its backend, if its client may have one more there."""
-        if prepared.answer is not None and self.host is not None and self.host.refuses():
-            return self._refuse(ignores_overrides(), keep=AGAIN)
         # Filled in place: a message that is put into another is copied, and its body may be megabytes.
         reply = ProcessingResponse(request_body=BodyResponse())
         try:
             self._take_place(self._config.backends_by_name[prepared.backend], reply)
         except ApiError as error:
             return self._refuse(error.caught(), keep=AGAIN)
+        if prepared.answer is not None and self.host is not None and self.host.refuses():
+            return self._refuse(ignores_overrides(), keep=LATER)
         # Without its body, which nobody needs any more: it may be a megabyte, for as long as the answer takes.
         self._prepared = replace(prepared, body=None)
         self.phase = Phase.RESPONSE_HEADERS
@@ -365,6 +373,8 @@ class Exchange:
         wanted = (":status", "content-type", "content-length", "content-encoding", "retry-after", REPLY_HEADER)
         fields = fields_of(headers.headers, *wanted)
         self._leases.uploaded()
+        if self.host is not None:
+            self.host.head_shown()
         if (status := status_of(fields)) is None:
             return [self._refuse(backend_garbage("its status is no HTTP status."))]
         self._status = status
@@ -383,8 +393,7 @@ class Exchange:
                 past.response.header_mutation.CopyFrom(mutation(self._shown))
             return [ProcessingResponse(response_headers=past)]
         if headers.end_of_stream:
-            error = self._error_of(self._status, b"") if failed else backend_garbage("it is empty.")
-            return [self._refuse(error, keep=kept(fields))]
+            return [self._no_body(kept(fields))]
         try:
             self._decoder = Decoder(fields.get("content-encoding", ""))
         except UnreadableCodingError as error:
@@ -414,6 +423,10 @@ class Exchange:
         return [
             ProcessingResponse(response_headers=HeadersResponse(response=common), mode_override=override),
         ]
+
+    def _no_body(self, keep: Mapping[str, str] | None = None) -> ProcessingResponse:
+        error = self._error_of(self._status, b"") if self._status >= 400 else backend_garbage("it is empty.")
+        return self._refuse(error, keep=keep)
 
     def _response_body(self, body: HttpBody) -> Replies:
         """The whole body of an error, or of a completion that isn't a stream."""

@@ -9,7 +9,10 @@ from __future__ import annotations
 
 import asyncio
 import socket
+import threading
 from collections.abc import Awaitable, Callable
+from concurrent.futures import Future, InvalidStateError
+from contextlib import suppress
 
 from extproc.config import Address, Backend, Config
 
@@ -21,10 +24,25 @@ Lookup = Callable[[Address], Awaitable[frozenset[str]]]
 
 async def looked_up(address: Address) -> frozenset[str]:
     """The IP addresses that Envoy finds for it: those of IPv4, if there are any. Empty when that can't be told."""
-    loop = asyncio.get_running_loop()
+    found: Future[frozenset[str]] = Future()
+
+    def ask() -> None:
+        result = _resolved(address)
+        with suppress(InvalidStateError):  # nobody waits any more
+            found.set_result(result)
+
+    # Not in a thread of the loop's, which would be waited for at its end: resolvers take as long as they like.
+    threading.Thread(target=ask, daemon=True).start()
     try:
         async with asyncio.timeout(_PATIENCE):
-            found = await loop.getaddrinfo(*address, type=socket.SOCK_STREAM)
+            return await asyncio.wrap_future(found)
+    except TimeoutError:
+        return frozenset()
+
+
+def _resolved(address: Address) -> frozenset[str]:
+    try:
+        found = socket.getaddrinfo(*address, type=socket.SOCK_STREAM)
     except (OSError, UnicodeError):  # UnicodeError: no name at all, such as one with a part that is too long
         return frozenset()
     by_family = {family: frozenset(str(at[0]) for of, *_, at in found if of == family) for family, *_ in found}
@@ -48,15 +66,16 @@ async def _complaint(backend: Backend, lookup: Lookup) -> str | None:
     addresses = ", ".join(backend.address)
     if len(servers) == 1:
         (host, _) = next(iter(servers))
+        resolved = f"to {host} alone"
         wanted = "affinity is on" if expected == 1 else f"{expected} replicas are named"
-        why = "what is behind that is one replica for Envoy, so that affinity, health checks and ejection do nothing"
+        why = "that is one replica for Envoy, so that affinity, health checks and ejection do nothing"
     elif len(servers) < expected:
-        host = f"{len(servers)} servers"
+        resolved = f"to only {len(servers)} servers"
         wanted, why = f"{expected} replicas are named", "some of them are the same"
     else:
         return None
     return (
-        f"the backend {backend.name!r}: {wanted}, but {addresses} is {host} alone, as far as can be seen here: {why}. "
-        "Name each replica, or one name that has the addresses of all: in Kubernetes that of a headless Service "
+        f"the backend {backend.name!r}: {wanted}, but {addresses} resolves {resolved}, as far as can be seen here: "
+        f"{why}. Name each replica, or one name that has the addresses of all: in Kubernetes that of a headless Service "
         "(clusterIP: None), with the pods' port."
     )

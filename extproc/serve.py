@@ -80,9 +80,9 @@ async def serve(options: Options) -> int:
     credentials = options.tls.credentials() if options.tls is not None else None
     if credentials is None and is_open_to_others(options.address):
         log.warning(
-            "%s can be reached from other machines, without TLS: who is on the way reads requests and clients' keys, "
-            "and who connects is taken for Envoy. Give --tls-certificate, --tls-key and --tls-client-ca, or see to it "
-            "that only Envoy gets there.",
+            "%s can be reached from other machines, without TLS: anyone on the path can read requests and clients' "
+            "keys, and anyone who connects is treated as Envoy. Give --tls-certificate, --tls-key and --tls-client-ca, "
+            "or see to it that only Envoy gets there.",
             options.address,
         )
     source = Source(Watched(options.config), options.envoy.listen if options.envoy else None)

@@ -27,7 +27,7 @@ from extproc.backend_client import ask_again
 from extproc.config import Config, Limits
 from extproc.effects import AskBackend, Breathe, Effect, Prepare, ReadCompletion, Result
 from extproc.exchange import Exchange, Phase, Replies
-from extproc.host import ADVICE, Host
+from extproc.host import ADVICE, Hosts
 from extproc.names import LAYOUT, LAYOUT_METADATA
 from extproc.protocol import ProtocolError
 from extproc.recording.recorder import Recorder
@@ -85,9 +85,8 @@ class Processor:
         self.largest_body = max(terms.config.limits.max_body_bytes, Limits().max_body_bytes)
         """Bytes of the largest body that is read from Envoy: gRPC drops what is larger without having it in memory. A
         server that runs can't change this: a configuration that allows more needs another one."""
-        self.host = Host()
-        """What is known of the hosts whose configuration isn't our own."""
-        self._host_follows = True
+        self._hosts = Hosts()
+        self._hosts_follow = True
         self._observed = False
         self._telemetry = telemetry
         self._recorder = recorder or Recorder()
@@ -196,7 +195,7 @@ class Processor:
     async def _process(self, _: object, context: Context) -> None:
         exchange = self._recorder.begin(self.terms, self._telemetry)
         if (LAYOUT_METADATA, LAYOUT) not in (context.invocation_metadata() or ()):
-            exchange.host = self.host
+            exchange.host = self._hosts.of(context.peer())
         replied = math.inf
         self._running.add(exchange)
         self._idle.clear()
@@ -248,21 +247,21 @@ class Processor:
         finally:
             watch.end()
             exchange.close(loop.time() - replied)
-            if exchange.host is not None:
-                await self._look_at_host(exchange)
             self._running.discard(exchange)
             if not self._running:
                 self._idle.set()
+            if exchange.host is not None:
+                await self._look_at_hosts(exchange)
 
-    async def _look_at_host(self, exchange: Exchange) -> None:
-        """Tell what has turned out about a host by an exchange that is over."""
+    async def _look_at_hosts(self, exchange: Exchange) -> None:
+        """Tell what has turned out about one by an exchange that is over."""
         if exchange.ignored_override:
             self._telemetry.override_ignored()
-        if self._host_follows is self.host.ignores:
-            self._host_follows = not self.host.ignores
-            self._telemetry.show_host(follows=self._host_follows)
-            await self._set_health(HOST_HEALTH, serving=self._host_follows)
-            if self._host_follows:
+        if self._hosts_follow is self._hosts.any_ignores:
+            self._hosts_follow = not self._hosts_follow
+            self._telemetry.show_host(follows=self._hosts_follow)
+            await self._set_health(HOST_HEALTH, serving=self._hosts_follow)
+            if self._hosts_follow:
                 log.info("Envoy follows mode_override now")
             else:
                 log.error("%s. Until then, requests with tools are refused", ADVICE)

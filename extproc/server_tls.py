@@ -78,8 +78,8 @@ class _Files:
             context.load_cert_chain(tls.certificate, tls.key, password=_no_password)
         except ssl.SSLError as error:
             raise OSError(
-                f"{tls.certificate} and {tls.key} are no certificate and its key, in PEM and without a password: "
-                f"{error.reason or 'they can not be read'}"
+                f"{tls.certificate} and {tls.key} are not a matching certificate and key in unencrypted PEM: "
+                f"{error.reason or 'they cannot be read'}"
             ) from None
         if client_ca is not None:
             try:

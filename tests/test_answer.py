@@ -118,6 +118,11 @@ class TestCompletion:
         assert message["content"] is None
         assert list(message) == [*orjson.loads(recorded("chat"))["choices"][0]["message"], "tool_calls"]
 
+    @pytest.mark.parametrize("reason", ["tool_calls", "function_call"])
+    def test_calls_are_no_reason_where_there_are_none(self, reason: str) -> None:
+        choice = orjson.loads(rewrite_completion(completion("Hello!", reason), plan()).body)["choices"][0]
+        assert choice["finish_reason"] == "stop"
+
     def test_without_a_call_the_bytes_stay_the_same(self) -> None:
         assert rewrite_completion(recorded("chat"), plan()).body == recorded("chat")
 

@@ -83,7 +83,10 @@ def good(tmp_path: Path) -> Path:
 def test_check_tells_of_affinity_that_has_nothing_to_choose_from(good: Path) -> None:
     good.write_text(GOOD.replace("127.0.0.1:8000", "localhost:8000\n    affinity: true"))
     done = run("check", good)
-    assert "extproc: warning: the backend 'qwen': affinity is on, but localhost:8000 is 127.0.0.1 alone" in done.stderr
+    assert (
+        "extproc: warning: the backend 'qwen': affinity is on, but localhost:8000 resolves to 127.0.0.1 alone"
+        in done.stderr
+    )
     assert done.status == 0
 
 

@@ -200,7 +200,7 @@ def test_where_overrides_are_ignored_raw_text_is_an_error_and_then_refused(
 def test_where_not_even_heads_are_shown_it_is_noticed_and_then_refused(hosts: dict[str, Foreign]) -> None:
     host = hosts["ignoring_and_hiding"]
     host.backend.play(Reply(CALL), Reply(CALL))
-    host.ask(), host.ask()
+    host.ask(), host.ask(), host.ask()
     wait_until(lambda: host.metric("extproc_host_follows_overrides") == 0)
     assert host.ask().status_code == 503
 

@@ -3,18 +3,26 @@
 from __future__ import annotations
 
 import gzip
+from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import orjson
 import pytest
 
+from extproc.config.recording import Recording
 from extproc.exchange import Exchange, Phase
-from extproc.host import AT_ONCE, STRIKES, TRY_AGAIN, Host
+from extproc.host import AT_ONCE, HEADLESS_STRIKES, LONG, MOST_HOSTS, STRIKES, TRY_AGAIN, Host, Hosts
 from extproc.protocol import ProtocolError
+from extproc.recording.difference import first_difference
+from extproc.recording.document import Document
+from extproc.recording.recorder import Recorder
+from extproc.recording.replay import Cut, Outcome, replay
 from extproc.replies import LARGEST_PIECE
 from extproc.telemetry import Telemetry
 from extproc.terms import Terms
 from extproc.wire import HttpTrailers, ProcessingMode, ProcessingRequest, ProcessingResponse
+from tests.gateway import wait_until
 from tests.test_answer import CALL, completion, stream
 from tests.test_exchange import (
     CHAT,
@@ -133,18 +141,22 @@ class TestAHostThatFollows:
         assert ":status" not in headers_of(head)
         assert head.mode_override.response_body_mode == ProcessingMode.FULL_DUPLEX_STREAMED
 
-    def test_is_not_condemned_for_some_clients_that_leave(self) -> None:
-        host = Host()
+    def test_is_guarded_again_when_clients_leave_and_not_condemned_for_it(self) -> None:
+        clock = Clock()
+        host = Host(clock)
         for _ in range(10):
             host.followed()
-            host.ended(0.0)
+            host.ended_before_body(0.0)
             assert host.known
-        host.ended(0.0)
-        assert not host.known, "it may have been configured otherwise: answers are guarded again"
-        assert not host.ignores
-        host.ended(0.0)
-        host.ended(0.0)
+        for _ in range(20):
+            host.ended_before_body(0.0)
+        assert not host.known, "it may have been configured otherwise"
+        assert not host.ignores, "or somebody may only want that to be believed"
+        clock.now += LONG
+        host.ended_before_body(0.0)
         assert host.ignores
+        host.followed()
+        assert not host.ignores
 
     def test_gets_the_heads_of_whole_answers_as_before(self) -> None:
         host = Host()
@@ -154,15 +166,14 @@ class TestAHostThatFollows:
         assert whole(only(exchange.receive(response_body(completion(CALL)))))[0][":status"] == "200"
 
 
-@pytest.mark.parametrize("kind", [JSON, EVENTS, None])
-def test_a_host_that_ignores_overrides_is_found_out(kind: dict[str, str] | None) -> None:
+@pytest.mark.parametrize("kind", [JSON, EVENTS])
+def test_a_host_that_ignores_overrides_is_found_out(kind: dict[str, str]) -> None:
     clock = Clock()
     host = Host(clock)
     for strike in range(STRIKES):
         assert refused(host) is None
         exchange = asked(host)
-        if kind is not None:  # else it doesn't even show the head
-            exchange.receive(response_headers(kind))
+        exchange.receive(response_headers(kind))
         assert host.ignores is False
         exchange.close(since_reply=0.01)
         assert exchange.ignored_override, strike
@@ -179,6 +190,54 @@ def test_a_host_that_ignores_overrides_is_found_out(kind: dict[str, str] | None)
     assert refused(host) is None
 
 
+def test_a_host_that_shows_no_heads_is_found_out_however_long_models_take() -> None:
+    clock = Clock()
+    host = Host(clock)
+    for _ in range(HEADLESS_STRIKES):
+        exchange = asked(host)
+        exchange.close(since_reply=30.0)
+        assert exchange.ignored_override
+    assert refused(host) is not None
+    clock.now += 10 * TRY_AGAIN
+    assert refused(host) is not None, "nothing would guard the answer"
+    asked(host, MESSAGES).receive(response_headers(JSON))
+    assert refused(host) is None, "a head was shown"
+
+
+def test_a_host_that_shows_heads_may_end_calls_before_them() -> None:
+    host = Host()
+    asked(host, MESSAGES).receive(response_headers(JSON))
+    for _ in range(10):
+        exchange = asked(host)
+        exchange.close(since_reply=0.0)
+        assert not exchange.ignored_override
+    assert not host.ignores
+
+
+def test_each_host_is_judged_by_what_it_does_itself() -> None:
+    hosts = Hosts()
+    bad, good = hosts.of("ipv4:10.0.0.1:40001"), hosts.of("ipv4:10.0.0.2:40001")
+    for _ in range(STRIKES):
+        bad.ended_before_body(0.0)
+        good.followed()
+    assert hosts.of("ipv4:10.0.0.1:50001").ignores
+    assert hosts.of("ipv4:10.0.0.2:50001").known
+    assert hosts.any_ignores
+    for number in range(MOST_HOSTS):
+        hosts.of(f"ipv6:[::{number:x}]:1")
+    assert not hosts.any_ignores, "it was heard of longest ago"
+    assert hosts.of("unix:") is hosts.of("unix:")
+
+
+@pytest.mark.parametrize("kind", [JSON, EVENTS])
+def test_trailers_in_the_place_of_an_answers_body_are_an_empty_answer(kind: dict[str, str]) -> None:
+    exchange = asked(Host())
+    exchange.receive(response_headers(kind))
+    reply = only(exchange.receive(ProcessingRequest(response_trailers=HttpTrailers())))
+    assert reply.immediate_response.status.code == 502
+    assert b"it is empty" in reply.immediate_response.body
+
+
 def test_what_ends_later_is_no_sign() -> None:
     host = Host()
     for _ in range(10):
@@ -188,7 +247,7 @@ def test_what_ends_later_is_no_sign() -> None:
         assert not exchange.ignored_override
     for _ in range(10):
         asked(host, MESSAGES).close(since_reply=0.0)
-    assert not host.ignores
+    assert not host.ignores, "to those nothing is to be done"
 
 
 def test_what_ends_amid_its_body_is_no_sign() -> None:
@@ -320,3 +379,42 @@ def test_the_wait_for_the_first_event_has_its_own_end() -> None:
     exchange.receive(response_headers(EVENTS))
     exchange.receive(response_body(stream(["Hello"])[:-20], end_of_stream=False))
     assert exchange.patience == CONFIG.limits.silence_seconds
+
+
+def recorded(host: Host, folder: Path, answer: Callable[[Exchange], object]) -> Document:
+    exchange = Recorder(Recording(directory=folder)).begin(Terms(CONFIG), Telemetry(CONFIG))
+    exchange.host = host
+    exchange.receive(request_headers())
+    exchange.receive(request_body(WITH_TOOLS))
+    answer(exchange)
+    exchange.close()
+    wait_until(lambda: list(folder.glob("*.json")))
+    (path,) = folder.glob("*.json")
+    return Document.read(path.read_bytes())
+
+
+def streamed_whole(exchange: Exchange) -> None:
+    exchange.receive(response_headers(EVENTS))
+    carried(exchange, response_body(stream([CALL])))
+
+
+def failed(exchange: Exchange) -> None:
+    exchange.receive(response_headers(JSON, status=400))
+    exchange.receive(response_body(b'{"message": "too long"}'))
+
+
+@pytest.mark.parametrize("answer", [streamed_whole, failed])
+@pytest.mark.parametrize("cut", ["recorded", "whole", 20])
+def test_what_was_guarded_is_guarded_when_it_is_replayed(
+    tmp_path: Path, answer: Callable[[Exchange], object], cut: Cut
+) -> None:
+    document = recorded(Host(), tmp_path, answer)
+    assert first_difference(Outcome.recorded(document), replay(document, cut)) is None
+
+
+def test_what_was_refused_for_its_host_is_refused_when_it_is_replayed(tmp_path: Path) -> None:
+    host = Host()
+    for _ in range(STRIKES):
+        host.ended_before_body(0.0)
+    document = recorded(host, tmp_path, lambda _: None)
+    assert first_difference(Outcome.recorded(document), replay(document)) is None

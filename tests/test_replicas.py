@@ -3,7 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+import socket
+import threading
+import time
 
+import pytest
+
+from extproc import replicas
 from extproc.config import Address, parse
 from extproc.replicas import hidden_replicas, looked_up
 
@@ -29,16 +35,16 @@ def complaints(address: str, *, affinity: bool = False) -> list[str]:
 
 def test_affinity_towards_one_address_is_told_of() -> None:
     (complaint,) = complaints("cluster-ip:8000", affinity=True)
-    assert "the backend 'qwen': affinity is on, but cluster-ip:8000 is 10.96.0.7 alone" in complaint
+    assert "the backend 'qwen': affinity is on, but cluster-ip:8000 resolves to 10.96.0.7 alone" in complaint
     assert "headless Service" in complaint
 
 
 def test_several_names_of_one_server_are_told_of() -> None:
     (complaint,) = complaints("[cluster-ip:8000, alias-of-it:8000]")
-    assert "2 replicas are named, but cluster-ip:8000, alias-of-it:8000 is 10.96.0.7 alone" in complaint
+    assert "2 replicas are named, but cluster-ip:8000, alias-of-it:8000 resolves to 10.96.0.7 alone" in complaint
     (complaint,) = complaints("[cluster-ip:8000, alias-of-it:8000, other-cluster-ip:8000]")
     assert "3 replicas are named" in complaint
-    assert "2 servers alone" in complaint
+    assert "to only 2 servers" in complaint
 
 
 def test_what_is_well_or_can_not_be_known_is_no_reason_to_complain() -> None:
@@ -46,6 +52,16 @@ def test_what_is_well_or_can_not_be_known_is_no_reason_to_complain() -> None:
     assert complaints("cluster-ip:8000") == []  # one server, and nothing that wants more
     assert complaints("[cluster-ip:8000, alias-of-it:8001]", affinity=True) == []  # two servers of one machine
     assert complaints("[cluster-ip:8000, not-there:8000]", affinity=True) == []
+
+
+def test_a_resolver_that_does_not_answer_is_not_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    answering = threading.Event()
+    monkeypatch.setattr(replicas, "_PATIENCE", 0.05)
+    monkeypatch.setattr(socket, "getaddrinfo", lambda *_, **__: answering.wait(20))
+    begun = time.monotonic()
+    assert asyncio.run(looked_up(Address("slow", 80))) == frozenset()
+    assert time.monotonic() - begun < 10
+    answering.set()
 
 
 def test_a_name_stands_for_what_envoy_finds() -> None:

@@ -183,6 +183,11 @@ class TestArgumentsOfEarlierTurns:
             ("[" * 250 + "]" * 250, {"arguments": "[" * 250 + "]" * 250}),
             ("x" * 100_000, {"arguments": "x" * 100_000}),
             ('"' + "\\" * 2**17, {"arguments": "\\" * 2**16}),
+            (json.dumps('{"city": "Paris"}')[:-4], {"city": "Paris"}),
+            ('1,"b":2', {"arguments": '1,"b":2'}),
+            ('true,"arguments":3', {"arguments": 'true,"arguments":3'}),
+            ('"x","city":"Rome"', {"arguments": '"x","city":"Rome"'}),
+            ('"{}" x', {"arguments": '"{}" x'}),
         ],
         ids=lambda value: str(value)[:30],
     )

@@ -143,16 +143,18 @@ def _rewrite_message(choice: Json, message: Json, output: _Output, shape: CallSh
     if output.calls.error is not None:
         raise output.calls.error
     content = message.get("content")
+    reason = _finish_reason(said, shape, called=bool(parsed.calls))
     called = parsed.calls or message.get("tool_calls")
     if not called and parsed.reasoning is None and (parsed.content or "") == (content or ""):
-        return False
+        choice["finish_reason"] = reason
+        return reason != said
     message.pop("tool_calls", None)
     message["content"] = parsed.content
     if parsed.reasoning is not None:
         message["reasoning"] = parsed.reasoning
     if parsed.calls:
         shape.put(message, parsed.calls)
-    choice["finish_reason"] = _finish_reason(said, shape, called=bool(parsed.calls))
+    choice["finish_reason"] = reason
     return True
 
 

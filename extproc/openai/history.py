@@ -55,7 +55,7 @@ class ArgumentReader:
         if (found := text if _is_object(text) else self._mend(text)) is not None:
             return found
         shown = f'{{"{UNREAD}":{text}}}'
-        return shown if is_json(shown) else encode({UNREAD: text}).decode()
+        return shown if is_json(text) and is_json(shown) else encode({UNREAD: text}).decode()
 
     def _mend(self, arguments: str) -> str | None:
         """The object that the arguments were to be; None when that would be a guess.
@@ -87,7 +87,7 @@ def _unwrapped(text: str) -> str:
     """What is in a JSON string, or in one within it, whole or cut off. Each level doubles what the next one escapes, so
     there are few.
     """
-    while text.lstrip(" \t\n\r").startswith('"'):
+    while text.lstrip(" \t\n\r").startswith('"') and not _goes_on(text.strip(" \t\n\r")):
         try:
             value = _cut_off(text)
         except ValueError:
@@ -96,6 +96,15 @@ def _unwrapped(text: str) -> str:
             break
         text = value
     return text
+
+
+def _goes_on(text: str) -> bool:
+    """Whether a whole JSON value is only its beginning."""
+    try:
+        _, end = json.JSONDecoder().raw_decode(text)
+    except (ValueError, RecursionError):
+        return False
+    return end < len(text)
 
 
 def _cut_off(arguments: str) -> Any:

@@ -96,10 +96,18 @@ def _answers(step: Entry) -> bool:
     return "immediate_response" in step.what or bool(body.get("body") or body.get("streamed_response", {}).get("body"))
 
 
-def _unsure(step: Entry) -> bool:
-    """Whether the answer's head went out to a host of which nothing was known."""
-    head = step.what.get("response_headers", {}).get("response", {}).get("header_mutation", {})
-    return any(each.get("header", {}).get("key") == ":status" for each in head.get("set_headers", ()))
+def _host(document: Document) -> Host | None:
+    """What was known of the host then, as far as it shows: nothing, or that it ignores overrides."""
+    for step in document.entries:
+        if step.what.get("immediate_response", {}).get("details", "").endswith("host_ignores_overrides"):
+            host = Host(clock=lambda: 0.0)
+            host.ignores = True
+            return host
+        head = step.what.get("response_headers", {}).get("response", {}).get("header_mutation", {})
+        removed = head.get("remove_headers", ())
+        if "content-length" in removed and "content-encoding" not in removed:  # that waits for the body
+            return Host()
+    return None
 
 
 class _NoAnswerError(Exception):
@@ -118,8 +126,7 @@ class _Playing:
         """Messages of Envoy's; None where none came for too long."""
         self._said = deque((entry.what, _answer(entry.what)) for entry in document.entries if entry.kind is Kind.SAID)
         self._exchange = Exchange(Terms(config), Telemetry(config))
-        if any(_unsure(entry) for entry in document.entries):
-            self._exchange.host = Host()
+        self._exchange.host = _host(document)
         self._over = False
 
     def play(self, cut: Cut) -> None:
@@ -155,7 +162,7 @@ class _Playing:
                 yield from bodies
             case Phase.RESPONSE_STREAM | Phase.RESPONSE_BODY, _:
                 whole = b"".join(body.body for body in bodies)
-                size = cut if isinstance(cut, int) and self._exchange.phase is Phase.RESPONSE_STREAM else len(whole)
+                size = cut if isinstance(cut, int) and self._exchange.in_pieces else len(whole)
                 starts = range(0, len(whole), size or 1) or (0,)
                 for start in starts:
                     last = start == starts[-1] and bodies[-1].end_of_stream
