@@ -76,6 +76,6 @@ async def _complaint(backend: Backend, lookup: Lookup) -> str | None:
         return None
     return (
         f"the backend {backend.name!r}: {wanted}, but {addresses} resolves {resolved}, as far as can be seen here: "
-        f"{why}. Name each replica, or one name that has the addresses of all: in Kubernetes that of a headless Service "
-        "(clusterIP: None), with the pods' port."
+        f"{why}. Name each replica, or one name that has the addresses of all: in Kubernetes that of a headless "
+        "Service (clusterIP: None), with the pods' port."
     )

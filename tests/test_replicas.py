@@ -57,7 +57,12 @@ def test_what_is_well_or_can_not_be_known_is_no_reason_to_complain() -> None:
 def test_a_resolver_that_does_not_answer_is_not_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
     answering = threading.Event()
     monkeypatch.setattr(replicas, "_PATIENCE", 0.05)
-    monkeypatch.setattr(socket, "getaddrinfo", lambda *_, **__: answering.wait(20))
+
+    def slow(*_: object, **__: object) -> None:
+        answering.wait(20)
+        raise OSError
+
+    monkeypatch.setattr(socket, "getaddrinfo", slow)
     begun = time.monotonic()
     assert asyncio.run(looked_up(Address("slow", 80))) == frozenset()
     assert time.monotonic() - begun < 10
