@@ -290,7 +290,19 @@ backends: [{name: b, address: 127.0.0.1:1, structured_outputs: false}]
     def test_a_strict_tool_is_forced_unless_the_client_forces_the_text(self, format_: Any) -> None:
         strict = {"type": "function", "function": {"name": "f", "strict": True}}
         assert "structured_outputs" in sent("template", tools=[strict], response_format=format_)
-        assert "structured_outputs" not in sent("template", tools=[strict], response_format={"type": "json_object"})
+        own = {"regex": "a+"}
+        assert sent("template", tools=[strict], structured_outputs=own)["structured_outputs"] == own
+
+    def test_a_schema_of_the_text_is_kept_from_a_backend_that_finds_the_calls_itself(self) -> None:
+        request = prepared("native", response_format={"type": "json_object"})
+        body = orjson.loads(request.body or b"")
+        assert not {"response_format", "structured_outputs"} & body.keys()
+        assert body["messages"][0]["content"] == "When no tool is needed, answer with nothing but a JSON object."
+        assert request.answer is not None
+        assert request.answer.text_schema == {}
+        assert request.dropped == ()
+        answering = prepared("native", tool_choice="none", response_format={"type": "json_object"})
+        assert answering.body is None  # as no call can come, the backend's decoder may see to it
 
     def test_who_may_not_call_is_not_shown_any(self) -> None:
         request = prepared("template", tool_choice="none")

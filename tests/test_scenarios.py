@@ -7,6 +7,7 @@ and two modes, and comes back whole or as a stream. What single requests and ans
 from __future__ import annotations
 
 import asyncio
+import dataclasses
 import itertools
 import json
 import re
@@ -51,9 +52,13 @@ models:
   - {{name: prompted, backend: qwen, upstream_model: {MODEL}, tools: prompt, format: hermes}}
   - {{name: templated, backend: qwen, upstream_model: {MODEL}, tools: template, format: qwen3_coder,
      reasoning_content: true}}
+  - {{name: unprompted, backend: free, upstream_model: {MODEL}, tools: prompt, format: hermes}}
+  - {{name: untemplated, backend: free, upstream_model: {MODEL}, tools: template, format: qwen3_coder}}
   - {{name: coder, backend: qwen, upstream_model: {MODEL}, tools: prompt}}
   - {{name: {MODEL}, backend: qwen, tools: prompt}}
-backends: [{{name: qwen, address: "127.0.0.1:{backend.port}", health_check: false}}]
+backends:
+  - {{name: qwen, address: "127.0.0.1:{backend.port}", health_check: false}}
+  - {{name: free, address: "127.0.0.1:{backend.port}", health_check: false, structured_outputs: false}}
 """
         with configured_gateway(tmp_path_factory.mktemp("scenarios"), configuration, backend) as gateway:
             yield gateway
@@ -318,6 +323,53 @@ def test_fifty_tools(gateway: Gateway, way: Way) -> None:
     for request in (0, 1):
         assert in_order(shown(gateway, request), *(f"Place {n}" for n in range(50)))
     assert in_order(shown(gateway), "tool_49 was run.", "tool_0 was run.")
+
+
+CITY = {"type": "object", "properties": {"city": STRING}, "required": ["city"], "additionalProperties": False}
+CITY_FORMAT = {"type": "json_schema", "json_schema": {"name": "city", "schema": CITY, "strict": True}}
+
+
+@every_way
+class TestToolsAndASchemaOfTheAnswer:
+    """As agents with an output type send them: the model calls what it needs, and then answers in JSON."""
+
+    @pytest.mark.parametrize("kind", ["json_schema", "json_object"])
+    def test_the_decoder_lets_the_model_call_or_answer(self, gateway: Gateway, way: Way, kind: str) -> None:
+        call = ("get_weather", {"city": "Rome"})
+        gateway.backend.play(way.says(call), way.says(before='{"city": "Rome"}'))
+        client = Client(gateway, way, WEATHER)
+        format_ = CITY_FORMAT if kind == "json_schema" else {"type": kind}
+        assert json.loads(client.work(lambda *_: "Fine.", response_format=format_)) == {"city": "Rome"}
+        assert client.calls == [[call], []]
+        for request in gateway.backend.requests:
+            calls, text = json.loads(request.json["structured_outputs"]["structural_tag"])["format"]["elements"]
+            assert calls["type"] == "tags_with_separator"
+            assert text["type"] == "json_schema"
+            assert ("city" in text["json_schema"].get("properties", {})) is (kind == "json_schema")
+            assert "response_format" not in request.json
+            assert "answer with nothing but" in request.json["messages"][0]["content"]
+
+    @pytest.mark.parametrize("said", ['{"city": "Rome"}', '```json\n{"city": "Rome"}\n```'], ids=["bare", "in a fence"])
+    def test_where_it_can_not_be_forced_the_text_is_checked(self, gateway: Gateway, way: Way, said: str) -> None:
+        way = dataclasses.replace(way, model=f"un{way.model}")
+        call = ("get_weather", {"city": "Rome"})
+        gateway.backend.play(way.says(call, before="I look."), way.says(before=said))
+        client = Client(gateway, way, WEATHER)
+        assert client.work(lambda *_: "Fine.", response_format=CITY_FORMAT) == '{"city": "Rome"}'
+        assert client.calls == [[call], []]
+        assert client.completions[0].choices[0].message.content == "I look."
+        for request in gateway.backend.requests:
+            assert not {"structured_outputs", "response_format"} & request.json.keys()
+            assert '"additionalProperties": false' in request.json["messages"][0]["content"]
+
+    @pytest.mark.parametrize("said", ["It is fine.", '{"town": "Rome"}', "[]"])
+    def test_and_what_does_not_fit_is_an_error(self, gateway: Gateway, way: Way, said: str) -> None:
+        way = dataclasses.replace(way, model=f"un{way.model}")
+        gateway.backend.play(way.says(before=said))
+        with pytest.raises(openai.APIError) as refused:
+            Client(gateway, way, WEATHER).ask(response_format=CITY_FORMAT)
+        assert refused.value.code == "invalid_response_text"
+        assert said not in refused.value.message
 
 
 @every_way

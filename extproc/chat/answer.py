@@ -15,6 +15,7 @@ import orjson
 
 from extproc.chat.call_shapes import CallShape, shape_for
 from extproc.chat.calls import CheckedCalls, Faults
+from extproc.chat.json_text import JsonText
 from extproc.chat.large_chunk import parts_of_chunk
 from extproc.chat.naming import renamed, with_older_name
 from extproc.chat.plan import AnswerPlan
@@ -58,11 +59,12 @@ class Rewritten:
 class _Output:
     """What the model says in one choice: read, and its calls checked."""
 
-    __slots__ = ("_reader", "_unescaped", "called", "calls", "finished")
+    __slots__ = ("_json", "_reader", "_unescaped", "called", "calls", "finished")
 
     def __init__(self, plan: AnswerPlan, checker: ArgumentChecker, faults: Faults) -> None:
         self._reader = reader_for(plan)
         self._unescaped = UnescapedEvents(plan.openers) if plan.openers else None
+        self._json = JsonText(plan.text_schema, faults) if plan.text_schema is not None else None
         self.calls = CheckedCalls(plan, checker, faults)
         self.finished = False
         self.called = False
@@ -75,17 +77,24 @@ class _Output:
         """`finish_reason` is the backend's."""
         self.finished = True
         cut_off = finish_reason in _CUT_OFF
-        events = self.calls.take(self._meant(self._reader.close(cut_off=cut_off)), ended=True, cut_off=cut_off)
+        events = self._meant(self._reader.close(cut_off=cut_off), ended=True, cut_off=cut_off)
+        events = self.calls.take(events, ended=True, cut_off=cut_off)
         self.called = self.calls.given > 0 and not cut_off
         return events
 
-    def _meant(self, events: list[Event]) -> list[Event]:
-        return events if self._unescaped is None else self._unescaped.take(events)
+    def _meant(self, events: list[Event], *, ended: bool = False, cut_off: bool = False) -> list[Event]:
+        events = events if self._unescaped is None else self._unescaped.take(events)
+        return events if self._json is None else self._json.take(events, ended=ended, cut_off=cut_off)
+
+    @property
+    def error(self) -> ApiError | None:
+        """Why the answer ends here: a call, or a text, that the client is not to get."""
+        return self.calls.error or (self._json.error if self._json is not None else None)
 
     @property
     def held(self) -> int:
         """How many characters are kept back."""
-        return self._reader.held + self.calls.held
+        return self._reader.held + self.calls.held + (self._json.held if self._json is not None else 0)
 
     def rest(self, message: Json) -> Json:
         """What of a message was not read."""
@@ -140,8 +149,8 @@ def _too_few(choices: int, asked: int) -> str:
 def _rewrite_message(choice: Json, message: Json, output: _Output, shape: CallShape) -> bool:
     said = choice.get("finish_reason")
     parsed = collect([*output.feed(message), *output.close(said)])
-    if output.calls.error is not None:
-        raise output.calls.error
+    if output.error is not None:
+        raise output.error
     content = message.get("content")
     reason = _finish_reason(said, shape, called=bool(parsed.calls))
     called = parsed.calls or message.get("tool_calls")
@@ -359,7 +368,7 @@ class StreamedAnswer:
         events = output.feed(delta)
         if said is not None:
             events += output.close(said)
-        self._refusal = output.calls.error
+        self._refusal = output.error
         finish_reason = _finish_reason(said, self._shape, called=output.calls.given > 0) if said is not None else None
         role_only = "role" in delta and not content
         unchanged = (events == [Text(content)] if content else not events) and not delta.get("tool_calls")

@@ -22,7 +22,7 @@ from extproc.tools.conversation import escaped_messages, escaped_tools
 from extproc.tools.escaping import Escaper, escaper
 from extproc.tools.grammar import structural_tag
 from extproc.tools.prompt import demanded
-from extproc.tools.wording import must_call
+from extproc.tools.wording import answer_in, must_call
 
 Json: TypeAlias = dict[str, Any]
 
@@ -31,7 +31,9 @@ _SHOW_MARKERS: Json = {"skip_special_tokens": False, "spaces_between_special_tok
 
 
 def native(request: ChatRequest, model: Model, _backend: Backend) -> Json:
-    body: Json = _shown(_ordered(request.messages), request.tools, model)
+    body: Json = _shown(_told(_ordered(request.messages), request, model), request.tools, model)
+    if wants_json(request):
+        body["response_format"] = None
     said = request.fields.get("tool_choice")
     if said is not None or request.legacy:
         match request.tool_choice:
@@ -47,7 +49,8 @@ def native(request: ChatRequest, model: Model, _backend: Backend) -> Json:
 
 
 def template(request: ChatRequest, model: Model, backend: Backend) -> Json:
-    body: Json = _shown(_ordered(request.messages), request.tools if request.offers_tools else [], model)
+    messages = _told(_ordered(request.messages), request, model)
+    body: Json = _shown(messages, request.tools if request.offers_tools else [], model)
     body |= _SHOW_MARKERS
     if request.offers_tools:
         body |= {"tool_choice": "none"}
@@ -94,25 +97,46 @@ def _shown(messages: list[Json], tools: list[Json], model: Model) -> Json:
     }
 
 
+def wants_json(request: ChatRequest) -> bool:
+    """Whether the model may call, and is to answer in JSON where it doesn't."""
+    return request.offers_tools and request.tool_choice == "auto" and request.text_schema is not None
+
+
+def _told(messages: list[Json], request: ChatRequest, model: Model) -> list[Json]:
+    """With the schema of the answer's text in the system prompt: a model that doesn't know it would rather call."""
+    if not wants_json(request):
+        return messages
+    words = answer_in(request.text_schema, escaper_of(model))
+    if not messages or messages[0]["role"] != "system":
+        return [{"role": "system", "content": words}, *messages]
+    first, *others = messages
+    content = first["content"]
+    joined = f"{content}\n\n{words}" if isinstance(content, str) else [*content, {"type": "text", "text": words}]
+    return [{**first, "content": joined}, *others]
+
+
 def _forced(request: ChatRequest, model: Model, backend: Backend) -> Json:
     """What makes the backend's decoder write a call, and none but a valid one, where the request demands it."""
+    # The schema of the text would rule out every call, so it goes along in the grammar of both, or not at all.
+    unbound: Json = {"response_format": None} if wants_json(request) else {}
     syntax = call_syntax(model.format) if backend.structured_outputs else None
     if syntax is None:
-        return {}
+        return unbound
     format_ = request.fields.get("response_format") or {}
     asked = request.fields.get("structured_outputs") or format_.get("type", "text") != "text"
-    if asked and request.tool_choice == "auto":
+    if asked and request.tool_choice == "auto" and not unbound:
         return {}  # the client forces the text itself, and vLLM takes one grammar
     tag = structural_tag(
         syntax,
         request.tools,
         request.tool_choice,
         parallel=request.parallel_tool_calls,
+        text_schema=request.text_schema if unbound else None,
         names_only=model.tools == "prompt" and len(request.tools) < len(request.offered),
         thinking="open" if model.thinking == "open" else None,
     )
     if tag is None:
-        return {}
+        return unbound
     return {"structured_outputs": {"structural_tag": encode(tag).decode()}, "response_format": None}
 
 

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Literal, TypeAlias
 
 from extproc.chat.affinity import conversation_hash
 from extproc.chat.limits import limit_problems
-from extproc.chat.modes import BODY_OF_MODE, escaper_of
+from extproc.chat.modes import BODY_OF_MODE, escaper_of, wants_json
 from extproc.chat.second_try import SecondTry
 from extproc.chat.usage import Sent
 from extproc.config import Config, InvalidCalls, Model
@@ -50,6 +50,8 @@ class AnswerPlan:
     """Behind which characters the escape of what the model was shown is undone; none if nothing was escaped."""
     thinking: Literal["open"] | None = None
     """The text begins inside the model's thinking."""
+    text_schema: Json | None = None
+    """What the text has to fit where there is no call, as the backend doesn't know of it; `{}` for any object."""
     model: str = ""
     """What the answer calls the model; empty for what the backend says."""
     reasoning_content: bool = False
@@ -96,7 +98,8 @@ def prepare(body: bytes, config: Config) -> Prepared:
     for problem in limit_problems(request, model):
         raise problem
     backend = config.backends_by_name[model.backend]
-    forwarded, dropped = split(_with_defaults(request.fields, model), backend.parameters)
+    request = replace(request, fields=_with_defaults(request.fields, model))
+    forwarded, dropped = split(request.fields, backend.parameters)
     dropped = tuple(sorted({*dropped, *request.withheld}))
     forwarded |= {"model": model.upstream_name, "messages": request.messages}
     if demanded(request) is not None:
@@ -107,6 +110,8 @@ def prepare(body: bytes, config: Config) -> Prepared:
     if request.offered or request.has_tool_history:
         forwarded |= BODY_OF_MODE[model.tools](request, model, backend)
         answer = _answer_plan(request, model, choices=forwarded.get("n") or 1)
+        if answer is not None and wants_json(request) and not forwarded.get("structured_outputs"):
+            answer = replace(answer, text_schema=request.text_schema)
         if answer is not None and request.stream:
             forwarded["stream_options"] = {**(fields.get("stream_options") or {}), "include_usage": True}
         forwarded = {name: value for name, value in forwarded.items() if value is not None}
@@ -161,7 +166,7 @@ def _with_defaults(fields: Json, model: Model) -> Json:
     missing = {
         name: value for name, value in model.defaults.items() if name not in given and _SAME.get(name) not in given
     }
-    return {**fields, **missing}
+    return {**fields, **missing} if missing else fields
 
 
 def _answer_plan(request: ChatRequest, model: Model, *, choices: int) -> AnswerPlan | None:

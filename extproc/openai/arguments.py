@@ -48,7 +48,7 @@ class ArgumentChecker:
 
     def __init__(self, tools: Sequence[Mapping[str, Any]]) -> None:
         self._parameters = {tool["function"]["name"]: tool["function"].get("parameters") for tool in tools}
-        self._checks: dict[str, _SchemaCheck | None] = {}
+        self._checks: dict[str, SchemaCheck | None] = {}
 
     def fault(self, name: str, arguments: str) -> Fault | None:
         """What is wrong with a call, None if nothing is. Empty arguments count as `{}`."""
@@ -66,7 +66,7 @@ class ArgumentChecker:
         if not isinstance(value, dict):
             return Fault("malformed_tool_arguments", f"{of_the_call} are {json_type(value)}; expected an object.")
         if name not in self._checks:
-            self._checks[name] = _schema_check(self._parameters[name])
+            self._checks[name] = schema_check(self._parameters[name])
         check = self._checks[name]
         broken = check.broken_rule(value, len(arguments)) if check is not None else None
         return None if broken is None else Fault("invalid_tool_arguments", f"{of_the_call} break its schema{broken}.")
@@ -81,8 +81,8 @@ _MOST_COPIED = 5_000_000  # characters of arguments, in errors
 _ERROR = 200  # characters that take as long as an error itself
 
 
-def _schema_check(parameters: Any) -> _SchemaCheck | None:
-    """The check that a tool's schema is good for, if any."""
+def schema_check(parameters: Any) -> SchemaCheck | None:
+    """The check that a schema is good for, if any."""
     if not isinstance(parameters, dict) or not parameters:
         return None
     graph = SchemaGraph(parameters)
@@ -102,7 +102,7 @@ def _schema_check(parameters: Any) -> _SchemaCheck | None:
         return None
     own_work = {id(schema): _own_work(schema) for _, schema in graph.subschemas}
     met_once = not graph.references and not keywords["patternProperties"]
-    return _SchemaCheck(
+    return SchemaCheck(
         graph,
         validator,
         own_work,
@@ -167,7 +167,7 @@ def _is_known_pattern(pattern: object) -> bool:
 
 
 @dataclass(frozen=True, slots=True)
-class _SchemaCheck:
+class SchemaCheck:
     """A schema that arguments can be held against."""
 
     graph: SchemaGraph
@@ -178,7 +178,7 @@ class _SchemaCheck:
     """How much work a character of arguments makes at most, as far as the schema alone can tell."""
     has_alternatives: bool
 
-    def broken_rule(self, arguments: Json, length: int) -> str | None:
+    def broken_rule(self, arguments: Any, length: int) -> str | None:
         """Where arguments of so many characters break which rule of the schema. None if they break none."""
         if self.work_by_character * length > _MOST_WORK and self._work(arguments) is None:
             return None
@@ -196,10 +196,10 @@ class _SchemaCheck:
             return f" at '{place}': {_rule(cause)}" if place else f": {_rule(cause)}"
         return None
 
-    def _work(self, arguments: Json) -> int | None:
+    def _work(self, arguments: Any) -> int | None:
         return _work(self.graph, self.own_work, arguments)
 
-    def _place(self, path: list[str | int], arguments: Json) -> str:
+    def _place(self, path: list[str | int], arguments: Any) -> str:
         """A place in the arguments. What the schema doesn't call by name is content, not structure."""
         known = {name for _, schema in self.graph.subschemas for name in schema.get("properties", ())}
         shown = (step if isinstance(step, int) or step in known else "*" for step in _steps(path, arguments))
@@ -296,7 +296,7 @@ def _schemas_own(value: object) -> str:
     return quoted(value) if isinstance(value, str) else json.dumps(value, default=str)[:100]
 
 
-def _work(graph: SchemaGraph, own_work: Mapping[int, int], arguments: Json) -> int | None:
+def _work(graph: SchemaGraph, own_work: Mapping[int, int], arguments: Any) -> int | None:
     """How much checking takes at most, in subschemas met and characters matched. None if that is too much.
 
     Everything that meets in a round is counted at once, so that this is quick where checking would not be.

@@ -28,7 +28,9 @@ CALL_FAULTS = frozenset({"unknown_tool_call", "malformed_tool_arguments", "inval
 """The codes of what can be wrong with a model's call."""
 MISSING_CALL = "missing_tool_call"
 """The code of an answer without the call that the request demands."""
-ANSWER_FAULTS = CALL_FAULTS | {MISSING_CALL}
+INVALID_TEXT = "invalid_response_text"
+"""The code of an answer whose text isn't the JSON that `response_format` asks for."""
+ANSWER_FAULTS = CALL_FAULTS | {MISSING_CALL, INVALID_TEXT}
 _KEY_REFUSED = "backend_key_refused"
 _NEVER_BY_STATUS = ANSWER_FAULTS | {_KEY_REFUSED}
 
@@ -208,7 +210,7 @@ def _rate_limited(message: str) -> ApiError:
 
 
 def invalid_call(code: str, message: str) -> ApiError:
-    """A 502: the model called a tool in a way that can't be, and the client is not to get such calls."""
+    """A 502: the model called a tool, or answered, in a way that can't be, and the client is not to get that."""
     return ApiError(502, message, "server_error", code=code)
 
 

@@ -67,6 +67,17 @@ class ChatRequest:
         return bool(self.tools) and self.tool_choice != "none"
 
     @property
+    def text_schema(self) -> Json | None:
+        """What `response_format` asks of the answer's text; an empty schema for any JSON object."""
+        match self.fields.get("response_format"):
+            case {"type": "json_schema", "json_schema": {"schema": dict(schema)}}:
+                return schema
+            case {"type": "json_schema" | "json_object"}:
+                return {}
+            case _:
+                return None
+
+    @property
     def has_tool_history(self) -> bool:
         """Whether earlier turns hold calls or results."""
         return _has_tool_history(self.messages)

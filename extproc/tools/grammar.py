@@ -15,7 +15,7 @@ from collections.abc import Sequence
 from typing import Any, Literal, TypeAlias
 
 from extproc.openai.choice import NamedTool, ToolChoice
-from extproc.tools.grammar_schema import simplified
+from extproc.tools.grammar_schema import ANY_TYPE, simplified
 from extproc.tools.syntax.table import CallSyntax
 
 Json: TypeAlias = dict[str, Any]
@@ -31,6 +31,7 @@ def structural_tag(
     choice: ToolChoice,
     *,
     parallel: bool,
+    text_schema: Json | None = None,
     names_only: bool = False,
     thinking: Thinking | None = None,
 ) -> Json | None:
@@ -39,7 +40,8 @@ def structural_tag(
     A demanded call (`required`, or a tool by name) is the whole answer, and further calls follow it only if `parallel`.
     With `auto` the grammar is there for the strict tools: the text is free until a call begins, and the arguments of
     other tools may be any object. With `names_only` it is there without strict tools too: the model was shown tools
-    that it may not call. None if there is nothing to force, or the format can't be.
+    that it may not call. With a `text_schema` the model writes calls and nothing else, or JSON by that schema (`{}` for
+    any object) and nothing else. None if there is nothing to force, or the format can't be.
 
     `thinking` lets the model think first: in its tags, or up to the closing one if the chat template has opened them.
     """
@@ -51,6 +53,9 @@ def structural_tag(
             content = _answer(syntax, tools, parallel=parallel)
         case NamedTool(name) if named := [tool for tool in tools if _name(tool) == name]:
             content = _answer(syntax, named, parallel=False)
+        case "auto" if text_schema is not None and tools:
+            text = {"type": "json_schema", "json_schema": _text_schema(text_schema)}
+            content = {"type": "or", "elements": [_answer(syntax, tools, parallel=parallel), text]}
         case "auto":
             if names_only or any(map(_is_strict, tools)):
                 content = _text_with_calls(syntax, tools, parallel=parallel)
@@ -140,6 +145,10 @@ def _schema(tool: Json, tools: int) -> Json:
     if not parameters:  # OpenAI: a function without any has an empty parameter list
         return {"type": "object", "additionalProperties": False}
     return simplified(parameters, most=_MOST_SUBSCHEMAS // tools)
+
+
+def _text_schema(schema: Json) -> Json:
+    return simplified(schema, types=ANY_TYPE) if schema else _ANY_OBJECT
 
 
 _NUMBER = re.compile(r"\{index\}|\{number\}")

@@ -25,7 +25,8 @@ Json: TypeAlias = dict[str, Any]
 Types: TypeAlias = frozenset[str]
 
 _ORDER = ("string", "integer", "number", "boolean", "null", "object", "array")
-_ALL: Types = frozenset(_ORDER)
+ANY_TYPE: Types = frozenset(_ORDER)
+_OBJECT: Types = frozenset({"object"})
 """JSON's types. Whole numbers are of both numeric types, so that `number` without `integer` never stands alone."""
 
 _MOST_SUBSCHEMAS = 2_000
@@ -38,15 +39,15 @@ _LONGEST_ARRAY = 10_000
 _INTEGERS = range(-(2**63), 2**63)
 
 
-def simplified(schema: Json, most: int = _MOST_SUBSCHEMAS) -> Json:
-    """The schema of a tool's parameters, as a grammar can take it.
+def simplified(schema: Json, most: int = _MOST_SUBSCHEMAS, types: Types = _OBJECT) -> Json:
+    """The schema of a tool's parameters, or of another value of these types, as a grammar can take it.
 
     `schema` is one in which `schema_problems` finds nothing wrong. `most` is how many subschemas the result may have.
     """
     rewriting = _Rewriting(schema, min(most, _MOST_SUBSCHEMAS))
-    root = rewriting.all_of([schema], frozenset({"object"}), 0)
-    if root is None:  # it has no valid arguments at all
-        return _anything(frozenset({"object"}))
+    root = rewriting.all_of([schema], types, 0)
+    if root is None:  # nothing fits it at all
+        return _anything(types)
     definitions = rewriting.definitions()
     return {**root, "$defs": definitions} if definitions else root
 
@@ -185,7 +186,7 @@ class _Rewriting:
             written |= {"pattern": patterns[0]} if patterns else {}
         if "integer" in types and "number" not in types:
             written |= _bounds(parts)
-        return {} if written == _anything(_ALL, spelled_out=True) else written
+        return {} if written == _anything(ANY_TYPE, spelled_out=True) else written
 
     def _object(self, parts: Sequence[Json], depth: int) -> Json:
         sources: dict[str, list[Any]] = {}
@@ -196,7 +197,7 @@ class _Rewriting:
         if len(sources.keys() - required.keys()) > _MOST_OPTIONAL or len(required) > self._left:
             return {}
         others = self._other_properties(parts, depth)
-        properties = {name: self.all_of(source, _ALL, depth + 1) for name, source in sources.items()}
+        properties = {name: self.all_of(source, ANY_TYPE, depth + 1) for name, source in sources.items()}
         for name in (name for name in required if name not in properties):
             properties[name] = {} if isinstance(others, bool) else others
         possible = {name: schema for name, schema in properties.items() if schema is not None}
@@ -217,7 +218,7 @@ class _Rewriting:
         sources = [] if False in given else given[:1]
         for part in parts:
             sources += part.get("patternProperties", {}).values()
-        schema = self._any_of(sources, _ALL, depth)
+        schema = self._any_of(sources, ANY_TYPE, depth)
         return False if schema is None else schema or True
 
     def _array(self, parts: Sequence[Json], depth: int) -> Json:
@@ -235,11 +236,11 @@ class _Rewriting:
         most = min((int(part["maxItems"]) for part in parts if "maxItems" in part), default=None)
         first: list[Json] = []
         for source in prefix if most is None else prefix[:most]:
-            schema = self.all_of([source], _ALL, depth + 1)
+            schema = self.all_of([source], ANY_TYPE, depth + 1)
             if schema is None:
                 break
             first.append(schema)
-        rest = self.all_of([items], _ALL, depth + 1) if len(first) == len(prefix) else None
+        rest = self.all_of([items], ANY_TYPE, depth + 1) if len(first) == len(prefix) else None
         written: Json = {"items": False if rest is None else rest}
         if first:
             written["prefixItems"] = first
@@ -255,12 +256,12 @@ def _types(schema: Json) -> Types:
     """The types that a schema allows by `type`."""
     given = schema.get("type", _ORDER)
     names = {given} if isinstance(given, str) else set(given)
-    return frozenset(names | {"integer"} if "number" in names else names) & _ALL
+    return frozenset(names | {"integer"} if "number" in names else names) & ANY_TYPE
 
 
 def _anything(types: Types, *, spelled_out: bool = False) -> Json:
     """A schema for all values of these types. It says what is in objects and arrays: xgrammar takes some for empty."""
-    if types == _ALL and not spelled_out:
+    if types == ANY_TYPE and not spelled_out:
         return {}
     names = [name for name in _ORDER if name in types and not (name == "integer" and "number" in types)]
     return {

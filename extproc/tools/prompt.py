@@ -43,7 +43,10 @@ def render_conversation(request: ChatRequest, style: PromptStyle) -> list[Messag
     turns = _turns(request.messages, style, escape)
     if request.offered:
         # All of them, whatever the choice: where it differs from turn to turn, the prompt still begins with the same.
-        _instruct(turns, wording.tool_instructions(request.offered, style.syntax, escape, example=style.example))
+        answer = wording.answer_in(request.text_schema, escape)
+        _instruct(
+            turns, wording.tool_instructions(request.offered, style.syntax, escape, answer, example=style.example)
+        )
         if said := _choice(request, style):
             _add(turns, "user", [said])
     return [{"role": turn.role, "content": as_sent(joined(turn.contents, "\n\n"))} for turn in turns]
@@ -57,7 +60,7 @@ def _choice(request: ChatRequest, style: PromptStyle) -> str:
     if demand is not None:
         return wording.must_call(demand or None, style.syntax, some)
     if not request.offers_tools:
-        return wording.MUST_NOT_CALL
+        return wording.must_not_call(as_json=request.text_schema is not None)
     return wording.may_call(some) if some else ""
 
 

@@ -18,9 +18,9 @@ from extproc.tools.template import call_template
 
 
 def tool_instructions(
-    tools: Sequence[Mapping[str, Any]], syntax: CallSyntax, escaper: Escaper, *, example: bool
+    tools: Sequence[Mapping[str, Any]], syntax: CallSyntax, escaper: Escaper, answer: str, *, example: bool
 ) -> str:
-    """The part of the system prompt that offers tools."""
+    """The part of the system prompt that offers tools; `answer` says what to do without."""
     listed = "\n".join(_shown(tool["function"], syntax, escaper) for tool in tools)
     form = syntax.write([("tool name", '{"argument": "value"}')])
     text = f"""# Tools
@@ -32,8 +32,17 @@ You can use these tools:
 To use a tool, reply with nothing but a block like this:
 {form}
 Use only the tools above, with only the arguments listed for them. Write one block for each call that is needed.
-When no tool is needed, answer in plain words."""
+{answer}"""
     return f"{text}\n\n{_example(tools[0]['function'], syntax, escaper)}" if example else text
+
+
+def answer_in(schema: Mapping[str, Any] | None, escaper: Escaper) -> str:
+    """What an answer without a call is: in words, or in JSON by this schema, of which an empty one is any object's."""
+    if schema is None:
+        return "When no tool is needed, answer in plain words."
+    if not schema:
+        return "When no tool is needed, answer with nothing but a JSON object."
+    return f"When no tool is needed, answer with nothing but JSON that fits this schema:\n{escaper.json(_json(schema))}"
 
 
 def _shown(function: Mapping[str, Any], syntax: CallSyntax, escaper: Escaper) -> str:
@@ -132,7 +141,9 @@ def may_call(some: Sequence[str]) -> str:
     return f"If you use a tool now, it must be {_one_of(some)}."
 
 
-MUST_NOT_CALL = "Use no tool now: answer in plain words."
+def must_not_call(*, as_json: bool) -> str:
+    """The same where it may not."""
+    return f"Use no tool now: answer in {'JSON' if as_json else 'plain words'}."
 
 
 def _one_of(names: Sequence[str]) -> str:

@@ -152,6 +152,34 @@ class TestCalls:
         wrong += [write([NOW]) + " done", write([NOW])[:-1], "Hi " + write([NOW]), *([] if parallel else several)]
         self.check(matcher, syntax, "required", parallel, right, wrong)
 
+    @syntaxes("required")
+    @pytest.mark.parametrize("parallel", [True, False])
+    def test_calls_or_json(self, matcher: Matcher, syntax: CallSyntax, parallel: bool) -> None:
+        """What a request with tools and a schema of the text lets the model write."""
+        write = syntax.write
+        schema = {**closed(city={"$ref": "#/$defs/name"}), "$defs": {"name": {"type": "string", "minLength": 2}}}
+        several = [write([WEATHER, NOW, SEARCH]), write([WEATHER, WEATHER])]
+        right = ['{"city": "Rome"}', '{"city":"\\n "}', write([WEATHER]), write([NOW]), *(several if parallel else [])]
+        wrong = ["", "Rome", "{}", '{"city": 1}', '{"city": "Rome"} ' + write([NOW]), write([NOW]) + '{"city": "Rome"}']
+        wrong += [write([UNKNOWN]), write([MISSING]), "Hi " + write([NOW]), *([] if parallel else several)]
+        any_object = [*right, '{"a": [1, {}]}'], ["", "Rome", "[]", "Hi " + write([NOW])]
+        for text_schema, (allowed, refused) in ((schema, (right, wrong)), ({}, any_object)):
+            for thinking, before in thoughts(syntax).items():
+                tag = structural_tag(
+                    syntax, TOOLS, "auto", parallel=parallel, text_schema=text_schema, thinking=thinking
+                )
+                assert tag is not None
+                found = matcher.accepted(tag, *(before + text for text in (*allowed, *refused)))
+                assert found == [True] * len(allowed) + [False] * len(refused)
+
+    @pytest.mark.parametrize("schema", [{"type": "array", "items": STRING}, {"enum": ["a", 1]}, STRING])
+    def test_json_that_is_no_object(self, matcher: Matcher, schema: Json) -> None:
+        tag = structural_tag(SYNTAXES["hermes"], TOOLS, "auto", parallel=True, text_schema=schema)
+        assert tag is not None
+        values = ['["x"]', '"a"', "1", "{}"]
+        accepted = [json.loads(text) for text, is_ in zip(values, matcher.accepted(tag, *values), strict=True) if is_]
+        assert accepted == {"array": [["x"]], "string": ["a"]}.get(schema.get("type", ""), ["a", 1])
+
     @syntaxes(NamedTool("search"))
     def test_a_tool_by_name(self, matcher: Matcher, syntax: CallSyntax) -> None:
         write = syntax.write
