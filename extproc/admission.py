@@ -1,9 +1,11 @@
 """What becomes of a request by its headers alone: who comes in, and what is answered without any backend.
 
     API keys          if the settings name a file of them, every path asks for one
+    /health           answered here, without a key
     /v1/models        answered here, see extproc.catalogue
     chat completions  go on to the exchange, which reads their bodies
-    all else          goes on to a backend, and no more of it is seen
+    `other_paths`     go on to the backend that serves the model they name; with one backend, without being read
+    all else          is refused, should Envoy have a route for it
 
 Pure, and the only place that sees a client's key, which goes no further: Envoy keeps it from backends.
 """
@@ -15,7 +17,7 @@ from dataclasses import dataclass, field
 from typing import TypeAlias
 
 from extproc.catalogue import catalogue_answer
-from extproc.names import CHAT_PATH, MODELS_PATH
+from extproc.names import CHAT_PATH, HEALTH_PATH, MODELS_PATH
 from extproc.openai.errors import ApiError
 from extproc.terms import Terms
 
@@ -35,7 +37,9 @@ class Admitted:
     client: str | None
     """The name of the key that it came with, where keys are asked for."""
     chat: bool
-    """Whether it is a chat completion: of all others nothing more is wanted."""
+    """Whether it is a chat completion."""
+    named: bool = False
+    """Whether it is to be routed by the model that it names. If neither, nothing more of it is wanted."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,6 +48,8 @@ class Answered:
 
     body: bytes
     client: str | None
+    what: str
+    """One word for the access log."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,29 +61,43 @@ class Refused:
     client: str | None = None
 
 
+_READING = ("GET", "HEAD")
+_WELL = b'{"status":"ok"}'
+
 Decision: TypeAlias = Admitted | Answered | Refused
 
 
 def admit(fields: Mapping[str, str], terms: Terms) -> Decision:
     """Decide by the header fields of a request, of which WANTED are looked at."""
     client = None
+    path, method = terms.config.path_of(fields.get(":path", "").partition("?")[0]), fields.get(":method", "")
+    if path == HEALTH_PATH and method in _READING:
+        return Answered(_WELL, None, "health")
     if terms.keys is not None:
         offered = list(_keys(fields))
         client = next(filter(None, map(terms.keys.owner, offered)), None)
         if client is None:
             return Refused(_WRONG_KEY if offered else _NO_KEY, CHALLENGE)
-    path, method = fields.get(":path", "").partition("?")[0], fields.get(":method", "")
     if path == MODELS_PATH or path.startswith(f"{MODELS_PATH}/"):
-        if method != "GET":
+        if method not in _READING:
             error = ApiError(
                 405, f"Models can be read with GET, and not be changed with {method[:20]}.", code="method_not_allowed"
             )
-            return Refused(error, {"allow": "GET"}, client)
+            return Refused(error, {"allow": ", ".join(_READING)}, client)
         try:
-            return Answered(catalogue_answer(path, terms.config, terms.reports, terms.since), client)
+            return Answered(catalogue_answer(path, terms.config, terms.reports, terms.since), client, "models")
         except ApiError as error:
             return Refused(error, client=client)
-    return Admitted(client, chat=method == "POST" and path.removesuffix("/") == CHAT_PATH)
+    if path == CHAT_PATH and method == "POST":
+        return Admitted(client, chat=True)
+    if path in terms.config.other_paths:
+        return Admitted(client, chat=False, named=method == "POST" and terms.config.routes_by_model)
+    if path in (CHAT_PATH, HEALTH_PATH):
+        allowed = "POST" if path == CHAT_PATH else ", ".join(_READING)
+        wrong_method = ApiError(405, f"{method[:20]} isn't allowed here, but {allowed}.", code="method_not_allowed")
+        return Refused(wrong_method, {"allow": allowed}, client)
+    message = f"Unknown path: {path[:200]}. Chat completions are at {CHAT_PATH}, the models at {MODELS_PATH}."
+    return Refused(ApiError(404, message, code="unknown_path"), client=client)
 
 
 # OpenAI's words for type and code; a client library makes its AuthenticationError of the status.

@@ -14,6 +14,7 @@ from extproc.chat.usage import Sent
 from extproc.config import Backend, Config
 from extproc.content_coding import UnreadableCodingError, decoded
 from extproc.openai.errors import ApiError, backend_garbage
+from extproc.routing import route_by_model
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,10 +25,14 @@ class Prepare:
     config: Config
     client: str | None = None
     """Whose request it is, where keys are asked for."""
+    content_type: str | None = None
+    """Of a request that is only routed by the model it names; None: it is a chat completion."""
 
     def perform(self) -> Prepared | ApiError:
         """Pure; takes up to seconds."""
         try:
+            if self.content_type is not None:
+                return route_by_model(self.body, self.content_type, self.config)
             return prepare(self.body, self.config)
         except ApiError as error:
             return error.caught()

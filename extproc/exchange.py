@@ -7,9 +7,10 @@ answer, and at response_headers that decides, for this exchange alone, whether t
 chat completions both may be NONE.
 
     phase              message            reply                                              next phase
-    REQUEST_HEADERS    request_headers    go on; past us when it is no chat completion       REQUEST_BODY, PASSED_BY
+    REQUEST_HEADERS    request_headers    go on; past us when the body isn't wanted          REQUEST_BODY, PASSED_BY
     REQUEST_BODY       request_body       a large one: Prepare                               PREPARING
                                           new body, backend header, clear route cache        RESPONSE_HEADERS
+                                          the same, when it is no chat completion            PASSED_BY
     PREPARING          (result)           the same                                           RESPONSE_HEADERS
     RESPONSE_HEADERS   response_headers   2xx, nothing to rewrite: go on                     PASSED_BY
                                           2xx, events to rewrite: FULL_DUPLEX_STREAMED       RESPONSE_STREAM
@@ -152,6 +153,7 @@ class Exchange:
         """The request's `x-request-id`, for logs; made up when Envoy sends none."""
         self._headers_alone = False
         self._modes_known = False
+        self._content_type: str | None = None  # of a request that is only routed by the model it names
         self._prepared: Prepared | None = None
         self._leases = Leases(terms)
         self._shown: dict[str, str] = {}  # header fields that every answer of this exchange gets
@@ -234,6 +236,11 @@ class Exchange:
         return self.phase is Phase.RESPONSE_STREAM and not self._unsure
 
     @property
+    def is_chat(self) -> bool:
+        """Whether it is a chat completion, of which the answer counts too."""
+        return self._content_type is None
+
+    @property
     def patience(self) -> float | None:
         """How many seconds Envoy may say nothing from now on; None while silence is nobody's fault.
 
@@ -286,32 +293,35 @@ class Exchange:
     # Request
 
     def _request_headers(self, headers: HttpHeaders) -> Replies:
-        fields = fields_of(headers.headers, *WANTED, "x-request-id", "content-length")
+        fields = fields_of(headers.headers, *WANTED, "x-request-id", "content-length", "content-type")
         self.id = fields.get("x-request-id", "")[:LONGEST_ID] or str(uuid.uuid4())
         if not fields.keys() >= {":path", ":method"}:
             raise ProtocolError("configure Envoy's ext_proc filter without forward_rules that hide :path or :method")
         match admit(fields, self.terms):
             case Refused(error, extra, client):
                 return [self._refuse(error, keep=extra, client=client)]
-            case Answered(body, client):
+            case Answered(body, client, what):
                 self.phase = Phase.ENDED
-                return [with_metadata(immediate(200, body, "models"), _client_metadata(client))]
-            case Admitted(client, chat):
+                return [with_metadata(immediate(200, body, what), _client_metadata(client))]
+            case Admitted(client, chat, named):
                 self._leases.client = client
-        if chat and self._headers_alone:
-            raise ProtocolError("configure Envoy's route for chat completions with request_body_mode BUFFERED")
-        if chat and headers.end_of_stream:
+        read = chat or named
+        if named:
+            self._content_type = fields.get("content-type", "")
+        if read and self._headers_alone:
+            raise ProtocolError("configure Envoy's routes for requests with models with request_body_mode BUFFERED")
+        if read and headers.end_of_stream:
             return [self._refuse(_NO_BODY, client=client)]
         reply = ProcessingResponse(request_headers=HeadersResponse())
         try:
-            if chat:
+            if read:
                 self._leases.let_in(fields.get("content-length", ""))
             else:
-                self._take_place(self._config.backends[0], reply)
+                self._take_place(self._config.default_backend, reply)
         except ApiError as error:
             return [self._refuse(error.caught(), keep=AGAIN if error.status == 429 else None, client=client)]
-        self.phase = Phase.REQUEST_BODY if chat else Phase.PASSED_BY
-        reply.mode_override.CopyFrom(to_the_end() if chat else past_us())
+        self.phase = Phase.REQUEST_BODY if read else Phase.PASSED_BY
+        reply.mode_override.CopyFrom(to_the_end() if chat else past_us(body=named))
         return [with_metadata(reply, _client_metadata(client))]
 
     def _request_body(self, body: HttpBody) -> Replies:
@@ -323,7 +333,7 @@ class Exchange:
             return [self._refuse(too_large(limit))]
         self._leases.arrived(len(body.body))
         self.phase = Phase.PREPARING
-        work = Prepare(body.body, self._config, self._leases.client)
+        work = Prepare(body.body, self._config, self._leases.client, self._content_type)
         # It may have to wait for its turn as well.
         return [more_time(PREPARING), work] if len(work.body) > LARGE else self.resume(work.perform())
 
@@ -339,7 +349,7 @@ class Exchange:
             return self._refuse(ignores_overrides(), keep=LATER)
         # Without its body, which nobody needs any more: it may be a megabyte, for as long as the answer takes.
         self._prepared = replace(prepared, body=None)
-        self.phase = Phase.RESPONSE_HEADERS
+        self.phase = Phase.RESPONSE_HEADERS if self.is_chat else Phase.PASSED_BY
         common = reply.request_body.response
         common.clear_route_cache = True
         new_fields = {BACKEND_HEADER: prepared.backend}
@@ -351,7 +361,7 @@ class Exchange:
         common.header_mutation.CopyFrom(mutation(new_fields))
         if prepared.dropped:
             self._shown = {DROPPED_HEADER: listed(prepared.dropped)}
-        return with_metadata(reply, self._outcome.accepted(prepared))
+        return with_metadata(reply, self._outcome.accepted(prepared) if self.is_chat else _routed_to(prepared))
 
     def _take_place(self, backend: Backend, reply: ProcessingResponse) -> None:
         """Count the request against its client's share of the backend. Raises ApiError when it has that already."""
@@ -631,6 +641,11 @@ def _problem(answer: StreamedAnswer) -> str:
     """What is wrong with the calls of a stream that is otherwise well."""
     failed = answer.error is not None and answer.error.code not in ANSWER_FAULTS
     return "" if failed else answer.faults.first
+
+
+def _routed_to(prepared: Prepared) -> dict[str, str]:
+    named = {"model": prepared.model} if prepared.model is not None else {}
+    return {**named, "backend": prepared.backend}
 
 
 def _client_metadata(client: str | None) -> dict[str, str]:

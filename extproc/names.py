@@ -6,6 +6,14 @@ CHAT_PATH = "/v1/chat/completions"
 """The one path whose requests and answers are processed."""
 MODELS_PATH = "/v1/models"
 """What the processor answers itself."""
+HEALTH_PATH = "/health"
+"""Tells whoever asks, key or not, that the gateway works: Envoy takes requests, and the processor answers them."""
+
+
+def without_version(path: str) -> str:
+    """How a client asks for it whose base URL has no `/v1` at its end."""
+    return path.removeprefix("/v1")
+
 
 BACKEND_HEADER = "x-extproc-backend"
 """Set by the processor on a request: the name of the cluster that it goes to. Never taken from a client."""

@@ -24,6 +24,7 @@ class Outcome:
 
     def accepted(self, prepared: Prepared) -> dict[str, Any]:
         """The request goes to its backend."""
+        assert prepared.model is not None  # a chat completion names one
         self._model = prepared.model
         self._telemetry.accepted(prepared.model, prepared.dropped, prepared.repaired)
         fields: dict[str, Any] = {"model": prepared.model, "backend": prepared.backend}

@@ -70,9 +70,13 @@ def to_the_end() -> ProcessingMode:
     )
 
 
-def past_us() -> ProcessingMode:
-    """Nothing more of this exchange is wanted."""
-    return ProcessingMode(response_header_mode=ProcessingMode.SKIP, response_trailer_mode=ProcessingMode.SKIP)
+def past_us(*, body: bool = False) -> ProcessingMode:
+    """Nothing more of this exchange is wanted, but for the request's body if so."""
+    return ProcessingMode(
+        request_body_mode=ProcessingMode.BUFFERED if body else ProcessingMode.NONE,
+        response_header_mode=ProcessingMode.SKIP,
+        response_trailer_mode=ProcessingMode.SKIP,
+    )
 
 
 def whole_body(body: bytes, fields: Mapping[str, str], remove: Sequence[str] = ()) -> BodyResponse:

@@ -72,12 +72,12 @@ none`.
 
 ### Other paths
 
-All of this is about chat completions. What `other_paths` lists goes to its backend unread: `priority`, `cache_salt`,
-`kv_transfer_params`, `vllm_xargs` and `request_id` of `/v1/completions`, `/v1/embeddings` and the others arrive
-there, and so do `prompt_embeds`, the `chat_template` of `/tokenize` and the URLs of `/v1/responses`, `/v1/score` and
-`/v1/rerank`. Only the headers are held back there as well. Where clients aren't trusted, list the paths that they
-need, and none if they need none (`other_paths: []`); start vLLM without `--enable-prompt-embeds`,
-`--trust-request-chat-template` and `--scheduling-policy priority`.
+All of this is about chat completions. What `other_paths` lists goes to its backend unread but for its model:
+`priority`, `cache_salt`, `kv_transfer_params`, `vllm_xargs` and `request_id` of `/v1/completions`, `/v1/embeddings`
+and the others arrive there, and so do `prompt_embeds`, the `chat_template` of `/tokenize` and the URLs of
+`/v1/responses`, `/v1/score` and `/v1/rerank`. Only the headers are held back there as well. Where clients aren't
+trusted, list the paths that they need, and none if they need none (`other_paths: []`); start vLLM without
+`--enable-prompt-embeds`, `--trust-request-chat-template` and `--scheduling-policy priority`.
 """
 
 

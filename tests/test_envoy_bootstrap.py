@@ -167,39 +167,49 @@ def test_the_filter_has_the_layout_that_the_processor_is_made_for() -> None:
     assert settings.max_message_timeout == timedelta(minutes=5), "what it may ask for when it asks a model again"
 
 
-def test_only_chat_completions_and_models_go_through_the_processor() -> None:
-    made = made_of(config("127.0.0.1:8000", "127.0.0.1:8001"))
+def test_what_one_backend_knows_by_its_name_goes_past_the_processor() -> None:
+    made = made_of(config("127.0.0.1:8000"))
     _mark, _cors, buffer, ext_proc, _router = manager_of(made).http_filters
     assert buffer.disabled
     assert ext_proc.disabled
     processed = [route for route in routes_of(made) if ext_proc.name in route.typed_per_filter_config]
-    assert [route.name for route in processed] == [*["chat-completions"] * 4, "models"]
+    own = [*["chat-completions"] * 2, "health", "models", "models"]
+    assert [route.name for route in processed] == own
+    several = routes_of(made_of(config("127.0.0.1:8000", "127.0.0.1:8001")))
+    processed = [route for route in several if ext_proc.name in route.typed_per_filter_config]
+    # Small ones and all others; the paths as they are listed, and without their version.
+    assert [route.name for route in processed] == [*own, *["other-path-by-model"] * 4]
 
 
 def test_where_there_are_keys_to_check_no_backend_is_asked_past_the_processor() -> None:
     keyed = config("127.0.0.1:8000").model_copy(update={"api_keys": Path("/etc/extproc/keys")})
     to_backends = [route for route in routes_of(made_of(keyed)) if route.route and route.name != "chat-preflight"]
+    assert to_backends
     assert all(route.typed_per_filter_config for route in to_backends)
 
 
 def test_the_processor_names_the_backend_of_chat_completions() -> None:
     chat = [route for route in routes_of(made_of(config("127.0.0.1:8000"))) if route.name == "chat-completions"]
-    paths = [route.match.path for route in chat if route.match]
-    assert paths == ["/v1/chat/completions"] * 2 + ["/v1/chat/completions/"] * 2  # small ones, and all others
+    paths = [route.match.safe_regex.regex for route in chat if route.match and route.match.safe_regex]
+    assert len(paths) == 2  # small ones, and all others
+    for spelled in ("/v1/chat/completions", "/v1/chat/completions/", "/chat/completions"):
+        assert all(re.fullmatch(path, spelled) for path in paths)
     for route in chat:
         assert route.route is not None
         assert route.route.cluster_header == "x-extproc-backend"
         assert route.route.prefix_rewrite == "/v1/chat/completions"
 
 
-def test_the_other_paths_that_are_listed_go_to_the_first_backend_and_there_is_no_route_for_more() -> None:
+def test_there_are_routes_for_the_other_paths_that_are_listed_and_no_more() -> None:
     configured = config("127.0.0.1:8000", "127.0.0.1:8001")
     for paths in (OTHER_PATHS, ("/classify",), ()):
         routes = routes_of(made_of(configured.model_copy(update={"other_paths": paths})))
         others = [route for route in routes if route.name == "other-path"]
         listed = [route.match.safe_regex.regex for route in others if route.match and route.match.safe_regex]
-        assert listed == ["|".join(map(re.escape, paths))][: len(paths)]
-        assert {route.route.cluster for route in others if route.route} <= {"backend-0"}
+        unversioned = [path.removeprefix("/v1") for path in paths if path.startswith("/v1/")]
+        groups = [paths, [path for path in unversioned if path not in paths]]
+        assert listed == ["|".join(map(re.escape, group)) for group in groups if group]
+        assert {route.route.cluster for route in others if route.route} <= {"backend-0"}  # what has no body
         assert all(route.match and route.match.prefix is None for route in routes if route.route)
 
 
@@ -269,9 +279,9 @@ def test_a_backend_is_a_cluster_of_its_name(address: str, host: str, discovery: 
 
 def test_answers_may_take_as_long_as_they_like() -> None:
     made = made_of(config("127.0.0.1:8000"))
-    to_nobody = ("chat-preflight", "models")
+    to_nobody = ("chat-preflight", "health", "models")
     actions = [route.route for route in routes_of(made) if route.route is not None and route.name not in to_nobody]
-    assert len(actions) == 5
+    assert len(actions) == 4
     for action in actions:
         assert action.timeout == timedelta(0)
         assert action.idle_timeout == timedelta(minutes=30)
@@ -359,7 +369,7 @@ def test_only_a_chat_completion_may_have_its_body_buffered_whole() -> None:
         for route in routes_of(made)
         if (packed := route.typed_per_filter_config.get("envoy.filters.http.buffer")) is not None
     ]
-    assert buffered == [("chat-completions", BufferPerRoute(buffer=Buffer(max_request_bytes=5_000_000)))] * 2
+    assert buffered == [("chat-completions", BufferPerRoute(buffer=Buffer(max_request_bytes=5_000_000)))]
     assert made.static_resources is not None
     assert made.static_resources.listeners[0].per_connection_buffer_limit_bytes == 128 * 1024
     http2 = manager_of(made).http2_protocol_options

@@ -12,6 +12,7 @@ from google.protobuf.json_format import MessageToDict
 from extproc.config import Config, Limits
 from extproc.effects import Breathe, Prepare, ReadCompletion
 from extproc.exchange import Exchange, Phase, Replies
+from extproc.names import BACKEND_HEADER
 from extproc.protocol import ProtocolError
 from extproc.telemetry import Telemetry
 from extproc.terms import Terms
@@ -132,18 +133,51 @@ class TestRequest:
     @pytest.mark.parametrize(
         "fields",
         [
-            {":method": "GET", ":path": "/version"},
-            {":method": "GET", ":path": "/v1/modelsandmore"},
-            {":method": "POST", ":path": "/v1/embeddings"},
-            {":method": "GET", ":path": "/v1/chat/completions"},
+            {":method": "GET", ":path": "/v1/embeddings"},
+            {":method": "GET", ":path": "/embeddings"},
+            {":method": "HEAD", ":path": "/tokenize?x"},
         ],
     )
-    def test_every_other_request_goes_past(self, fields: dict[str, str]) -> None:
+    def test_what_has_no_body_goes_past(self, fields: dict[str, str]) -> None:
         exchange = started()
         reply = only(exchange.receive(request_headers(fields)))
         assert reply.mode_override.request_body_mode == ProcessingMode.NONE
         assert reply.mode_override.response_header_mode == ProcessingMode.SKIP
         assert exchange.phase is Phase.PASSED_BY
+
+    @pytest.mark.parametrize(
+        ("method", "path", "status"),
+        [
+            ("GET", "/version", 404),
+            ("POST", "/v1/modelsandmore", 404),
+            ("POST", "/v1/load_lora_adapter", 404),
+            ("GET", "/v1/chat/completions", 405),
+            ("DELETE", "/health", 405),
+        ],
+    )
+    def test_what_no_route_should_have_led_here_is_refused(self, method: str, path: str, status: int) -> None:
+        """Under an Envoy of somebody else's, which may send anything."""
+        exchange = started()
+        reply = only(exchange.receive(request_headers({":method": method, ":path": path})))
+        assert reply.immediate_response.status.code == status
+        assert exchange.phase is Phase.ENDED
+
+    def test_a_request_that_only_names_a_model_is_read_and_its_answer_is_not(self) -> None:
+        exchange = started()
+        fields = {":method": "POST", ":path": "/v1/embeddings", "content-type": "application/json"}
+        reply = only(exchange.receive(request_headers(fields)))
+        assert reply.mode_override.request_body_mode == ProcessingMode.BUFFERED
+        assert reply.mode_override.response_header_mode == ProcessingMode.SKIP
+        model = CONFIG.models[0]
+        reply = only(exchange.receive(request_body({"input": "x", "model": model.name})))
+        assert reply.request_body.response.clear_route_cache
+        assert set_fields(reply.request_body.response.header_mutation)[BACKEND_HEADER] == model.backend
+        assert exchange.phase is Phase.PASSED_BY
+
+    def test_health_is_told_whoever_asks(self) -> None:
+        exchange = started()
+        reply = only(exchange.receive(request_headers({":method": "GET", ":path": "/health"})))
+        assert (reply.immediate_response.status.code, reply.immediate_response.body) == (200, b'{"status":"ok"}')
 
     def test_where_replicas_are_chosen_by_conversation_its_requests_say_the_same(self) -> None:
         backends = [backend.model_copy(update={"affinity": backend.name == "qwen"}) for backend in CONFIG.backends]

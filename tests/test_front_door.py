@@ -6,7 +6,6 @@ Only the GPU is played: the scripted vLLM says what a real one says, byte for by
 from __future__ import annotations
 
 import json
-import re
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
@@ -202,19 +201,70 @@ class TestPassThrough:
         complete(gateway)
         assert gateway.stat("ext_proc.stream_msgs_sent") - before == 4
 
-    @pytest.mark.parametrize("path", ["/v1/completions", "/v1/embeddings", "/detokenize"])
-    def test_another_path_never_reaches_the_processor(self, gateway: Gateway, path: str) -> None:
-        before = gateway.stat("ext_proc.streams_started")
-        request = {"model": MODEL, "prompt": "Hello!"}
-        gateway.backend.play(Reply("Fine."), Reply("Fine."))
-        through = gateway.http.post(path, json=request)
-        direct = httpx.post(f"{gateway.backend.url}{path}", json=request)
-        varying = re.compile(rb'"id":"[^"]+"|"created":[0-9]+')
-        assert varying.sub(b"", through.content) == varying.sub(b"", direct.content)
-        assert through.status_code == direct.status_code
-        assert gateway.stat("ext_proc.streams_started") == before
+    def test_another_path_goes_to_the_backend_of_the_model_that_it_names(self, gateway: Gateway) -> None:
+        messages = gateway.stat("ext_proc.stream_msgs_sent")
+        content = b'{"prompt": "Hello!",  "model" : "coder", "seed": 18446744073709551616, "x": 1e400}'
+        gateway.backend.play(Reply("Fine."))
+        through = gateway.http.post("/v1/completions", content=content, headers={"x-request-id": "named-1"})
+        assert (through.status_code, through.json()["choices"][0]["text"]) == (200, "Fine.")
+        (received,) = gateway.backend.requests
+        assert received.body == content.replace(b'"coder"', f'"{MODEL}"'.encode())
+        # Request headers and request body: the processor saw nothing of the answer, which may as well be a stream.
+        assert gateway.stat("ext_proc.stream_msgs_sent") - messages == 2
+        assert gateway.access_log("named-1")["extproc"] == {"model": "coder", "backend": "qwen"}
+        elsewhere = gateway.http.post("/v1/embeddings", json={"model": "absent", "input": "Hello!"})
+        assert (elsewhere.status_code, error_of(elsewhere)["code"]) == (503, "backend_unreachable")
+        assert len(gateway.backend.requests) == 1
 
-    @pytest.mark.parametrize("path", ["/health", "/v1/load_lora_adapter", "/v1/../sleep", "/v1%2F%2E%2E%2Fpause"])
+    def test_a_large_request_and_a_form_are_routed_by_their_model_too(self, gateway: Gateway) -> None:
+        large = json.dumps({"input": ["[word \\" * 10] * 40_000, "model": "coder"}).encode()
+        assert gateway.http.post("/tokenize", content=large).status_code == 404  # which the backend doesn't know
+        audio = bytes(range(256)) * 2000
+        fields, files = {"model": "coder", "language": "de"}, {"file": ("a.wav", audio, "audio/wav")}
+        gateway.http.post("/v1/audio/transcriptions", data=fields, files=files)
+        tokenized, transcribed = gateway.backend.requests
+        assert tokenized.body == large.replace(b'"coder"', f'"{MODEL}"'.encode())
+        assert transcribed.route == "/v1/audio/transcriptions"
+        assert b'name="model"\r\n\r\n' + MODEL.encode() + b"\r\n" in transcribed.body
+        assert audio in transcribed.body
+
+    def test_a_model_that_is_not_there_is_not_found_on_any_path(self, gateway: Gateway) -> None:
+        for path in ("/v1/embeddings", "/v1/rerank", "/v2/rerank", "/score", "/detokenize", "/v1/images/generations"):
+            reply = gateway.http.post(path, json={"model": "gpt-4", "input": "Hello!"})
+            assert (reply.status_code, error_of(reply)["code"]) == (404, "model_not_found"), path
+        reply = gateway.http.post("/v1/audio/transcriptions", data={"model": "whisper-1"}, files={"file": b"x"})
+        assert (reply.status_code, error_of(reply)["code"]) == (404, "model_not_found")
+        reply = gateway.http.post("/v1/embeddings", json={"input": "Hello!"})
+        assert (reply.status_code, error_of(reply)["code"]) == (400, "missing_required_parameter")
+        assert gateway.backend.requests == []
+
+    def test_a_base_url_without_its_version_will_do(self, gateway: Gateway) -> None:
+        gateway.backend.play(Reply(CALL), Reply("Fine."))
+        chat = gateway.http.post("/chat/completions", json=body())
+        assert chat.json()["choices"][0]["finish_reason"] == "tool_calls"
+        assert gateway.http.post("/completions?x=1", json={"model": "coder", "prompt": "Hi"}).status_code == 200
+        assert [request.path for request in gateway.backend.requests] == [CHAT, "/v1/completions?x=1"]
+        assert gateway.http.get("/models").json() == gateway.http.get("/v1/models").json()
+        assert gateway.http.get("/models/coder").json()["id"] == "coder"
+
+    def test_what_asks_without_a_body_is_answered(self, gateway: Gateway) -> None:
+        assert gateway.http.get("/health").json() == {"status": "ok"}
+        for path in ("/health", "/v1/models", "/v1/models/coder", "/models"):
+            listed, head = gateway.http.get(path), gateway.http.head(path)
+            assert (head.status_code, head.content) == (200, b"")
+            assert head.headers["content-length"] == listed.headers["content-length"]
+        for path, allowed in (
+            ("/health", "GET, HEAD, OPTIONS"),
+            (CHAT, "POST, OPTIONS"),
+            ("/models", "GET, HEAD, OPTIONS"),
+        ):
+            reply = gateway.http.options(path)
+            assert (reply.status_code, reply.headers["allow"], reply.content) == (204, allowed, b"")
+        refused = gateway.http.post("/health", json={})
+        assert (refused.status_code, refused.headers["allow"]) == (405, "GET, HEAD")
+        assert gateway.backend.requests == []
+
+    @pytest.mark.parametrize("path", ["/healthz", "/v1/load_lora_adapter", "/v1/../sleep", "/v1%2F%2E%2E%2Fpause"])
     def test_an_unknown_path_reaches_nobody(self, gateway: Gateway, path: str) -> None:
         before = gateway.stat("ext_proc.streams_started")
         reply = gateway.http.post(path, json={})
@@ -230,10 +280,15 @@ class TestPassThrough:
             for headers in ({}, {"authorization": "Bearer another"}):
                 answers = [gateway.http.get(path, headers=headers).status_code for path in ("/version", "/load", CHAT)]
                 assert answers == [401, 404, 405]
+                assert gateway.http.get("/health", headers=headers).status_code == 200
+                assert gateway.http.post("/version", json={"model": MODEL}, headers=headers).status_code == 401
             assert backend.requests == []
             answers = [gateway.http.get(path, headers=alice).status_code for path in ("/version", "/load", CHAT)]
             assert answers == [200, 404, 405]
-            assert [request.route for request in backend.requests] == ["/version"]
+            gateway.http.post("/version", json={"model": "coder"}, headers=alice)
+            assert [request.route for request in backend.requests] == ["/version"] * 2
+            assert backend.requests[-1].json == {"model": MODEL}
+            assert backend.requests[-1].header("authorization") is None
 
     def test_a_backend_is_never_asked_for_compression_and_sees_no_internal_header(self, gateway: Gateway) -> None:
         complete(gateway, extra_headers={"accept-encoding": "gzip, br", "x-extproc-backend": "absent"})

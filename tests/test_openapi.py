@@ -302,7 +302,7 @@ class TestModels:
     @pytest.mark.parametrize("path", [MODELS_PATH, f"{MODELS_PATH}/coder"])
     def test_they_can_only_be_read(self, gateway: Gateway, path: str) -> None:
         reply = gateway.http.delete(path)
-        assert (reply.status_code, reply.headers["allow"]) == (405, "GET")
+        assert (reply.status_code, reply.headers["allow"]) == (405, "GET, HEAD")
         assert reply.json()["error"]["code"] == "method_not_allowed"
         check("Error", reply.json())
 

@@ -21,7 +21,16 @@ OTHERS = [
     "https://evil.example, https://chat.example.org",
     "chrome-extension://abc",
 ]
-PATHS = [CHAT, f"{CHAT}/", "/v1/completions", "/v1/embeddings", "/tokenize", "/nowhere"]
+PATHS = [
+    CHAT,
+    f"{CHAT}/",
+    "/chat/completions",
+    "/v1/completions",
+    "/embeddings",
+    "/v1/embeddings",
+    "/tokenize",
+    "/nowhere",
+]
 
 
 def with_settings(folder: Path, settings: str) -> Iterator[Envoy]:

@@ -67,8 +67,8 @@ class AnswerPlan:
 class Prepared:
     """A request, ready for its backend."""
 
-    model: str
-    """The model as the client named it."""
+    model: str | None
+    """The model as the client named it; None where it needn't, and hasn't."""
     backend: str
     body: bytes | None
     """The body to send instead of the client's; None sends the client's own bytes."""

@@ -17,7 +17,7 @@ from extproc.config.backend import Backend
 from extproc.config.base import AbsolutePath, FieldError, ParameterName, Settings
 from extproc.config.model import Model
 from extproc.config.recording import Recording
-from extproc.names import CHAT_PATH, MODELS_PATH
+from extproc.names import CHAT_PATH, HEALTH_PATH, MODELS_PATH, without_version
 from extproc.openai.definitions import TOOL_PARAMETERS
 from extproc.openai.media_urls import MediaUrls
 from extproc.openai.withheld import WITHHELD
@@ -53,16 +53,25 @@ OTHER_PATHS = (
     "/v1/embeddings",
     "/v1/responses",
     "/v1/rerank",
+    "/v2/rerank",
+    "/rerank",
     "/v1/score",
+    "/score",
+    "/v2/embed",
+    "/pooling",
+    "/classify",
     "/v1/audio/transcriptions",
     "/v1/audio/translations",
+    "/v1/audio/speech",
+    "/v1/images/generations",
+    "/v1/images/edits",
     "/tokenize",
     "/detokenize",
 )
 """What vLLM serves for clients besides chat completions and models. It has far more paths, without a key of its own for
 most of them: they load adapters, pause it, put it to sleep, tell how it is configured (its documentation, on security).
 Left out as well: `/v1/messages`, which is for agents and their tools and would get none of what is done for those here,
-and `/health`, which is one backend's and not the gateway's."""
+and `/health`, which is the gateway's own."""
 
 
 _EXACT_PATH = re.compile(r"(?:/(?!\.{1,2}(?:/|\Z))[A-Za-z0-9._~:@-]+)+")
@@ -75,7 +84,7 @@ def _check_exact_path(path: str) -> str:
             f"expected one exact path such as /v1/embeddings, without escapes, wildcards, a query or a slash at its "
             f"end, got {path!r}"
         )
-    if path in (CHAT_PATH, MODELS_PATH):
+    if path in (CHAT_PATH, MODELS_PATH, HEALTH_PATH, without_version(CHAT_PATH), without_version(MODELS_PATH)):
         raise ValueError(f"{path} is served by the gateway itself")
     return path
 
@@ -106,7 +115,8 @@ class Config(Settings):
     models: Annotated[tuple[Model, ...], Field(min_length=1)]
     backends: Annotated[tuple[Backend, ...], Field(min_length=1)]
     other_paths: tuple[Annotated[str, AfterValidator(_check_exact_path)], ...] = OTHER_PATHS
-    """What the first backend is asked for as it stands. A path that is neither here nor the gateway's own is a 404."""
+    """What backends are asked for besides chat completions; which one, the model that a request names says. A path that
+    is neither here nor the gateway's own is a 404."""
     allowed_origins: tuple[Annotated[str, AfterValidator(_check_origin)], ...] | None = None
     """The web pages that may use the gateway from within a browser, by their origin. Unless given: all where keys are
     asked for, because a page has to know one; none where they aren't, because any page that is opened could ask."""
@@ -159,6 +169,32 @@ class Config(Settings):
     def withheld_from(self, backend: Backend) -> frozenset[str]:
         """What this backend doesn't get."""
         return frozenset(self.withheld).difference(backend.parameters)
+
+    @cached_property
+    def routes_by_model(self) -> bool:
+        """Whether a request of `other_paths` is read for its model: not where one backend serves all, by the names that
+        clients use."""
+        return self.only_backend is None or any(model.upstream_name != model.name for model in self.models)
+
+    @property
+    def only_backend(self) -> str | None:
+        """The backend that serves all models, if one does."""
+        names = {model.backend for model in self.models}
+        return names.pop() if len(names) == 1 else None
+
+    @property
+    def default_backend(self) -> Backend:
+        """Which gets a request of `other_paths` that has no body to name a model in."""
+        return self.backends_by_name[self.only_backend or self.backends[0].name]
+
+    def path_of(self, path: str) -> str:
+        """By which name the gateway knows the path that a client asks for, whose base URL may have no `/v1`."""
+        if path.removesuffix("/") in (CHAT_PATH, without_version(CHAT_PATH)):
+            return CHAT_PATH  # some clients spell it with a slash at the end
+        if path == HEALTH_PATH or path in self.other_paths:
+            return path
+        versioned = f"/v1{path}"
+        return versioned if versioned in self.other_paths or f"{versioned}/".startswith(f"{MODELS_PATH}/") else path
 
     @property
     def listen_address(self) -> Address:

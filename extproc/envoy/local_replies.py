@@ -53,7 +53,8 @@ AGAIN = {"retry-after": "1"}
 def local_replies(limits: Limits, *, silence: timedelta, processing: timedelta) -> hcm.LocalReplyConfig:
     """`silence` is how long a backend may send nothing, `processing` how long the processor may take."""
     replies = _replies(limits, f"{silence.total_seconds():g}", f"{processing.total_seconds():g}")
-    untouched = hcm.ResponseMapper(filter=_filter(_begins(REPLY_DETAILS)))
+    # The processor's own, and what is allowed somewhere, which is told without words.
+    untouched = hcm.ResponseMapper(filter=_filter(f"{_begins(REPLY_DETAILS)} || response.code == 204"))
     return hcm.LocalReplyConfig(mappers=[untouched, *map(_mapper, replies)])
 
 

@@ -2,21 +2,24 @@
 
     web pages           none, unless the settings let them: their requests are refused, whatever the path
     chat completions    the processor reads them and names their backend
-    the models          the processor answers
-    `other_paths`       go to the first backend, past the processor unless it has API keys to check
+    health, the models  the processor answers
+    `other_paths`       the processor finds the model in them and names its backend; where there is one backend, and it
+                        knows all models by the names that clients use, they go past the processor unless it has API
+                        keys to check
 
 For all else there is no route: Envoy answers, and neither the processor nor a backend hears of it. A backend takes the
 gateway's own key for whatever it is asked, its management among it, so what it may be asked is listed. Paths are
 compared when escaped slashes, double slashes and dots in them are resolved (listener.py), and go on as compared.
 
-Of chat completions the processor's filter sends it all that its layout says (listener.py), of other requests the
-headers alone.
+Of chat completions the processor's filter sends it all that its layout says (listener.py), of other requests what is
+needed to find their backend. A path may come without its `/v1`, as from clients whose base URL has none.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 from datetime import timedelta
 
 from envoy_data_plane.envoy.config.core import v3 as core
@@ -29,7 +32,7 @@ from envoy_data_plane.envoy.extensions.filters.http.ext_proc.v3 import (
     ProcessingModeBodySendMode,
     ProcessingModeHeaderSendMode,
 )
-from envoy_data_plane.envoy.type.matcher.v3 import RegexMatcher, StringMatcher
+from envoy_data_plane.envoy.type.matcher.v3 import RegexMatchAndSubstitute, RegexMatcher, StringMatcher
 from envoy_data_plane.envoy.type.v3 import Int64Range
 from envoy_data_plane.google.protobuf import Any
 
@@ -38,7 +41,7 @@ from extproc.config import Config
 from extproc.envoy.clients import refusing
 from extproc.envoy.extensions import packed
 from extproc.envoy.web_pages import cors_policy, refused_pages
-from extproc.names import BACKEND_HEADER, CHAT_PATH, MODELS_PATH, SMALL_BODY
+from extproc.names import BACKEND_HEADER, CHAT_PATH, HEALTH_PATH, MODELS_PATH, SMALL_BODY, without_version
 
 EXT_PROC = "envoy.filters.http.ext_proc"
 BUFFER = "envoy.filters.http.buffer"
@@ -56,8 +59,10 @@ as long as it likes. But a unary answer is silent until it is complete, and a sl
 
 def route_configuration(config: Config) -> route.RouteConfiguration:
     # With keys, the processor has a look at all: under an Envoy that doesn't know them (clients.py), it alone does.
-    asking = {**_processed(ExtProcOverrides(processing_mode=_HEADERS_ALONE)), **refusing(config)}
+    answered = _processed(ExtProcOverrides(processing_mode=_HEADERS_ALONE))
+    asking = {**answered, **refusing(config)}
     for_others = asking if config.api_keys is not None else {}
+    chat = RegexMatcher(regex=f"(?:/v1)?{re.escape(without_version(CHAT_PATH))}/?")  # as clients spell it
     virtual_host = route.VirtualHost(
         name="openai",
         domains=["*"],
@@ -65,13 +70,15 @@ def route_configuration(config: Config) -> route.RouteConfiguration:
         routes=[
             _grpc(),
             *refused_pages(config),
-            *_chat_completions(CHAT_PATH, config),
-            *_chat_completions(CHAT_PATH + "/", config),  # as some clients spell it
-            _preflight(CHAT_PATH),
-            _preflight(CHAT_PATH + "/"),
-            _wrong_method(route.RouteMatch(path=CHAT_PATH)),
-            _wrong_method(route.RouteMatch(path=CHAT_PATH + "/")),
-            _models(asking),
+            *_chat_completions(chat, config),
+            _preflight(chat),
+            _allowed(route.RouteMatch(safe_regex=chat)),
+            _wrong_method(route.RouteMatch(safe_regex=chat)),
+            *_answered(
+                "health", route.RouteMatch(path=HEALTH_PATH), answered
+            ),  # for whoever waits for it, without a key
+            *_answered("models", route.RouteMatch(path_separated_prefix=MODELS_PATH), asking),
+            *_answered("models", route.RouteMatch(path_separated_prefix=without_version(MODELS_PATH)), asking),
             *_other_paths(config, for_others),
         ],
     )
@@ -83,55 +90,107 @@ def route_configuration(config: Config) -> route.RouteConfiguration:
     )
 
 
-def _chat_completions(path: str, config: Config) -> Iterator[route.Route]:
-    """Small requests are held until they are whole; of a large one the processor hears first, to let it in or not."""
+def _chat_completions(path: RegexMatcher, config: Config) -> Iterator[route.Route]:
+    def made() -> route.Route:
+        return route.Route(
+            name="chat-completions",
+            match=route.RouteMatch(safe_regex=path, headers=[_with_method("POST")]),
+            # Empty until the processor has read the body: the header is its choice, and none but its (see listener.py).
+            route=_action(route.RouteAction(cluster_header=BACKEND_HEADER, prefix_rewrite=CHAT_PATH)),
+            # The processor reads answers as they are: it doesn't decompress.
+            request_headers_to_remove=["accept-encoding"],
+        )
+
+    yield from _read(made, ExtProcOverrides(), config)  # what it overrides doesn't matter
+
+
+def _read(made: Callable[[], route.Route], overrides: ExtProcOverrides, config: Config) -> Iterator[route.Route]:
+    """Routes of requests that the processor reads.
+
+    Small ones are held until they are whole; of a large one the processor hears first, to let it in or not.
+    """
     limit = config.limits.max_body_bytes
-    small = route.HeaderMatcher(name="content-length", range_match=Int64Range(start=0, end=SMALL_BODY + 1))
-    buffered = BufferPerRoute(buffer=Buffer(max_request_bytes=limit))
-    yield _chat_completion(path, config, [small], {BUFFER: packed(buffered)})
-    large = _chat_completion(path, config, [], {})
+    filters = {**_processed(overrides), **refusing(config)}
+    small, large = made(), made()
+    assert small.match is not None  # each route has one
+    small.match.headers.append(
+        route.HeaderMatcher(name="content-length", range_match=Int64Range(start=0, end=SMALL_BODY + 1))
+    )
+    small.typed_per_filter_config = {
+        BUFFER: packed(BufferPerRoute(buffer=Buffer(max_request_bytes=limit))),
+        **filters,
+    }
     large.request_body_buffer_limit = limit
+    large.typed_per_filter_config = filters
+    yield small
     yield large
 
 
-def _chat_completion(
-    path: str, config: Config, headers: list[route.HeaderMatcher], filters: dict[str, Any]
-) -> route.Route:
-    return route.Route(
-        name="chat-completions",
-        match=route.RouteMatch(path=path, headers=[_with_method("POST"), *headers]),
-        # Empty until the processor has read the body: the header is its choice, and none but its (see listener.py).
-        route=_action(route.RouteAction(cluster_header=BACKEND_HEADER, prefix_rewrite=CHAT_PATH)),
-        # The processor reads answers as they are: it doesn't decompress.
-        request_headers_to_remove=["accept-encoding"],
-        typed_per_filter_config={
-            **filters,
-            **_processed(ExtProcOverrides()),  # what it overrides doesn't matter
-            **refusing(config),
-        },
-    )
-
-
-def _preflight(path: str) -> route.Route:
+def _preflight(path: RegexMatcher) -> route.Route:
     """A browser's question whether a page may ask for `path`. Its filter answers, and takes no route for one that isn't
     to any backend; should it ever not answer, this one leads to none."""
-    asks_for_a_method = route.HeaderMatcher(name="access-control-request-method", present_match=True)
     from_a_page = route.HeaderMatcher(name="origin", present_match=True)
     return route.Route(
         name="chat-preflight",
-        match=route.RouteMatch(path=path, headers=[_with_method("OPTIONS"), asks_for_a_method, from_a_page]),
+        match=route.RouteMatch(safe_regex=path, headers=[_with_method("OPTIONS"), _asks_for_a_method(), from_a_page]),
         route=_to_nobody(),
     )
 
 
+def _asks_for_a_method(*, present: bool = True) -> route.HeaderMatcher:
+    return route.HeaderMatcher(name="access-control-request-method", present_match=present)
+
+
+def _allowed(match: route.RouteMatch, allowed: Sequence[str] = ("POST",)) -> route.Route:
+    """The answer to whoever asks by OPTIONS, and is no browser."""
+    match.headers += [_with_method("OPTIONS"), _asks_for_a_method(present=False)]
+    return _direct("options", match, 204, (*allowed, "OPTIONS"))
+
+
+def _answered(name: str, match: route.RouteMatch, filters: dict[str, Any]) -> Iterator[route.Route]:
+    """The processor answers, before it comes to the route: should it ever not, no backend is asked either."""
+    yield _allowed(replace(match, headers=[]), ("GET", "HEAD"))
+    yield route.Route(name=name, match=match, route=_to_nobody(), typed_per_filter_config=filters)
+
+
 def _other_paths(config: Config, filters: dict[str, Any]) -> Iterator[route.Route]:
-    """All in one route: each has to be made, checked and compared, and there are many."""
-    if not config.other_paths:
+    listed = config.other_paths
+    unversioned = [without_version(path) for path in listed if path.startswith("/v1/")]
+    yield from _other(listed, config, filters)
+    yield from _other([path for path in unversioned if path not in listed], config, filters, "/v1/")
+
+
+def _other(
+    listed: Sequence[str], config: Config, filters: dict[str, Any], version: str | None = None
+) -> Iterator[route.Route]:
+    """All in one route: each has to be made, checked and compared, and there are many.
+
+    `version` is put before the paths on their way to a backend.
+    """
+    if not listed:
         return
-    paths = RegexMatcher(regex="|".join(map(re.escape, config.other_paths)))
+    paths = RegexMatcher(regex="|".join(map(re.escape, listed)))
+    rewrite = None
+    if version is not None:
+        rewrite = RegexMatchAndSubstitute(pattern=RegexMatcher(regex="^/"), substitution=version)
+    if config.routes_by_model:
+
+        def made() -> route.Route:
+            return route.Route(
+                name="other-path-by-model",
+                match=route.RouteMatch(safe_regex=paths, headers=[_with_method("POST")]),
+                route=_action(route.RouteAction(cluster_header=BACKEND_HEADER, regex_rewrite=rewrite)),
+            )
+
+        yield from _read(made, ExtProcOverrides(processing_mode=_BODY_ALONE), config)
+    # What has no body, or is for the only backend by whatever name, goes there unread.
     methods = StringMatcher(safe_regex=RegexMatcher(regex="|".join(OTHER_METHODS)))
-    match = route.RouteMatch(safe_regex=paths, headers=[route.HeaderMatcher(name=":method", string_match=methods)])
-    yield _to_backend("other-path", match, config.backends[0].name, filters)
+    yield route.Route(
+        name="other-path",
+        match=route.RouteMatch(safe_regex=paths, headers=[route.HeaderMatcher(name=":method", string_match=methods)]),
+        route=_action(route.RouteAction(cluster=config.default_backend.name, regex_rewrite=rewrite)),
+        typed_per_filter_config=filters,
+    )
     yield _wrong_method(route.RouteMatch(safe_regex=paths), OTHER_METHODS)
 
 
@@ -146,32 +205,17 @@ def _grpc() -> route.Route:
 
 
 def _wrong_method(match: route.RouteMatch, allowed: Sequence[str] = ("POST",)) -> route.Route:
-    return route.Route(
-        name="wrong-method",
-        match=match,
-        direct_response=route.DirectResponseAction(status=405),  # the words: local_replies.py
-        response_headers_to_add=[
-            core.HeaderValueOption(header=core.HeaderValue(key="allow", value=", ".join(allowed)))
-        ],
-    )
+    return _direct("wrong-method", match, 405, allowed)
 
 
-def _models(filters: dict[str, Any]) -> route.Route:
-    return route.Route(
-        name="models",
-        match=route.RouteMatch(path_separated_prefix=MODELS_PATH),
-        # The processor answers before it comes to this: should it ever not, no backend is asked either.
-        route=_to_nobody(),
-        typed_per_filter_config=filters,
-    )
-
-
-def _to_backend(name: str, match: route.RouteMatch, backend: str, filters: dict[str, Any]) -> route.Route:
+def _direct(name: str, match: route.RouteMatch, status: int, allowed: Sequence[str]) -> route.Route:
     return route.Route(
         name=name,
         match=match,
-        route=_action(route.RouteAction(cluster=backend)),
-        typed_per_filter_config=filters,
+        direct_response=route.DirectResponseAction(status=status),  # the words: local_replies.py
+        response_headers_to_add=[
+            core.HeaderValueOption(header=core.HeaderValue(key="allow", value=", ".join(allowed)))
+        ],
     )
 
 
@@ -195,6 +239,10 @@ _HEADERS_ALONE = ProcessingMode(
     response_body_mode=ProcessingModeBodySendMode.NONE,
     response_trailer_mode=ProcessingModeHeaderSendMode.SKIP,
 )
+
+
+_BODY_ALONE = replace(_HEADERS_ALONE, request_body_mode=ProcessingModeBodySendMode.BUFFERED)
+"""The request, of which the backend hangs on the body, and nothing of the answer."""
 
 
 def _processed(overrides: ExtProcOverrides) -> dict[str, Any]:

@@ -91,7 +91,7 @@ class _RecordedExchange(Exchange):
     def receive(self, message: ProcessingRequest) -> Replies:
         if self._dropped:
             return super().receive(message)
-        self._asked |= message.HasField("request_body")
+        self._asked |= message.HasField("request_body") and self.is_chat
         self._keep(Kind.ENVOY, message.SerializeToString())
         replies = self._noted(partial(super().receive, message))
         if self.phase in (Phase.PASSED_BY, Phase.ENDED) and not self._asked:
