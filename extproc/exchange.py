@@ -317,7 +317,11 @@ class Exchange:
             if read:
                 self._leases.let_in(fields.get("content-length", ""))
             else:
-                self._take_place(self._config.default_backend, reply)
+                backend = self._config.default_backend
+                self._take_place(backend, reply)
+                # While settings change, and under an Envoy that doesn't follow them, it may be routed by this.
+                reply.request_headers.response.header_mutation.CopyFrom(mutation({BACKEND_HEADER: backend.name}))
+                reply.request_headers.response.clear_route_cache = True
         except ApiError as error:
             return [self._refuse(error.caught(), keep=AGAIN if error.status == 429 else None, client=client)]
         self.phase = Phase.REQUEST_BODY if read else Phase.PASSED_BY

@@ -143,6 +143,10 @@ class TestRequest:
         reply = only(exchange.receive(request_headers(fields)))
         assert reply.mode_override.request_body_mode == ProcessingMode.NONE
         assert reply.mode_override.response_header_mode == ProcessingMode.SKIP
+        # Should Envoy go by other settings at the moment, and route it by this.
+        told = set_fields(reply.request_headers.response.header_mutation)
+        assert told == {BACKEND_HEADER: CONFIG.default_backend.name}
+        assert reply.request_headers.response.clear_route_cache
         assert exchange.phase is Phase.PASSED_BY
 
     @pytest.mark.parametrize(
