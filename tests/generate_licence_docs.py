@@ -49,7 +49,9 @@ The licence of every package that is installed, by SPDX identifier, as its metad
 The page is made by `make requirements` on Linux. A test holds it to what is installed; unknown licences are refused.
 
 Kept in this repository: `extproc/openai/cl100k_base.tiktoken.gz`, OpenAI's vocabulary, MIT
-([its licence](../extproc/openai/cl100k_base.LICENSE)).
+([its licence](../extproc/openai/cl100k_base.LICENSE)). Among the tests only: OpenAI's schema of requests, MIT
+([its licence](../tests/openapi/openai_chat_request.LICENSE)), and custom resource definitions, Apache-2.0
+([whose](../tests/k8s/crds/README.md)).
 
 """
 _SECTIONS = {

@@ -1,142 +1,21 @@
-"""Objects whose kinds come with a controller have only fields that their definitions have, of the right types.
+"""Objects whose kinds come with a controller are what the kinds' own definitions say: those of `deploy/k8s`, rendered,
+and those that its pages print.
 
-Here is what the overlays use of those definitions. Envoy Gateway's were read in its sources (api/v1alpha1). The others
-were compared with the schemas that npm's packages have of them, by which the objects are valid too:
-@kubernetes-models/gateway-api 0.5.1, istio 2.3.0, cert-manager 4.4.4 and prometheus-operator 6.0.0. A field that isn't
-listed is a mistake, or one more to look up.
+The definitions are in `crds`. Of one kind there is none here: what the overlays use of Envoy Gateway's HTTPRouteFilter
+was read in its sources (api/v1alpha1), and a field that isn't listed is a mistake, or one more to look up.
 """
 
 from __future__ import annotations
 
+import copy
 import re
-from collections.abc import Iterator
-from typing import Any, TypeAlias
+from typing import Any
 
 import pytest
+import yaml
 
-from tests.k8s.rendered import OF_OTHERS, OVERLAYS, Object, rendered
-
-Shape: TypeAlias = "type | re.Pattern[str] | frozenset[str] | list[Shape] | dict[str, Shape]"
-"""A type, a pattern or the allowed words; a list of one shape; or fields, any of which may be left out."""
-
-GO_DURATION = re.compile(r"(\d+(h|m|s|ms))+")
-QUANTITY = re.compile(r"[1-9]+[0-9]*([EPTGMK]i|[EPTGMk])?")
-ANYTHING: dict[str, Shape] = {"*": object}
-
-_TO_SERVICE: Shape = {"name": str, "port": int}
-_TARGET: Shape = {"group": str, "kind": str, "name": str}
-_BODY: Shape = {"body": frozenset({"Streamed", "Buffered", "BufferedPartial", "FullDuplexStreamed"})}
-_EXACT_OR_PREFIX: Shape = {"exact": str, "prefix": str}
-
-SHAPES: dict[str, Shape] = {
-    "HTTPRoute": {
-        "parentRefs": [{"name": str}],
-        "hostnames": [str],
-        "rules": [
-            {
-                "matches": [
-                    {
-                        "path": {"type": frozenset({"Exact", "PathPrefix"}), "value": str},
-                        "method": frozenset({"GET", "POST"}),
-                        "headers": [{"name": str, "value": str}],
-                    }
-                ],
-                "filters": [
-                    {
-                        "type": frozenset({"RequestHeaderModifier", "ResponseHeaderModifier", "ExtensionRef"}),
-                        "extensionRef": {"group": str, "kind": frozenset({"HTTPRouteFilter"}), "name": str},
-                        "requestHeaderModifier": {"remove": [str]},
-                        "responseHeaderModifier": {"remove": [str]},
-                    }
-                ],
-                "timeouts": {"request": GO_DURATION},
-                "backendRefs": [_TO_SERVICE],
-            }
-        ],
-    },
-    "HTTPRouteFilter": {
-        "directResponse": {
-            "statusCode": int,
-            "contentType": str,
-            "body": {"type": frozenset({"Inline"}), "inline": str},
-        },
-    },
-    "EnvoyExtensionPolicy": {
-        "targetRefs": [_TARGET],
-        "extProc": [
-            {
-                "backendRefs": [_TO_SERVICE],
-                "messageTimeout": GO_DURATION,
-                "failOpen": bool,
-                "processingMode": {"allowModeOverride": bool, "request": _BODY, "response": _BODY},
-                "metadata": {"writableNamespaces": [str]},
-            }
-        ],
-    },
-    "ClientTrafficPolicy": {
-        "targetRefs": [_TARGET],
-        "connection": {"bufferLimit": QUANTITY},
-        "http2": {"initialStreamWindowSize": QUANTITY, "initialConnectionWindowSize": QUANTITY},
-        "headers": {"earlyRequestHeaders": {"remove": [str]}},
-        "timeout": {"http": {"streamIdleTimeout": GO_DURATION}},
-    },
-    "Gateway": {
-        "selector": ANYTHING,
-        "servers": [{"port": {"number": int, "name": str, "protocol": str}, "hosts": [str]}],
-    },
-    "VirtualService": {
-        "hosts": [str],
-        "gateways": [str],
-        "http": [
-            {
-                "name": str,
-                "match": [{"uri": _EXACT_OR_PREFIX, "method": _EXACT_OR_PREFIX, "headers": {"*": _EXACT_OR_PREFIX}}],
-                "headers": {"request": {"remove": [str]}, "response": {"remove": [str]}},
-                "route": [{"destination": {"host": str, "port": {"number": int}}}],
-                "directResponse": {"status": int},
-            }
-        ],
-    },
-    "EnvoyFilter": {
-        "workloadSelector": {"labels": ANYTHING},
-        "configPatches": [
-            {
-                "applyTo": frozenset({"LISTENER", "NETWORK_FILTER", "HTTP_FILTER", "VIRTUAL_HOST", "HTTP_ROUTE"}),
-                "match": {
-                    "context": frozenset({"GATEWAY"}),
-                    "listener": {"filterChain": {"filter": {"name": str, "subFilter": {"name": str}}}},
-                    "routeConfiguration": {"vhost": {"name": str, "route": {"name": str}}},
-                },
-                "patch": {"operation": frozenset({"MERGE", "INSERT_BEFORE"}), "value": ANYTHING},
-            }
-        ],
-    },
-    "Certificate": {
-        "secretName": str,
-        "dnsNames": [str],
-        "issuerRef": {"group": str, "kind": frozenset({"Issuer", "ClusterIssuer"}), "name": str},
-        "duration": GO_DURATION,
-        "renewBefore": GO_DURATION,
-        "privateKey": {
-            "algorithm": frozenset({"RSA", "ECDSA", "Ed25519"}),
-            "size": int,
-            "rotationPolicy": frozenset({"Never", "Always"}),
-        },
-        "usages": [frozenset({"digital signature", "server auth"})],
-    },
-    "PodMonitor": {
-        "selector": {"matchLabels": ANYTHING},
-        "podMetricsEndpoints": [{"port": str, "path": str, "interval": GO_DURATION}],
-    },
-    "PrometheusRule": {
-        "groups": [
-            {
-                "name": str,
-                "rules": [{"alert": str, "expr": str, "for": GO_DURATION, "labels": ANYTHING, "annotations": ANYTHING}],
-            }
-        ]
-    },
-}
+from tests.k8s.definitions import DEFINITIONS, faults
+from tests.k8s.rendered import K8S, OF_OTHERS, OVERLAYS, Object, rendered
 
 FOREIGN = {
     f"{folder.name}-{each['kind']}-{each['metadata']['name']}": each
@@ -146,42 +25,76 @@ FOREIGN = {
 }
 
 
-def misfits(value: Any, shape: Shape, where: str) -> Iterator[str]:
-    """The places where `value` isn't of this shape."""
-    match shape:
-        case dict():
-            if not isinstance(value, dict):
-                yield f"{where}: no fields"
-                return
-            for name, part in value.items():
-                expected = shape.get(name, shape.get("*"))
-                if expected is None:
-                    yield f"{where}.{name}: no such field"
-                else:
-                    yield from misfits(part, expected, f"{where}.{name}")
-        case [each]:
-            if not isinstance(value, list) or not value:
-                yield f"{where}: no list, or an empty one"
-                return
-            for index, part in enumerate(value):
-                yield from misfits(part, each, f"{where}[{index}]")
-        case re.Pattern():
-            if not isinstance(value, str) or not shape.fullmatch(value):
-                yield f"{where}: {value!r} is not spelled as it should be"
-        case frozenset():
-            if value not in shape:
-                yield f"{where}: {value!r} is none of {sorted(shape)}"
-        case type():
-            if not isinstance(value, shape) or (shape is int and isinstance(value, bool)):
-                yield f"{where}: {value!r} is no {shape.__name__}"
-        case _:
-            raise AssertionError(f"no shape: {shape}")
+def printed() -> dict[str, Object]:
+    """The objects in shell blocks of the pages."""
+    found = {}
+    for page in sorted(K8S.rglob("*.md")):
+        for text in re.findall(r"kubectl apply -f - <<'EOF'\n(.*?)^EOF$", page.read_text("utf-8"), re.M | re.S):
+            for each in yaml.safe_load_all(text):
+                found[f"{page.parent.name}-{each['kind']}-{each['metadata']['name']}"] = each
+    return found
 
 
-@pytest.mark.parametrize("each", FOREIGN.values(), ids=FOREIGN)
-def test_an_object_has_the_fields_of_its_kind(each: Object) -> None:
-    assert list(misfits(each["spec"], SHAPES[each["kind"]], each["kind"])) == []
+DEFINED = {name: each for name, each in (FOREIGN | printed()).items() if each["kind"] != "HTTPRouteFilter"}
 
 
-def test_every_kind_is_used() -> None:
-    assert {each["kind"] for each in FOREIGN.values()} == SHAPES.keys()
+@pytest.mark.parametrize("each", DEFINED.values(), ids=DEFINED)
+def test_an_object_is_what_its_definition_says(each: Object) -> None:
+    assert faults(each) == []
+
+
+def test_every_definition_is_used() -> None:
+    assert {(each["apiVersion"], each["kind"]) for each in DEFINED.values()} == DEFINITIONS.keys()
+
+
+@pytest.mark.parametrize(
+    ("kind", "path", "value"),
+    [
+        ("EnvoyExtensionPolicy", "extProc.0.processingMode.allowModeOverrides", True),
+        ("EnvoyExtensionPolicy", "extProc.0.processingMode.request.body", "STREAMED"),
+        ("EnvoyExtensionPolicy", "extProc.0.failOpen", "no"),
+        ("ClientTrafficPolicy", "connection.bufferLimit", "32 MB"),
+        ("HTTPRoute", "rules.0.matches.0.path.type", "Prefix"),
+        ("HTTPRoute", "rules.0.matches.0.paths", {}),
+        ("VirtualService", "http.0.match.0.uri.exactly", "/v1"),
+        ("Gateway", "servers.0.port.number", "80"),
+        ("EnvoyFilter", "configPatches.0.applyTo", "HTTP_FILTERS"),
+        ("Certificate", "privateKey.algorithm", "ecdsa"),
+        ("PodMonitor", "podMetricsEndpoints.0.interval", "15 seconds"),
+        ("PrometheusRule", "groups.0.rules.0.for", "5 minutes"),
+        ("ClusterIssuer", "ca.secret", "private-ca"),
+    ],
+)
+def test_a_mistake_is_found(kind: str, path: str, value: Any) -> None:
+    """The definitions hold objects to something: each of these would be refused by a cluster, too."""
+    each = copy.deepcopy(next(each for each in DEFINED.values() if each["kind"] == kind and _has(each, path)))
+    *above, last = path.split(".")
+    _at(each["spec"], above)[last] = value
+    assert faults(each)
+
+
+def _at(value: Any, steps: list[str]) -> Any:
+    for step in steps:
+        value = value[int(step) if step.isdigit() else step]
+    return value
+
+
+def _has(each: Object, path: str) -> bool:
+    try:
+        _at(each["spec"], path.split(".")[:-1])
+    except (KeyError, IndexError):
+        return False
+    return True
+
+
+def test_a_direct_response_has_the_fields_that_there_are() -> None:
+    filters = [each for each in FOREIGN.values() if each["kind"] == "HTTPRouteFilter"]
+    assert filters
+    for each in filters:
+        (answer,) = each["spec"].values()
+        assert each["spec"].keys() == {"directResponse"}
+        assert answer.keys() <= {"statusCode", "contentType", "body"}
+        assert isinstance(answer["statusCode"], int)
+        assert isinstance(answer["contentType"], str)
+        assert answer["body"].keys() == {"type", "inline"}
+        assert answer["body"]["type"] == "Inline"
