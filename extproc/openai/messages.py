@@ -3,8 +3,8 @@
 Lenient where real clients and servers need it, and nowhere else: older vLLMs wrote `tool_calls: []` into every answer,
 and clients send it back; some servers number their calls from `call_0` in every turn, so an id may come again in a
 later message, and a result belongs to the call nearest before it; a result may be missing, because a user stopped the
-agent; a call's message may have `content: []`, which is nothing (kimi-cli); a tool may return images, which OpenAI
-doesn't take and vLLM does.
+agent; an assistant may have said nothing, for which clients write `content: null`, or `[]` beside calls (kimi-cli): a
+thought that was cut off is such an answer; a tool may return images, which OpenAI doesn't take and vLLM does.
 """
 
 from __future__ import annotations
@@ -60,7 +60,6 @@ _PARTS_OF_ROLE: Mapping[str, frozenset[str]] = {
 }
 _TEXT_ONLY = frozenset({"text"})
 
-_INSTEAD_OF_CONTENT = ("tool_calls", "function_call", "refusal", "audio", "reasoning", "reasoning_content")
 _PLAIN_TEXTS = ("name", "reasoning", "reasoning_content", "refusal")
 
 
@@ -126,25 +125,17 @@ def _one_message(message: Any, param: str, calls: _Calls, parts: PartRules) -> I
 def _content(message: Json, role: str, param: str, parts: PartRules) -> Iterator[ApiError]:
     param = f"{param}.content"
     content = message.get("content")
-    if content is None or (content == [] and role == "assistant" and _has_other_content(message)):
-        if role == "function" and "content" in message:
-            return  # by OpenAI's reference it may be null there, and there alone
-        if role != "assistant":
+    if content is None:
+        # By OpenAI's reference a function's may be null.
+        if role != "assistant" and not (role == "function" and "content" in message):
             yield missing_parameter(param, f"A message of role {role} needs content: a string, which may be empty.")
-        elif not _has_other_content(message):
-            empty = ", and 'tool_calls' is empty" if message.get("tool_calls") == [] else ""
-            yield missing_parameter(param, f"A message of role assistant needs content or tool_calls{empty}.")
     elif isinstance(content, list):
-        if not content:
+        if not content and role != "assistant":
             yield empty_array(param, "at least one part")
         for index, part in enumerate(content):
             yield from _part(part, role, f"{param}[{index}]", parts)
     elif not isinstance(content, str):
         yield invalid_type(param, "a string or an array of parts", content)
-
-
-def _has_other_content(message: Json) -> bool:
-    return any(message.get(name) for name in _INSTEAD_OF_CONTENT)
 
 
 def _part(part: Any, role: str, param: str, rules: PartRules) -> Iterator[ApiError]:

@@ -38,6 +38,11 @@ _EDITS: tuple[tuple[Json, dict[str, Edit]], ...] = (
             "an empty content": put("messages[2].content", ""),
             "an empty text part": put("messages[4].content[0].text", ""),
             "an assistant's empty content": put("messages[3].content", ""),
+            "an assistant that says nothing": put("messages[3]", {"role": "assistant"}),
+            "an assistant that says null": put(
+                "messages[3]", {"role": "assistant", "content": None, "refusal": None, "tool_calls": []}
+            ),
+            "an assistant's content without a part": put("messages[3]", {"role": "assistant", "content": []}),
             "no content but a refusal": put("messages[3]", {"role": "assistant", "content": None, "refusal": "No."}),
             "no content but a thought": put("messages[3]", {"role": "assistant", "reasoning_content": "Hm."}),
             "a refusal as a part": put("messages[3].content[0]", {"type": "refusal", "refusal": "No."}),
