@@ -23,6 +23,8 @@ from tests.openapi.published import REQUESTS
 from tests.openapi.relations import related
 
 REQUESTED = 3_200
+AT_ONCE = 4
+"""For an example of so many hypothesis takes less than for so many examples."""
 MODES = ("prompt", "template", "native")
 CONFIG: Config = parse(f"""
 models: [{", ".join(f"{{name: {mode}, backend: vllm, tools: {mode}, malformed_history: repair}}" for mode in MODES)}]
@@ -70,8 +72,17 @@ def test_none_is_refused_that_a_vllm_could_serve() -> None:
     modes = cycle(MODES)
 
     @seed(REQUESTED)
-    @settings(max_examples=REQUESTED, phases=[Phase.generate], suppress_health_check=list(HealthCheck), database=None)
-    @given(drawn=REQUESTS, legacy=st.booleans())
+    @settings(
+        max_examples=REQUESTED // AT_ONCE,
+        phases=[Phase.generate],
+        suppress_health_check=list(HealthCheck),
+        database=None,
+    )
+    @given(several=st.tuples(*[st.tuples(REQUESTS, st.booleans())] * AT_ONCE))
+    def are_served_or_have_a_reason(several: tuple[tuple[Any, bool], ...]) -> None:
+        for drawn, legacy in several:
+            is_served_or_has_a_reason(drawn, legacy)
+
     def is_served_or_has_a_reason(drawn: Any, legacy: bool) -> None:
         mode = next(modes)
         body = json.dumps(related(drawn, model=mode, legacy=legacy)).encode()
@@ -86,6 +97,6 @@ def test_none_is_refused_that_a_vllm_could_serve() -> None:
             assert json.loads(prepared.body or body)["messages"]
             served[mode] += 1
 
-    is_served_or_has_a_reason()
+    are_served_or_have_a_reason()
     assert {REFUSED[each] for each in refused} == set(REFUSED.values()), "what nothing is refused for is no reason"
     assert min(served.values()) > REQUESTED / len(MODES) * 0.7, f"too few tell of anything: {served}"
