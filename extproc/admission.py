@@ -5,7 +5,7 @@
     /v1/models        answered here, see extproc.catalogue
     chat completions  go on to the exchange, which reads their bodies
     `other_paths`     go on to the backend that serves the model they name; with one backend, without being read
-    all else          is refused, should Envoy have a route for it
+    all else          is refused, should Envoy have a route for it; of other Envoys' routes, all but GET
 
 Pure, and the only place that sees a client's key, which goes no further: Envoy keeps it from backends.
 """
@@ -40,6 +40,8 @@ class Admitted:
     """Whether it is a chat completion."""
     named: bool = False
     """Whether it is to be routed by the model that it names. If neither, nothing more of it is wanted."""
+    ours: bool = True
+    """Whether it is for a backend. Else a host that has other things besides us has sent it here as well."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,8 +69,11 @@ _WELL = b'{"status":"ok"}'
 Decision: TypeAlias = Admitted | Answered | Refused
 
 
-def admit(fields: Mapping[str, str], terms: Terms) -> Decision:
-    """Decide by the header fields of a request, of which WANTED are looked at."""
+def admit(fields: Mapping[str, str], terms: Terms, *, foreign: bool = False) -> Decision:
+    """Decide by the header fields of a request, of which WANTED are looked at.
+
+    `foreign`: by an Envoy that isn't configured by us, and may have other routes.
+    """
     client = None
     path, method = terms.config.path_of(fields.get(":path", "").partition("?")[0]), fields.get(":method", "")
     if path == HEALTH_PATH and method in _READING:
@@ -96,6 +101,8 @@ def admit(fields: Mapping[str, str], terms: Terms) -> Decision:
         allowed = "POST" if path == CHAT_PATH else ", ".join(_READING)
         wrong_method = ApiError(405, f"{method[:20]} isn't allowed here, but {allowed}.", code="method_not_allowed")
         return Refused(wrong_method, {"allow": allowed}, client)
+    if foreign and method in _READING:
+        return Admitted(client, chat=False, ours=False)  # it says nothing that would have to be read
     message = f"Unknown path: {path[:200]}. Chat completions are at {CHAT_PATH}, the models at {MODELS_PATH}."
     return Refused(ApiError(404, message, code="unknown_path"), client=client)
 

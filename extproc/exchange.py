@@ -297,13 +297,13 @@ class Exchange:
         self.id = fields.get("x-request-id", "")[:LONGEST_ID] or str(uuid.uuid4())
         if not fields.keys() >= {":path", ":method"}:
             raise ProtocolError("configure Envoy's ext_proc filter without forward_rules that hide :path or :method")
-        match admit(fields, self.terms):
+        match admit(fields, self.terms, foreign=self.host is not None):
             case Refused(error, extra, client):
                 return [self._refuse(error, keep=extra, client=client)]
             case Answered(body, client, what):
                 self.phase = Phase.ENDED
                 return [with_metadata(immediate(200, body, what), _client_metadata(client))]
-            case Admitted(client, chat, named):
+            case Admitted(client, chat, named, ours):
                 self._leases.client = client
         read = chat or named
         if named:
@@ -316,7 +316,7 @@ class Exchange:
         try:
             if read:
                 self._leases.let_in(fields.get("content-length", ""))
-            else:
+            elif ours:
                 backend = self._config.default_backend
                 self._take_place(backend, reply)
                 # While settings change, and under an Envoy that doesn't follow them, it may be routed by this.

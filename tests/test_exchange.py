@@ -160,7 +160,7 @@ class TestRequest:
         ],
     )
     def test_what_no_route_should_have_led_here_is_refused(self, method: str, path: str, status: int) -> None:
-        """Under an Envoy of somebody else's, which may send anything."""
+        """Whatever a route may have been made for."""
         exchange = started()
         reply = only(exchange.receive(request_headers({":method": method, ":path": path})))
         assert reply.immediate_response.status.code == status

@@ -418,3 +418,18 @@ def test_what_was_refused_for_its_host_is_refused_when_it_is_replayed(tmp_path: 
         host.ended_before_body(0.0)
     document = recorded(host, tmp_path, lambda _: None)
     assert first_difference(Outcome.recorded(document), replay(document)) is None
+
+
+def test_what_a_host_has_besides_us_is_read_past_us_and_not_sent_to_our_backends() -> None:
+    exchange = Exchange(Terms(CONFIG), Telemetry(CONFIG))
+    exchange.host = Host()
+    reply = only(exchange.receive(request_headers({":method": "GET", ":path": "/metrics"}, end_of_stream=True)))
+    assert not reply.request_headers.response.HasField("header_mutation")
+    assert exchange.phase is Phase.PASSED_BY
+
+
+def test_a_path_that_was_rewritten_before_us_does_not_pass_unread() -> None:
+    exchange = Exchange(Terms(CONFIG), Telemetry(CONFIG))
+    exchange.host = Host()
+    reply = only(exchange.receive(request_headers({**CHAT, ":path": "/openai/v1/chat/completions"})))
+    assert reply.immediate_response.status.code == 404
