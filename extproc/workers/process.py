@@ -22,6 +22,8 @@ from extproc.workers.frames import BODY, CONFIG, FAILED, dump, load, receive, se
 PATIENCE = 50.0
 """Seconds without a sign of a worker; it limits its own processor time to less."""
 _COMMAND = (sys.executable, "-m", "extproc.workers.child")
+_TO_DIE = 10.0
+"""Seconds for a process to end by itself, whose connection has: how tells why. A busy machine takes its time."""
 
 
 class WorkerDiedError(Exception):
@@ -83,7 +85,7 @@ class WorkerProcess:
         if process is None:
             return 0
         try:
-            return process.wait(1)  # it may be dying by itself, and then how tells why
+            return process.wait(_TO_DIE)
         except subprocess.TimeoutExpired:
             process.kill()
             return process.wait()
