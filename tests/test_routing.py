@@ -147,7 +147,7 @@ def test_a_client_can_choose_no_backend_and_no_replica(routed: Routed) -> None:
 def test_a_clients_key_goes_to_no_backend(routed: Routed) -> None:
     keys = {"authorization": "Bearer sk-client", "api-key": "sk-client", "x-api-key": "sk-client"}
     assert routed.gateway.chat("single", **keys).status_code == 200
-    completion = {"model": MODEL, "prompt": "Hello!"}
+    completion = {"model": "single", "prompt": "Hello!"}
     assert routed.gateway.http.post("/v1/completions", json=completion, headers=keys).status_code == 200
     requests = [request for those in routed.replicas.values() for each in those for request in each.vllm.requests]
     assert {"/v1/completions", CHAT_PATH} <= {request.route for request in requests}
@@ -198,12 +198,14 @@ def test_a_replica_that_is_gone_costs_no_request_and_is_left_alone_until_it_is_b
 
 def test_a_503_is_tried_elsewhere_with_all_that_was_asked(routed: Routed) -> None:
     overloaded, other = routed.replicas["passive"]
+    ejections = "passive.outlier_detection.ejections_enforced_total"
+    before = routed.gateway.stat(ejections)
     overloaded.play(Reply(trouble=Fail(503)), 50)
     long = "It was a dark and stormy night. " * 100
     assert {routed.gateway.chat("passive", long).status_code for _ in range(40)} == {200}
     assert {request.json["messages"][-1]["content"] for request in other.chats} == {long}
-    assert len(overloaded.chats) == 3
-    assert routed.ejected("passive") == 1
+    # Once, but where 40 requests take longer than an ejection lasts.
+    assert len(overloaded.chats) == 3 * (routed.gateway.stat(ejections) - before) > 0
     overloaded.vllm.forget()
     assert_gets_requests_again(routed, "passive", overloaded)
 

@@ -45,7 +45,7 @@ SLIPS: Mapping[str, tuple[dict[str, Any], Mend]] = {
     "a choice of another API": ({"tool_choice": "any"}, lambda said: found(r"'(required)'", said)),
     "a tool's name misspelt": ({"tool_choice": NAMED}, lambda said: found(r"there are: (\w+)", said)),
     "a tool's name with a blank": ({"tools": [NAMELESS]}, lambda said: found(r"'(_)'", said).join(["get", "weather"])),
-    "a type of another language": ({"tools": [MISTYPED]}, lambda said: found(r"'(string)'", said)),
+    "a type of another language": ({"tools": [MISTYPED]}, lambda said: retyped(MISTYPED, said)),
     "a model that isn't there": ({"model": "codr"}, lambda said: found(r"\b(coder)\b", said)),
     "a role of another API": (
         {"messages": [{"role": "human", "content": QUESTION}]},
@@ -89,6 +89,13 @@ def test_a_slip_is_mended_by_what_its_error_says(
     pieces = [chunk.choices[0].delta.content or "" for chunk in answer] if stream else []
     assert ("".join(pieces) if stream else answer.choices[0].message.content) == ANSWER
     assert len(gateway.backend.requests) == 1
+
+
+def retyped(mistyped: dict[str, Any], said: str) -> Any:
+    """The schema with the type that is offered, where the message says that the wrong one is."""
+    tools = {"tools": [json.loads(json.dumps(mistyped))]}
+    put(tools, found(r"'(tools\[0\][^']*)'", said), found(r"'(string)'", said))
+    return tools["tools"][0]["function"]["parameters"]
 
 
 def put(request: dict[str, Any], param: str, value: Any) -> None:
