@@ -95,7 +95,7 @@ def test_an_exchange_that_is_over_is_gone(ending: Callable[[Exchange], None]) ->
     assert seen() is None
 
 
-def without_connections(left: list[Any]) -> list[Any]:
+def without_connections(left: list[object]) -> list[object]:
     """What is left, but for the connections of other tests' backends, which run in threads, and all that is in them."""
     there = {id(one) for one in left}
     waiting = [one for one in left if isinstance(one, socket.socket | asyncio.BaseTransport)]
