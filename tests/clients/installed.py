@@ -61,7 +61,15 @@ CLIENTS = {
         Client("qwen-code", ("@qwen-code/qwen-code@0.15.10",), "qwen"),
         Client("openai-node", ("openai@6.49.0", "zod@4.6.7"), required=True),
         Client("ai-sdk", ("ai@6.0.326", "@ai-sdk/openai-compatible@2.0.87", "zod@4.6.7")),
-        Client("langchain", ("langchain-openai==1.7.3", "openai==3.54.0"), "python", python=True),
+        Client("openai-agents", ("openai-agents==0.24.0", "openai==3.54.0"), "python", required=True, python=True),
+        Client(
+            "pydantic-ai",
+            ("pydantic-ai-slim[openai]==2.68.0", "openai==3.54.0"),
+            "python",
+            required=True,
+            python=True,
+        ),
+        Client("langchain", ("langchain-openai==1.7.3", "langchain==1.4.7", "openai==3.54.0"), "python", python=True),
     )
 }
 """All of them but OpenAI's own for Python, which the project's own environment has."""

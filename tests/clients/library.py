@@ -9,12 +9,13 @@ from __future__ import annotations
 import json
 import os
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
+from tests.clients.actor import Step
 from tests.clients.errand import TASK, Tools, check_done, errand
 from tests.clients.installed import Installed
 from tests.clients.sandbox import Sandbox
@@ -62,13 +63,29 @@ def run_errand(
     `trust` are the variables that make its language trust an authority.
     """
     steps = errand(TOOLS, sandbox.workspace, together=together)
+    told = Told(**run_program(stage, sandbox, library, script, model, steps, way, trust=trust))
+    check_done(stage, sandbox, len(steps))
+    assert [content.strip() for content in told.contents] == [step.says for step in steps]
+    assert told.calls == [[call.name, call.arguments] for step in steps for call in step.calls]
+    return told
+
+
+def run_program(
+    stage: Stage,
+    sandbox: Sandbox,
+    library: Installed,
+    script: str,
+    model: str,
+    steps: Sequence[Step],
+    way: str,
+    *,
+    trust: Mapping[str, str] = MappingProxyType({}),
+) -> dict[str, Any]:
+    """Have a program do the task with a model that takes these steps, and return what it printed."""
     stage.perform(model, TASK, *steps)
     environment = {"LIBRARY": str(library.folder), "PYTHONPATH": str(_ROOT), "PYTHONDONTWRITEBYTECODE": "1", **trust}
     file = str(_SCRIPTS / script)
     finished = sandbox.run(library, file, stage.url, model, TASK, way, env=environment, seconds=60)
     assert finished.status == 0, finished
-    check_done(stage, sandbox, len(steps))
-    told = Told(**json.loads(finished.stdout))
-    assert [content.strip() for content in told.contents] == [step.says for step in steps]
-    assert told.calls == [[call.name, call.arguments] for step in steps for call in step.calls]
-    return told
+    printed: dict[str, Any] = json.loads(finished.stdout)
+    return printed

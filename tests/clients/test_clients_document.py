@@ -67,6 +67,11 @@ def asks_for_weather(_: Path) -> tuple[Step, ...]:
     return step(Call("get_weather", {"city": "Paris"}), sees=QUESTION), step(says="It is sunny.", sees="sunny")
 
 
+def answers_in_json(_: Path) -> tuple[Step, ...]:
+    answer = step(says='{"city": "Paris", "sunny": true}', sees="sunny")
+    return step(Call("get_weather", {"city": "Paris"}), sees=QUESTION), answer
+
+
 SAYS_DONE = step(says=DONE)
 SUBMITS = step(Call("submit_and_exit", {"summary": DONE, "verified": True}))
 COMPLETES = step(Call("attempt_completion", {"result": DONE}))
@@ -82,6 +87,8 @@ LIBRARIES = [
     Section("openai for Node", "openai-node", asks_for_weather),
     Section("AI SDK", "ai-sdk", asks_for_weather),
     Section("LangChain", "langchain", asks_for_weather),
+    Section("OpenAI Agents", "openai-agents", answers_in_json),
+    Section("pydantic-ai", "pydantic-ai", answers_in_json),
 ]
 
 
@@ -139,7 +146,7 @@ def test_a_program_gets_its_call(stage: Stage, sandbox: Sandbox, section: Sectio
 
 def test_the_versions_are_those_that_are_tried() -> None:
     tried = DOCUMENT.partition("\n## aider\n")[0]
-    named = set(re.findall(r"(?:(?<=install )|(?<=install -g ))(?!-g)\S+[@=]=?[\d.]+|@ai-sdk/\S+@[\d.]+", tried))
+    named = set(re.findall(r"(?:(?<=install )|(?<=install -g ))(?!-g)\S+[@=]=?[\d.]*\d|@ai-sdk/\S+@[\d.]*\d", tried))
     assert named <= {package for each in CLIENTS.values() for package in each.packages}
     assert len(named) >= len(CLIENTS)
 
