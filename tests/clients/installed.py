@@ -59,6 +59,7 @@ CLIENTS = {
         Client("opencode", ("opencode-ai@1.18.33",), "opencode"),
         Client("kilo", ("@kilocode/cli@7.7.7",), "kilo"),
         Client("qwen-code", ("@qwen-code/qwen-code@0.15.10",), "qwen"),
+        Client("continue", ("@continuedev/cli@1.5.47",), "cn", required=True),
         Client("openai-node", ("openai@6.49.0", "zod@4.6.7"), required=True),
         Client("ai-sdk", ("ai@6.0.326", "@ai-sdk/openai-compatible@2.0.87", "zod@4.6.7")),
         Client("openai-agents", ("openai-agents==0.24.0", "openai==3.54.0"), "python", required=True, python=True),
@@ -69,6 +70,7 @@ CLIENTS = {
             required=True,
             python=True,
         ),
+        Client("gptme", ("gptme==0.35.1",), "gptme", python=True),
         Client("langchain", ("langchain-openai==1.7.3", "langchain==1.4.7", "openai==3.54.0"), "python", python=True),
     )
 }

@@ -1,7 +1,7 @@
 """Every block of docs/clients.md does what it says: it is run as it is printed, at the tests' gateway.
 
-In the place of the document's address and model there are those of the tests. In the place of npm there is a program
-that puts on PATH what `tests.clients.setup` has installed, if it is told to do so as npm has to be told.
+In the place of the document's address and model there are those of the tests. In the place of npm and pip there is a
+program that puts on PATH what `tests.clients.setup` has installed, if it is told to do so as the other has to be told.
 """
 
 from __future__ import annotations
@@ -81,6 +81,8 @@ AGENTS = [
     Section("opencode", "opencode", writes("write", "filePath", "content", SAYS_DONE)),
     Section("Kilo", "kilo", writes("write", "filePath", "content", SAYS_DONE)),
     Section("Qwen Code", "qwen-code", writes("write_file", "file_path", "content", SAYS_DONE)),
+    Section("Continue", "continue", writes("Write", "filepath", "content", SAYS_DONE)),
+    Section("gptme", "gptme", writes("save", "path", "content", step(Call("complete", {}), says=DONE))),
 ]
 LIBRARIES = [
     Section("openai for Python", None, asks_for_weather),
@@ -92,19 +94,21 @@ LIBRARIES = [
 ]
 
 
-def npm(folder: Path, name: str) -> None:
-    """A program `npm` in `folder` that can install this client there, and nothing else in no other way."""
-    packages = " ".join(CLIENTS[name].packages)
-    modules = client(name).folder / "node_modules"
-    program = folder / "npm"
+def installer(folder: Path, name: str) -> None:
+    """A program `npm` or `pip` in `folder` that can install this client there, and nothing else in no other way."""
+    described = CLIENTS[name]
+    packages, place = " ".join(described.packages), client(name).folder
+    programs = f"{place}/bin/{described.command}" if described.python else f"{place}/node_modules/.bin/*"
+    program = folder / ("pip" if described.python else "npm")
+    options = "" if described.python else "-g "
     folder.mkdir()
     program.write_text(
         f"""#!/bin/sh
-if [ "$*" != "install -g {packages}" ]; then
-    echo "npm $*: this puts no program on PATH" >&2
+if [ "$*" != "install {options}{packages}" ]; then
+    echo "{program.name} $*: this puts no program on PATH" >&2
     exit 1
 fi
-ln -s {modules}/.bin/* {folder}
+ln -s {programs} {folder}
 """
     )
     program.chmod(0o755)
@@ -118,8 +122,8 @@ def run_as_printed(stage: Stage, sandbox: Sandbox, section: Section) -> str:
     stage.perform(section.model, QUESTION if QUESTION in text else TASK, *section.steps(sandbox.workspace))
     if language == "bash":
         assert section.client is not None
-        programs = sandbox.home / "npm"
-        npm(programs, section.client)
+        programs = sandbox.home / "programs"
+        installer(programs, section.client)
         installed = Installed("/bin/bash", installed.folder, f"{programs}:{installed.path}")
     program = sandbox.workspace / {"bash": "block.sh", "python": "block.py", "js": "block.mjs"}[language]
     program.write_text(text)
@@ -153,8 +157,8 @@ def test_the_versions_are_those_that_are_tried() -> None:
 
 @pytest.mark.parametrize("printed", ["npm install cline@3.0.65", "npm install -g cline", "npm install -g cline@3.0.64"])
 def test_an_installation_that_gives_no_such_program_would_be_noticed(sandbox: Sandbox, printed: str) -> None:
-    programs = sandbox.home / "npm"
-    npm(programs, "cline")
+    programs = sandbox.home / "programs"
+    installer(programs, "cline")
     block = f"{printed}\ncline --version"
     installed = Installed("/bin/bash", programs, f"{programs}:/usr/bin:/bin")
     finished = sandbox.run(installed, "-c", block)
