@@ -8,7 +8,7 @@ TOOLS  := build/tools
 PIP     := pip --quiet --disable-pip-version-check
 INSTALL := install --require-hashes --only-binary :all:
 
-.PHONY: run test test-search test-clients test-image test-vllm lint protos requirements sbom audit clean
+.PHONY: run test test-search test-clients test-image test-alerts test-vllm lint protos requirements sbom audit clean
 
 # Done again when pyproject.toml changes. Without build isolation the build backend is the one that is pinned.
 $(VENV)/.ready: $(VENV)/.installed pyproject.toml
@@ -58,6 +58,11 @@ test-clients: $(VENV)/.ready
 # What the image installs, installed as the Dockerfile has it, and its SBOM: two minutes or so, and 80 MB from PyPI.
 test-image: $(VENV)/.ready
 	@$(BIN)/pytest tests/pods/image.py
+
+# A real Prometheus over gateways with real faults: two minutes or so. Debian's package, of 19 MB, unless one is on PATH.
+test-alerts: $(VENV)/.ready
+	@$(BIN)/python -m tests.alerts.setup
+	@$(BIN)/pytest -m alerts tests/alerts
 
 lint: $(VENV)/.ready
 	@$(BIN)/ruff check

@@ -26,7 +26,8 @@ class Outcome:
         """The request goes to its backend."""
         assert prepared.model is not None  # a chat completion names one
         self._model = prepared.model
-        self._telemetry.accepted(prepared.model, prepared.dropped, prepared.repaired)
+        with_tools = prepared.answer is not None
+        self._telemetry.accepted(prepared.model, prepared.dropped, prepared.repaired, with_tools=with_tools)
         fields: dict[str, Any] = {"model": prepared.model, "backend": prepared.backend}
         if prepared.dropped:
             fields["dropped"] = len(prepared.dropped)

@@ -88,6 +88,7 @@ class Telemetry:
         self.registry = CollectorRegistry()
         counter = self._counter
         self._requests = counter("requests", "Chat completions sent on to a backend.", "model")
+        self._with_tools = counter("requests_with_tools", "Those of them whose answers are rewritten.", "model")
         self._refused = counter("refused_requests", "Requests refused before any backend.", "code")
         self._backend_errors = counter("backend_errors", "Errors instead of answers, by status.", "model", "status")
         self._stream_errors = counter("stream_errors", "Streams that ended with an error event.", "model", "code")
@@ -143,7 +144,7 @@ class Telemetry:
         self._parameters = KNOWN_PARAMETERS.union(config.withheld, *(backend.parameters for backend in config.backends))
         # Prometheus doesn't see the first event of a series that begins with it: all that are known begin at 0.
         for model in config.models_by_name:
-            for of_a_model in (self._requests, self._repaired, self._withheld):
+            for of_a_model in (self._requests, self._with_tools, self._repaired, self._withheld):
                 of_a_model.add(model, count=0)
             for fault in sorted(ANSWER_FAULTS):
                 self._invalid_calls.add(model, fault, count=0)
@@ -176,9 +177,10 @@ class Telemetry:
 
     # What happens to an exchange. `model` is always a model's name in the configuration.
 
-    def accepted(self, model: str, dropped: Sequence[str], repaired: int) -> None:
-        """A request goes to its backend, without the parameters `dropped`."""
+    def accepted(self, model: str, dropped: Sequence[str], repaired: int, *, with_tools: bool = False) -> None:
+        """A request goes to its backend, without the parameters `dropped`; `with_tools`: its answer is rewritten."""
         self._requests.add(model)
+        self._with_tools.add(model, count=int(with_tools))
         self._repaired.add(model, count=repaired)
         for name in dropped:
             self._dropped.add(name if name in self._parameters else OTHER)

@@ -11,7 +11,7 @@ import ssl
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from types import MappingProxyType
@@ -109,7 +109,8 @@ class Gateway:
         self.backends = backends
         self.processes: tuple[int, ...] = ()
         """The ids of the processor and of Envoy."""
-        self._metrics = metrics
+        self.metrics = metrics
+        """The URL of the processor's."""
         self._socket = admin
         self._admin = httpx.Client(transport=httpx.HTTPTransport(uds=str(admin)), base_url="http://envoy")
         self._log = log
@@ -140,7 +141,7 @@ class Gateway:
 
     def metric(self, sample: str) -> float:
         """One sample of the processor's metrics, named as the page shows it; 0 while it isn't there."""
-        lines = httpx.get(self._metrics).raise_for_status().text.splitlines()
+        lines = httpx.get(self.metrics).raise_for_status().text.splitlines()
         return sum(float(line.removeprefix(f"{sample} ")) for line in lines if line.startswith(f"{sample} "))
 
     def access_log(self, request_id: str) -> dict[str, Any]:
@@ -191,12 +192,13 @@ def configured_gateway(
     envoy: Mapping[str, str] = MappingProxyType({}),
     live: bool = False,
     trust: ssl.SSLContext | None = None,
+    arguments: Sequence[str] = (),
 ) -> Iterator[Gateway]:
     """Start everything in `folder`, wait until it serves, and stop it at the end.
 
     `configuration` is YAML without `listen`. `envoy` has what is to be replaced in Envoy's bootstrap: times that are
     too long for a test. A `live` gateway follows changes of its files, and has a bootstrap without such times. With
-    `trust`, its clients speak TLS.
+    `trust`, its clients speak TLS. `arguments` are more of Envoy's.
     """
     config, started, files = folder / "extproc.yaml", folder / "envoy.yaml", folder / "envoy"
     processor, admin, log = folder / "processor.sock", folder / "admin.sock", folder / "envoy.log"
@@ -231,7 +233,7 @@ def configured_gateway(
         until_healthy(f"unix:{processor}", children[0])
         with log.open("wb") as envoy_log:
             command = [str(ENVOY), "-c", str(started), "--use-dynamic-base-id", "--concurrency", "1", "-l", "warning"]
-            children.append(subprocess.Popen(command, stdout=envoy_log, stderr=envoy_log))
+            children.append(subprocess.Popen([*command, *arguments], stdout=envoy_log, stderr=envoy_log))
         wait_until(lambda: gateway.ready() or children[1].poll() is not None, 30)
         assert children[1].poll() is None, log.read_text()
         gateway.processes = tuple(child.pid for child in children)

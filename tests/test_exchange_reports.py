@@ -141,6 +141,7 @@ class TestTelemetry:
         exchange.close()
         assert counted.all() == {
             'requests_total{model="coder"}': 1,
+            'requests_with_tools_total{model="coder"}': 1,
             'invalid_calls_total{fault="unknown_tool_call",model="coder"}': 1,
             'tokens_total{kind="prompt",model="coder"}': 42,
             'tokens_total{kind="completion",model="coder"}': 8,
@@ -155,6 +156,7 @@ class TestTelemetry:
         exchange.close()
         assert counted.all() == {
             'requests_total{model="coder"}': 1,
+            'requests_with_tools_total{model="coder"}': 1,
             'invalid_calls_total{fault="unknown_tool_call",model="coder"}': 2,
             'tokens_total{kind="prompt",model="coder"}': 42,
             'tokens_total{kind="completion",model="coder"}': 8,
@@ -171,6 +173,7 @@ class TestTelemetry:
         assert metadata(reply) == {"error": "unknown_tool_call", "invalid_calls": 1}
         assert counted.all() == {
             'requests_total{model="coder"}': 1,
+            'requests_with_tools_total{model="coder"}': 1,
             'invalid_calls_total{fault="unknown_tool_call",model="coder"}': 1,
             'backend_errors_total{model="coder",status="502"}': 1,
         }
@@ -186,6 +189,7 @@ class TestTelemetry:
         asked({**WITH_TOOLS, "messages": [*MESSAGES["messages"], *history]}, counted.telemetry)
         assert counted.all() == {
             'requests_total{model="coder"}': 1,
+            'requests_with_tools_total{model="coder"}': 1,
             'repaired_arguments_total{model="coder"}': 1,
         }
 
@@ -212,7 +216,8 @@ class TestTelemetry:
         exchange.receive(response_headers(JSON, status=400))
         exchange.receive(response_body(recorded("err_too_long")))
         exchange.close()
-        assert counted.all() == {
+        with_tools = {'requests_with_tools_total{model="coder"}': 1} if "tools" in fields else {}
+        assert counted.all() == with_tools | {
             'requests_total{model="coder"}': 1,
             'backend_errors_total{model="coder",status="400"}': 1,
         }
@@ -234,6 +239,7 @@ class TestTelemetry:
         exchange.close()
         assert counted.all() == {
             'requests_total{model="coder"}': 1,
+            'requests_with_tools_total{model="coder"}': 1,
             'stream_errors_total{code="bad_gateway",model="coder"}': 1,
         }
 
@@ -248,6 +254,7 @@ class TestTelemetry:
         exchange.close()
         assert counted.all() == {
             'requests_total{model="coder"}': 1,
+            'requests_with_tools_total{model="coder"}': 1,
             'stream_errors_total{code="500",model="coder"}': 1,
             'withheld_error_texts_total{model="coder"}': 1,
             'unfinished_exchanges_total{phase="response_stream"}': 1,
@@ -261,6 +268,7 @@ class TestTelemetry:
         unread.close()
         assert counted.all() == {
             'requests_total{model="coder"}': 1,
+            'requests_with_tools_total{model="coder"}': 1,
             'unfinished_exchanges_total{phase="response_headers"}': 1,
             'unfinished_exchanges_total{phase="request_body"}': 1,
         }

@@ -95,6 +95,9 @@ class TestCounting:
         telemetry.accepted("coder", (), 2)
         assert value(telemetry, "requests_total", model="coder") == 2
         assert value(telemetry, "requests_total", model="alias") == 0
+        assert value(telemetry, "requests_with_tools_total", model="coder") == 0
+        telemetry.accepted("coder", (), 0, with_tools=True)
+        assert value(telemetry, "requests_with_tools_total", model="coder") == 1
         assert value(telemetry, "repaired_arguments_total", model="coder") == 2
 
     def test_what_can_be_known_beforehand_begins_at_0(self, telemetry: Telemetry) -> None:

@@ -30,8 +30,15 @@ each_alert = pytest.mark.parametrize("alert", RULES.values(), ids=RULES)
 
 Metrics = dict[str, set[str]]
 """Labels by the name of a sample."""
-FOUND = {"namespace", "pod", "container"}
+FOUND = {"namespace", "pod", "container", "job"}
 """Labels that Prometheus gives to whatever it reads from a pod."""
+ITS_OWN: Metrics = {"up": set(), "ALERTS": {"alertname", "alertstate"}}
+"""Series that Prometheus makes itself."""
+WITH_TLS: Metrics = {
+    "envoy_listener_server_ssl_socket_factory_ssl_context_update_by_sds": {"envoy_listener_address"},
+    "envoy_cluster_client_ssl_socket_factory_ssl_context_update_by_sds": {"envoy_cluster_name"},
+}
+"""What an Envoy shows that has certificates, as `tests/alerts` has seen it."""
 
 
 def labels_of(page: str) -> Metrics:
@@ -61,7 +68,7 @@ def metrics(tmp_path_factory: pytest.TempPathFactory) -> Metrics:
             upstream.sendall(b"HTTP/1.1 500 Oh\r\ncontent-length: 0\r\n\r\n")
             assert client.getresponse().status == 500
         page = httpx.get(f"http://127.0.0.1:{envoy.metrics}/metrics").raise_for_status().text
-    return labels_of(page) | processors()
+    return labels_of(page) | processors() | ITS_OWN | WITH_TLS
 
 
 def test_the_port_for_envoys_statistics_shows_nothing_else(tmp_path: Path) -> None:
