@@ -1,0 +1,93 @@
+"""An endpoint picker behind the gateway, in an Envoy of its own: the layout of deploy/k8s/README.md for llm-d.
+
+In the same filter chain as ours it would lose ends of answers (docs/envoy.md).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections import Counter
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+import yaml
+
+from extproc.scripted_vllm import Reply
+from tests.endpoint_picker import CHOICE, Picker, inference_gateway
+from tests.gateway import MODEL, AskedVLLM, Gateway, configured_gateway, free_port
+
+CHAT = "/v1/chat/completions"
+REQUESTS = 80
+TOOLS = [{"type": "function", "function": {"name": "look", "parameters": {"type": "object"}}}]
+WORDS = "word " * 2000
+CALL = '<tool_call>\n{"name": "look", "arguments": {"at": "it"}}\n</tool_call>'
+
+
+@contextmanager
+def running(picker: Picker, socket: Path) -> Iterator[None]:
+    begun, end = threading.Event(), asyncio.Event()
+    loop = asyncio.new_event_loop()
+
+    async def serve() -> None:
+        server = picker.served()
+        server.add_insecure_port(f"unix:{socket}")
+        await server.start()
+        begun.set()
+        await end.wait()
+        await server.stop(None)
+
+    thread = threading.Thread(target=loop.run_until_complete, args=(serve(),), name="picker")
+    thread.start()
+    assert begun.wait(20)
+    try:
+        yield
+    finally:
+        loop.call_soon_threadsafe(end.set)
+        thread.join(20)
+        loop.close()
+
+
+@pytest.fixture(scope="module")
+def hops(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Gateway, Picker]]:
+    """The gateway, and the picker behind it. A second listener of the same Envoy stands for the other one's."""
+    folder = tmp_path_factory.mktemp("hops")
+    backend = AskedVLLM(
+        model=MODEL, speak=lambda request: Reply(CALL if "look" in str(request.messages) else WORDS, pieces=500)
+    )
+    with backend.running():
+        picker, port = Picker(f"127.0.0.1:{backend.port}"), free_port()
+        configuration = f"""
+models: [{{name: coder, backend: pool, upstream_model: {MODEL}, tools: prompt}}]
+backends: [{{name: pool, address: "127.0.0.1:{port}", health_check: false}}]
+"""
+        second = ["--config-yaml", yaml.safe_dump(inference_gateway(port, f"{folder}/picker.sock"))]
+        with (
+            running(picker, folder / "picker.sock"),
+            configured_gateway(folder, configuration, backend, arguments=second) as gateway,
+        ):
+            yield gateway, picker
+
+
+@pytest.mark.parametrize("stream", [False, True])
+@pytest.mark.parametrize("tools", [False, True])
+def test_every_answer_is_whole(hops: tuple[Gateway, Picker], stream: bool, tools: bool) -> None:
+    gateway, picker = hops
+    body = {"model": "coder", "stream": stream, "messages": [{"role": "user", "content": "Hello!"}]}
+    more = {"tools": TOOLS} if tools else {}
+
+    def ask(_: int) -> str:
+        if stream:
+            events = gateway.openai.chat.completions.create(**body, **more)  # type: ignore[call-overload]
+            ends = [choice.finish_reason for event in events for choice in event.choices if choice.finish_reason]
+            return str(ends[0])
+        answer = gateway.http.post(CHAT, json={**body, **more}, headers={CHOICE: "127.0.0.1:1"})
+        return str(answer.json()["choices"][0]["finish_reason"])
+
+    with ThreadPoolExecutor(8) as threads:
+        ends = Counter(threads.map(ask, range(REQUESTS if not stream else REQUESTS // 4)))
+    assert ends.keys() == {"tool_calls" if tools else "stop"}
+    assert picker.models == {MODEL}, "it picks by the model that the processor has put there"
