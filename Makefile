@@ -50,7 +50,7 @@ test-vllm: $(VENV)/.ready
 	@$(BIN)/python -m tests.real_vllm.setup
 	@$(BIN)/pytest -m vllm tests/real_vllm
 
-# Real clients, from npm and PyPI; the first time it downloads some 500 MB, which become 1.5 GB outside the checkout.
+# Real clients, from npm and PyPI; the first time it downloads what becomes 3.2 GB outside the checkout.
 test-clients: $(VENV)/.ready
 	@$(BIN)/python -m tests.clients.setup
 	@$(BIN)/python -m tests.clients.offline $(BIN)/pytest -m clients tests/clients

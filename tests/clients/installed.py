@@ -26,6 +26,8 @@ class Client:
     required: bool = False
     """Without it the tests fail; without another they are skipped, which is reported."""
     python: bool = False
+    oldest_python: tuple[int, int] = (3, 11)
+    """The first version of Python that it runs on."""
 
     @cached_property
     def directory(self) -> Path:
@@ -71,6 +73,9 @@ CLIENTS = {
             python=True,
         ),
         Client("gptme", ("gptme==0.35.1",), "gptme", python=True),
+        Client("mistral-vibe", ("mistral-vibe==2.9.6", "mcp==1.30.0"), "vibe", python=True, oldest_python=(3, 12)),
+        Client("kimi-cli", ("kimi-cli==1.49.0", "lxml_html_clean==0.4.4"), "kimi", python=True, oldest_python=(3, 13)),
+        Client("crewai", ("crewai==1.9.3",), "python", python=True),
         Client("langchain", ("langchain-openai==1.7.3", "langchain==1.4.7", "openai==3.54.0"), "python", python=True),
     )
 }

@@ -6,7 +6,6 @@ work in the folder in which it runs. It prints one line of JSON: what the librar
 
 from __future__ import annotations
 
-import json
 import os
 import sys
 from collections.abc import Mapping, Sequence
@@ -56,14 +55,14 @@ def run_errand(
     model: str,
     *,
     together: bool = True,
-    trust: Mapping[str, str] = MappingProxyType({}),
+    env: Mapping[str, str] = MappingProxyType({}),
 ) -> Told:
     """Have a program do the errand, check that it is done, and return what the program got.
 
-    `trust` are the variables that make its language trust an authority.
+    `env` are more variables, such as those that make its language trust an authority.
     """
     steps = errand(TOOLS, sandbox.workspace, together=together)
-    told = Told(**run_program(stage, sandbox, library, script, model, steps, way, trust=trust))
+    told = Told(**run_program(stage, sandbox, library, script, model, steps, way, env=env))
     check_done(stage, sandbox, len(steps))
     assert [content.strip() for content in told.contents] == [step.says for step in steps]
     assert told.calls == [[call.name, call.arguments] for step in steps for call in step.calls]
@@ -79,13 +78,13 @@ def run_program(
     steps: Sequence[Step],
     way: str,
     *,
-    trust: Mapping[str, str] = MappingProxyType({}),
+    env: Mapping[str, str] = MappingProxyType({}),
 ) -> dict[str, Any]:
     """Have a program do the task with a model that takes these steps, and return what it printed."""
     stage.perform(model, TASK, *steps)
-    environment = {"LIBRARY": str(library.folder), "PYTHONPATH": str(_ROOT), "PYTHONDONTWRITEBYTECODE": "1", **trust}
+    environment = {"LIBRARY": str(library.folder), "PYTHONPATH": str(_ROOT), "PYTHONDONTWRITEBYTECODE": "1", **env}
     file = str(_SCRIPTS / script)
     finished = sandbox.run(library, file, stage.url, model, TASK, way, env=environment, seconds=60)
     assert finished.status == 0, finished
-    printed: dict[str, Any] = json.loads(finished.stdout)
+    [printed] = finished.json_lines()
     return printed

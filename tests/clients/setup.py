@@ -1,6 +1,6 @@
 """Installs the clients that the tests run: `python -m tests.clients.setup [NAME ...]`.
 
-The first time it downloads some 500 MB from npm and PyPI, takes some minutes and ends with 1.5 GB in the cache
+The first time it downloads from npm and PyPI, takes some minutes and ends with 3.2 GB in the cache
 directory, which is never inside the checkout and may be removed at any time. After that it only looks. Each client has
 a directory of its own, so that a new version of one leaves the others alone.
 """
@@ -9,15 +9,18 @@ from __future__ import annotations
 
 import argparse
 import os
+import shutil
+import subprocess
 import sys
 from collections.abc import Sequence
+from pathlib import Path
 
 from tests.clients.installed import CLIENTS, Client, clients_root
 from tests.clients.node import PIP_OPTIONS, Node
 from tests.real_vllm.cache import SetupError, built_once, locked, require_space
 from tests.real_vllm.environment import run, step
 
-_GIGABYTES = 3.0
+_GIGABYTES = 5.0
 _NPM = ("--no-audit", "--no-fund", "--no-update-notifier", "--loglevel=error", "--fetch-timeout=60000")
 
 
@@ -70,8 +73,21 @@ def _install(client: Client) -> None:
 
 def _install_from_pypi(client: Client) -> None:
     python = client.directory / "bin" / "python"
-    run(sys.executable, "-m", "venv", "--without-pip", str(client.directory))
+    run(_python(client.oldest_python), "-m", "venv", "--without-pip", str(client.directory))
     run(sys.executable, "-m", "pip", "--python", str(python), "install", *PIP_OPTIONS, *client.packages)
+
+
+def _python(oldest: tuple[int, int]) -> str:
+    """A Python that is new enough: ours, one of PATH, or one beside ours, where pyenv and uv have them."""
+    if sys.version_info >= oldest:
+        return sys.executable
+    names = [f"python{oldest[0]}.{minor}" for minor in range(oldest[1], oldest[1] + 3)]
+    beside = [str(found) for name in names for found in Path(sys.base_prefix).parent.glob(f"*/bin/{name}")]
+    for candidate in (*filter(None, map(shutil.which, names)), *beside):
+        # What pyenv has on PATH may do nothing but complain.
+        if subprocess.run([candidate, "-c", "import venv"], capture_output=True, check=False).returncode == 0:
+            return candidate
+    raise SetupError(f"it needs Python {oldest[0]}.{oldest[1]} or newer, and there is none on PATH")
 
 
 def _install_from_npm(client: Client, node: Node) -> None:

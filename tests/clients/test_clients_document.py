@@ -29,10 +29,13 @@ TEXT = "Hello, world!\n"
 DONE = "hello.txt is written and has two words."
 QUIET = {
     "CLINE_NO_AUTO_UPDATE": "1",
+    "CREWAI_DISABLE_TELEMETRY": "true",
+    "KIMI_CLI_NO_AUTO_UPDATE": "1",
     "KILO_DISABLE_AUTOUPDATE": "1",
     "KILO_DISABLE_MODELS_FETCH": "1",
     "OPENCODE_DISABLE_AUTOUPDATE": "1",
     "OPENCODE_DISABLE_MODELS_FETCH": "1",
+    "OTEL_SDK_DISABLED": "true",
     "QWEN_TELEMETRY_ENABLED": "0",
     "TERM": "dumb",
 }
@@ -82,6 +85,8 @@ AGENTS = [
     Section("Kilo", "kilo", writes("write", "filePath", "content", SAYS_DONE)),
     Section("Qwen Code", "qwen-code", writes("write_file", "file_path", "content", SAYS_DONE)),
     Section("Continue", "continue", writes("Write", "filepath", "content", SAYS_DONE)),
+    Section("Kimi CLI", "kimi-cli", writes("WriteFile", "path", "content", SAYS_DONE)),
+    Section("Mistral Vibe", "mistral-vibe", writes("write_file", "path", "content", SAYS_DONE)),
     Section("gptme", "gptme", writes("save", "path", "content", step(Call("complete", {}), says=DONE))),
 ]
 LIBRARIES = [
@@ -91,6 +96,7 @@ LIBRARIES = [
     Section("LangChain", "langchain", asks_for_weather),
     Section("OpenAI Agents", "openai-agents", answers_in_json),
     Section("pydantic-ai", "pydantic-ai", answers_in_json),
+    Section("CrewAI", "crewai", answers_in_json),
 ]
 
 

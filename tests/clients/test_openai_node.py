@@ -22,4 +22,4 @@ def test_it_does_the_errand(stage: Stage, sandbox: Sandbox, model: str, way: str
 
 def test_over_tls_too(tls_stage: Stage, sandbox: Sandbox) -> None:
     trust = {"NODE_EXTRA_CA_CERTS": str(tls_stage.certificate)}
-    run_errand(tls_stage, sandbox, client("openai-node"), "openai_node.mjs", "stream", "prompt-hermes", trust=trust)
+    run_errand(tls_stage, sandbox, client("openai-node"), "openai_node.mjs", "stream", "prompt-hermes", env=trust)

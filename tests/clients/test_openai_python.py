@@ -28,4 +28,4 @@ def test_arguments_of_strict_tools_become_objects(stage: Stage, sandbox: Sandbox
 
 def test_over_tls_too(tls_stage: Stage, sandbox: Sandbox) -> None:
     trust = {"SSL_CERT_FILE": str(tls_stage.certificate)}
-    run_errand(tls_stage, sandbox, OWN_PYTHON, "openai_python.py", "stream", "prompt-hermes", trust=trust)
+    run_errand(tls_stage, sandbox, OWN_PYTHON, "openai_python.py", "stream", "prompt-hermes", env=trust)
