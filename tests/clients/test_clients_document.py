@@ -31,6 +31,7 @@ QUIET = {
     "CLINE_NO_AUTO_UPDATE": "1",
     "CREWAI_DISABLE_TELEMETRY": "true",
     "KIMI_CLI_NO_AUTO_UPDATE": "1",
+    "GPTME_BREAK_ON_TOOLUSE": "0",
     "KILO_DISABLE_AUTOUPDATE": "1",
     "KILO_DISABLE_MODELS_FETCH": "1",
     "OPENCODE_DISABLE_AUTOUPDATE": "1",
@@ -39,7 +40,7 @@ QUIET = {
     "QWEN_TELEMETRY_ENABLED": "0",
     "TERM": "dumb",
 }
-"""Nobody looks for news while a test runs."""
+"""Nobody looks for news while a test runs, or leaves before the end of an answer."""
 
 
 @dataclass(frozen=True)
