@@ -39,6 +39,7 @@ REFUSED: Mapping[tuple[str, str], str] = {
     ("invalid_value", "tools[].type"): CUSTOM,
     ("missing_required_parameter", "tools[].function"): CUSTOM,
     ("invalid_value", "tool_choice"): CUSTOM,
+    ("invalid_value", "tool_choice.type"): CUSTOM,
     ("invalid_value", "messages[].tool_calls[].type"): CUSTOM,
     ("missing_required_parameter", "messages[].tool_calls[].function"): CUSTOM,
     ("empty_string", "messages[].tool_calls[].id"): EMPTY,
