@@ -8,6 +8,9 @@ TOOLS  := build/tools
 PIP     := pip --quiet --disable-pip-version-check
 INSTALL := install --require-hashes --only-binary :all:
 
+# Bytecode is kept, whatever the environment says: without it each start of a process costs a second of work more.
+unexport PYTHONDONTWRITEBYTECODE
+
 .PHONY: run test test-search test-clients test-image test-alerts test-vllm lint protos requirements sbom audit clean
 
 # Done again when pyproject.toml changes. Without build isolation the build backend is the one that is pinned.
