@@ -45,6 +45,15 @@ def curl(command: str) -> bytes:
     return httpx.post(url, headers=headers, content=words[words.index("-d") + 1], timeout=30).content
 
 
+def limited(command: Sequence[str], soft: int, hard: int) -> list[str]:
+    """The command with these limits of file descriptors.
+
+    A shell sets them: what `subprocess` would call between fork and exec, gRPC's threads may make an abort.
+    """
+    limits = 'ulimit -S -n "$1" && ulimit -H -n "$2" && shift 2 && exec "$@"'
+    return ["sh", "-c", limits, "sh", str(soft), str(hard), *command]
+
+
 def free_port() -> int:
     """A port of the loopback interface that nobody uses now."""
     with socket.socket() as probe:

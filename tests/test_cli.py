@@ -30,7 +30,7 @@ from extproc.publishing import EnvoyFiles
 from extproc.scripted_vllm import ScriptedVLLM
 from extproc.toolcalls import FORMATS
 from extproc.wire import SERVICE, HeaderMap, HeaderValue, HttpBody, HttpHeaders, ProcessingRequest, ProcessingResponse
-from tests.gateway import ENVOY, EXTPROC, free_port
+from tests.gateway import ENVOY, EXTPROC, free_port, limited
 
 GOOD = """\
 models:
@@ -99,11 +99,7 @@ def test_check_sums_up_a_good_file_and_has_envoy_look_at_it(good: Path) -> None:
 
 def test_check_warns_where_there_are_too_few_descriptors(good: Path) -> None:
     done = subprocess.run(
-        [*EXTPROC, "check", good],
-        preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_NOFILE, (256, 1024)),
-        capture_output=True,
-        text=True,
-        timeout=60,
+        limited([*EXTPROC, "check", str(good)], 256, 1024), capture_output=True, text=True, timeout=60
     )
     assert "extproc: warning: here 1024 file descriptors are allowed, room for" in done.stderr
     assert done.returncode == 0

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import resource
 import subprocess
 import sys
 
 import pytest
 
 from extproc.descriptors import connections_that_fit, descriptors_needed, too_few
+from tests.gateway import limited
 
 RAISED = "from extproc.descriptors import raise_descriptor_limit as r; print(r())"
 
@@ -27,11 +27,7 @@ def test_a_limit_without_room_for_anything_still_lets_one_in() -> None:
 @pytest.mark.parametrize(("soft", "hard", "raised"), [(256, 1024, 1024), (1024, 1024, 1024), (1024, 4096, 4096)])
 def test_the_soft_limit_is_raised_to_the_hard_one(soft: int, hard: int, raised: int) -> None:
     done = subprocess.run(
-        [sys.executable, "-c", RAISED],
-        preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard)),
-        capture_output=True,
-        text=True,
-        check=True,
+        limited([sys.executable, "-c", RAISED], soft, hard), capture_output=True, text=True, check=True
     )
     assert int(done.stdout) == raised
 

@@ -6,7 +6,6 @@ import asyncio
 import json
 import os
 import re
-import resource
 import select
 import signal
 import socket
@@ -17,7 +16,6 @@ import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager, suppress
-from functools import partial
 from pathlib import Path
 from typing import IO
 
@@ -27,7 +25,7 @@ import pytest
 from extproc.config import parse
 from extproc.scripted_vllm import Reply, ScriptedVLLM
 from extproc.supervisor.backends import complaints
-from tests.gateway import EXTPROC, curl, free_port
+from tests.gateway import EXTPROC, curl, free_port, limited
 from tests.test_cli import run
 
 CALL = '<tool_call>\n{"name": "get_weather", "arguments": {"city": "Paris"}}\n</tool_call>'
@@ -86,13 +84,13 @@ def up(
     """`descriptors`: the soft and the hard limit that it is started with; `host`: where it listens."""
     port = free_port()
     with tempfile.TemporaryDirectory(prefix="up-") as directory:
+        whole = [*EXTPROC, *command, *options, "--listen", f"{host}:{port}"]
         process = subprocess.Popen(
-            [*EXTPROC, *command, *options, "--listen", f"{host}:{port}"],
+            limited(whole, *descriptors) if descriptors else whole,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
             text=True,
             env={**os.environ, "TMPDIR": directory},
-            preexec_fn=partial(resource.setrlimit, resource.RLIMIT_NOFILE, descriptors) if descriptors else None,
         )
         with process:
             try:
