@@ -42,10 +42,12 @@ def _answer(document: Document) -> Answer | None:
         for entry in document.entries
         if entry.kind is Kind.PROCESSOR and "response_body" in entry.what
     ]
+    if bodies and all("streamed_response" in body for body in bodies):
+        stream = b"".join(bytes_from_json(body["streamed_response"].get("body", "")) for body in bodies)
+        # Who has read the last event may leave before Envoy has told that it was the last.
+        return _of_stream(stream) if document.finished or stream.endswith(b"data: [DONE]\n\n") else None
     if not document.finished or not bodies:
         return None
-    if all("streamed_response" in body for body in bodies):
-        return _of_stream(b"".join(bytes_from_json(body["streamed_response"].get("body", "")) for body in bodies))
     [body] = bodies
     [choice] = json.loads(body["body"])["choices"]
     message = choice["message"]
