@@ -5,12 +5,10 @@ In the same filter chain as ours it would lose ends of answers (docs/envoy.md).
 
 from __future__ import annotations
 
-import asyncio
-import threading
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import AsyncIterator, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import asynccontextmanager
 from pathlib import Path
 
 import pytest
@@ -19,6 +17,7 @@ import yaml
 from extproc.scripted_vllm import Reply
 from tests.endpoint_picker import CHOICE, Picker, inference_gateway
 from tests.gateway import MODEL, AskedVLLM, Gateway, configured_gateway, free_port
+from tests.in_thread import in_thread
 
 CHAT = "/v1/chat/completions"
 REQUESTS = 80
@@ -27,28 +26,13 @@ WORDS = "word " * 2000
 CALL = '<tool_call>\n{"name": "look", "arguments": {"at": "it"}}\n</tool_call>'
 
 
-@contextmanager
-def running(picker: Picker, socket: Path) -> Iterator[None]:
-    begun, end = threading.Event(), asyncio.Event()
-    loop = asyncio.new_event_loop()
-
-    async def serve() -> None:
-        server = picker.served()
-        server.add_insecure_port(f"unix:{socket}")
-        await server.start()
-        begun.set()
-        await end.wait()
-        await server.stop(None)
-
-    thread = threading.Thread(target=loop.run_until_complete, args=(serve(),), name="picker")
-    thread.start()
-    assert begun.wait(20)
-    try:
-        yield
-    finally:
-        loop.call_soon_threadsafe(end.set)
-        thread.join(20)
-        loop.close()
+@asynccontextmanager
+async def served(picker: Picker, socket: Path) -> AsyncIterator[None]:
+    server = picker.served()
+    server.add_insecure_port(f"unix:{socket}")
+    await server.start()
+    yield
+    await server.stop(None)
 
 
 @pytest.fixture(scope="module")
@@ -66,7 +50,7 @@ backends: [{{name: pool, address: "127.0.0.1:{port}", health_check: false}}]
 """
         second = ["--config-yaml", yaml.safe_dump(inference_gateway(port, f"{folder}/picker.sock"))]
         with (
-            running(picker, folder / "picker.sock"),
+            in_thread(served(picker, folder / "picker.sock")),
             configured_gateway(folder, configuration, backend, arguments=second) as gateway,
         ):
             yield gateway, picker

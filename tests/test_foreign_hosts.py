@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import asyncio
 import copy
 import logging
 import subprocess
-import threading
-from collections.abc import Callable, Iterator
-from contextlib import AsyncExitStack, contextmanager
+from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -17,13 +15,14 @@ import httpx
 import pytest
 import yaml
 
-from extproc.config import load
+from extproc.config import Config, load
 from extproc.envoy import bootstrap, to_yaml
 from extproc.scripted_vllm import Reply, ScriptedVLLM
 from extproc.server import Processor
 from extproc.telemetry import Telemetry
 from extproc.terms import Terms
 from tests.gateway import ENVOY, MODEL, free_port, wait_until
+from tests.in_thread import in_thread
 from tests.test_answer import CALL
 
 TOOL = {"type": "function", "function": {"name": "get_weather", "parameters": {"type": "object"}}}
@@ -87,29 +86,13 @@ class Foreign:
         return sum(float(line.rpartition(" ")[2]) for line in lines if line.startswith(f"{sample} "))
 
 
-@contextmanager
-def processors(folder: Path, config: Any) -> Iterator[dict[str, Telemetry]]:
+@asynccontextmanager
+async def processors(folder: Path, config: Config, telemetry: dict[str, Telemetry]) -> AsyncIterator[None]:
     """A processor for each host, at its name's socket."""
-    telemetry = {host.__name__: Telemetry(config) for host in HOSTS}
-    begun, end = threading.Event(), asyncio.Event()
-    loop = asyncio.new_event_loop()
-
-    async def serve() -> None:
-        async with AsyncExitStack() as stack:
-            for name, numbers in telemetry.items():
-                await stack.enter_async_context(Processor(Terms(config), numbers).running(f"unix:{folder}/{name}.sock"))
-            begun.set()
-            await end.wait()
-
-    thread = threading.Thread(target=loop.run_until_complete, args=(serve(),))
-    thread.start()
-    assert begun.wait(20)
-    try:
-        yield telemetry
-    finally:
-        loop.call_soon_threadsafe(end.set)
-        thread.join(20)
-        loop.close()
+    async with AsyncExitStack() as stack:
+        for name, numbers in telemetry.items():
+            await stack.enter_async_context(Processor(Terms(config), numbers).running(f"unix:{folder}/{name}.sock"))
+        yield
 
 
 @pytest.fixture(scope="module")
@@ -151,7 +134,8 @@ def hosts(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, Foreig
         keepalive = {"interval": "0.2s", "timeout": "5s"}
         http["explicit_http_config"]["http2_protocol_options"]["connection_keepalive"] = keepalive
         (folder / "envoy.yaml").write_text(yaml.safe_dump(made))
-        with processors(folder, config) as telemetry, (folder / "envoy.log").open("wb") as log:
+        telemetry = {host.__name__: Telemetry(config) for host in HOSTS}
+        with in_thread(processors(folder, config, telemetry)), (folder / "envoy.log").open("wb") as log:
             command = [
                 str(ENVOY),
                 "-c",
