@@ -13,7 +13,6 @@ makes all of it good.
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable
 
 from extproc.openai.errors import ApiError
@@ -47,7 +46,8 @@ MOST_HOSTS = 256
 class Host:
     """An Envoy that isn't configured by us."""
 
-    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
+    def __init__(self, clock: Callable[[], float]) -> None:
+        """`clock` tells seconds, from any beginning."""
         self._clock = clock
         self._strikes = 0
         self._last_try = 0.0
@@ -119,13 +119,14 @@ class Host:
 class Hosts:
     """All of them that speak to one processor, by where they speak from."""
 
-    def __init__(self) -> None:
+    def __init__(self, clock: Callable[[], float]) -> None:
+        self._clock = clock
         self._hosts: dict[str, Host] = {}
 
     def of(self, peer: str) -> Host:
         """`peer` is gRPC's word for the other side: `ipv4:10.0.0.1:49152`, or `unix:` whoever it is."""
         address = peer if peer.startswith("unix") else peer.rpartition(":")[0]
-        host = self._hosts.pop(address, None) or Host()
+        host = self._hosts.pop(address, None) or Host(self._clock)
         self._hosts[address] = host
         if len(self._hosts) > MOST_HOSTS:
             del self._hosts[next(iter(self._hosts))]

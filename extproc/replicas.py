@@ -22,8 +22,11 @@ _PATIENCE = 2.0
 Lookup = Callable[[Address], Awaitable[frozenset[str]]]
 
 
-async def looked_up(address: Address) -> frozenset[str]:
-    """The IP addresses that Envoy finds for it: those of IPv4, if there are any. Empty when that can't be told."""
+async def looked_up(address: Address, patience: float = _PATIENCE) -> frozenset[str]:
+    """The IP addresses that Envoy finds for it: those of IPv4, if there are any.
+
+    Empty when that can't be told within `patience` seconds.
+    """
     found: Future[frozenset[str]] = Future()
 
     def ask() -> None:
@@ -34,7 +37,7 @@ async def looked_up(address: Address) -> frozenset[str]:
     # Not in a thread of the loop's, which would be waited for at its end: resolvers take as long as they like.
     threading.Thread(target=ask, daemon=True).start()
     try:
-        async with asyncio.timeout(_PATIENCE):
+        async with asyncio.timeout(patience):
             return await asyncio.wrap_future(found)
     except TimeoutError:
         return frozenset()

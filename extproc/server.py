@@ -12,6 +12,7 @@ import errno
 import logging
 import math
 import socket
+import time
 import traceback
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager, suppress
@@ -85,7 +86,7 @@ class Processor:
         self.largest_body = max(terms.config.limits.max_body_bytes, Limits().max_body_bytes)
         """Bytes of the largest body that is read from Envoy: gRPC drops what is larger without having it in memory. A
         server that runs can't change this: a configuration that allows more needs another one."""
-        self._hosts = Hosts()
+        self._hosts = Hosts(time.monotonic)
         self._hosts_follow = True
         self._observed = False
         self._telemetry = telemetry
@@ -196,7 +197,7 @@ class Processor:
         exchange = self._recorder.begin(self.terms, self._telemetry)
         if (LAYOUT_METADATA, LAYOUT) not in (context.invocation_metadata() or ()):
             exchange.host = self._hosts.of(context.peer())
-        replied = math.inf
+        replied = -math.inf
         self._running.add(exchange)
         self._idle.clear()
         loop = asyncio.get_running_loop()

@@ -79,7 +79,7 @@ def whole(reply: ProcessingResponse) -> tuple[dict[str, str], bytes]:
 
 class TestAHostOfWhichNothingIsKnown:
     def test_sends_the_head_of_a_whole_answer_out_as_an_error_until_its_body_comes(self) -> None:
-        exchange = asked(host := Host())
+        exchange = asked(host := Host(Clock()))
         head = only(exchange.receive(response_headers(JSON)))
         assert headers_of(head)[":status"] == "502"
         assert head.mode_override.response_body_mode == ProcessingMode.BUFFERED
@@ -89,7 +89,7 @@ class TestAHostOfWhichNothingIsKnown:
         assert host.known
 
     def test_gets_a_stream_in_one_piece(self) -> None:
-        exchange = asked(Host())
+        exchange = asked(Host(Clock()))
         head = only(exchange.receive(response_headers(EVENTS)))
         assert headers_of(head)[":status"] == "502"
         assert head.mode_override.response_body_mode == ProcessingMode.BUFFERED
@@ -103,7 +103,7 @@ class TestAHostOfWhichNothingIsKnown:
 
     def test_gets_what_was_compressed_as_it_says(self) -> None:
         for kind, said in ((EVENTS, stream([CALL])), (JSON, completion(CALL))):
-            exchange = asked(Host())
+            exchange = asked(Host(Clock()))
             head = only(exchange.receive(response_headers({**kind, "content-encoding": "gzip"})))
             removed = head.response_headers.response.header_mutation.remove_headers
             assert "content-encoding" not in removed, "an ignored override would make it unreadable"
@@ -112,21 +112,21 @@ class TestAHostOfWhichNothingIsKnown:
             assert b"tool_calls" in whole(last)[1]
 
     def test_gets_errors_as_errors(self) -> None:
-        exchange = asked(Host())
+        exchange = asked(Host(Clock()))
         head = only(exchange.receive(response_headers(JSON, status=404)))
         assert ":status" not in headers_of(head)
         fields, _ = whole(only(exchange.receive(response_body(b'{"message": "no such model"}'))))
         assert fields[":status"] == "404"
 
     def test_gets_trailers_behind_the_body(self) -> None:
-        exchange = asked(Host())
+        exchange = asked(Host(Clock()))
         exchange.receive(response_headers(EVENTS))
         carried(exchange, response_body(stream([CALL]), end_of_stream=False))
         trailers = ProcessingRequest(response_trailers=HttpTrailers())
         assert only(exchange.receive(trailers)).HasField("response_trailers")
 
     def test_answers_without_tools_pass_as_ever(self) -> None:
-        exchange = asked(Host(), MESSAGES)
+        exchange = asked(Host(Clock()), MESSAGES)
         head = only(exchange.receive(response_headers(JSON)))
         assert not headers_of(head)
         assert exchange.phase is Phase.PASSED_BY
@@ -134,7 +134,7 @@ class TestAHostOfWhichNothingIsKnown:
 
 class TestAHostThatFollows:
     def test_gets_streams_as_streams(self) -> None:
-        host = Host()
+        host = Host(Clock())
         host.followed()
         exchange = asked(host)
         head = only(exchange.receive(response_headers(EVENTS)))
@@ -159,7 +159,7 @@ class TestAHostThatFollows:
         assert not host.ignores
 
     def test_gets_the_heads_of_whole_answers_as_before(self) -> None:
-        host = Host()
+        host = Host(Clock())
         host.followed()
         exchange = asked(host)
         assert headers_of(only(exchange.receive(response_headers(JSON))))[":status"] == "502"
@@ -205,7 +205,7 @@ def test_a_host_that_shows_no_heads_is_found_out_however_long_models_take() -> N
 
 
 def test_a_host_that_shows_heads_may_end_calls_before_them() -> None:
-    host = Host()
+    host = Host(Clock())
     asked(host, MESSAGES).receive(response_headers(JSON))
     for _ in range(10):
         exchange = asked(host)
@@ -215,7 +215,7 @@ def test_a_host_that_shows_heads_may_end_calls_before_them() -> None:
 
 
 def test_each_host_is_judged_by_what_it_does_itself() -> None:
-    hosts = Hosts()
+    hosts = Hosts(Clock())
     bad, good = hosts.of("ipv4:10.0.0.1:40001"), hosts.of("ipv4:10.0.0.2:40001")
     for _ in range(STRIKES):
         bad.ended_before_body(0.0)
@@ -231,7 +231,7 @@ def test_each_host_is_judged_by_what_it_does_itself() -> None:
 
 @pytest.mark.parametrize("kind", [JSON, EVENTS])
 def test_trailers_in_the_place_of_an_answers_body_are_an_empty_answer(kind: dict[str, str]) -> None:
-    exchange = asked(Host())
+    exchange = asked(Host(Clock()))
     exchange.receive(response_headers(kind))
     reply = only(exchange.receive(ProcessingRequest(response_trailers=HttpTrailers())))
     assert reply.immediate_response.status.code == 502
@@ -239,7 +239,7 @@ def test_trailers_in_the_place_of_an_answers_body_are_an_empty_answer(kind: dict
 
 
 def test_what_ends_later_is_no_sign() -> None:
-    host = Host()
+    host = Host(Clock())
     for _ in range(10):
         exchange = asked(host)
         exchange.receive(response_headers(JSON))
@@ -251,7 +251,7 @@ def test_what_ends_later_is_no_sign() -> None:
 
 
 def test_what_ends_amid_its_body_is_no_sign() -> None:
-    host = Host()
+    host = Host(Clock())
     host.followed()
     for _ in range(10):
         exchange = asked(host)
@@ -317,7 +317,7 @@ def test_trailers_in_the_place_of_a_body_are_no_body() -> None:
 @pytest.mark.parametrize(("status", "code"), [(413, "request_too_large"), (408, "request_timeout"), (503, None)])
 def test_a_hosts_own_answers_are_errors_of_openais_kind(status: int, code: str | None) -> None:
     exchange = Exchange(Terms(CONFIG), Telemetry(CONFIG))
-    exchange.host = Host()
+    exchange.host = Host(Clock())
     exchange.receive(request_headers())
     exchange.receive(response_headers({"content-type": "text/plain"}, status=status))
     fields, body = whole(only(exchange.receive(response_body(b"Payload Too Large"))))
@@ -408,12 +408,12 @@ def failed(exchange: Exchange) -> None:
 def test_what_was_guarded_is_guarded_when_it_is_replayed(
     tmp_path: Path, answer: Callable[[Exchange], object], cut: Cut
 ) -> None:
-    document = recorded(Host(), tmp_path, answer)
+    document = recorded(Host(Clock()), tmp_path, answer)
     assert first_difference(Outcome.recorded(document), replay(document, cut)) is None
 
 
 def test_what_was_refused_for_its_host_is_refused_when_it_is_replayed(tmp_path: Path) -> None:
-    host = Host()
+    host = Host(Clock())
     for _ in range(STRIKES):
         host.ended_before_body(0.0)
     document = recorded(host, tmp_path, lambda _: None)
@@ -422,7 +422,7 @@ def test_what_was_refused_for_its_host_is_refused_when_it_is_replayed(tmp_path: 
 
 def test_what_a_host_has_besides_us_is_read_past_us_and_not_sent_to_our_backends() -> None:
     exchange = Exchange(Terms(CONFIG), Telemetry(CONFIG))
-    exchange.host = Host()
+    exchange.host = Host(Clock())
     reply = only(exchange.receive(request_headers({":method": "GET", ":path": "/metrics"}, end_of_stream=True)))
     assert not reply.request_headers.response.HasField("header_mutation")
     assert exchange.phase is Phase.PASSED_BY
@@ -430,6 +430,6 @@ def test_what_a_host_has_besides_us_is_read_past_us_and_not_sent_to_our_backends
 
 def test_a_path_that_was_rewritten_before_us_does_not_pass_unread() -> None:
     exchange = Exchange(Terms(CONFIG), Telemetry(CONFIG))
-    exchange.host = Host()
+    exchange.host = Host(Clock())
     reply = only(exchange.receive(request_headers({**CHAT, ":path": "/openai/v1/chat/completions"})))
     assert reply.immediate_response.status.code == 404

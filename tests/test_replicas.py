@@ -9,7 +9,6 @@ import time
 
 import pytest
 
-from extproc import replicas
 from extproc.config import Address, parse
 from extproc.replicas import hidden_replicas, looked_up
 
@@ -56,7 +55,6 @@ def test_what_is_well_or_can_not_be_known_is_no_reason_to_complain() -> None:
 
 def test_a_resolver_that_does_not_answer_is_not_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
     answering = threading.Event()
-    monkeypatch.setattr(replicas, "_PATIENCE", 0.05)
 
     def slow(*_: object, **__: object) -> None:
         answering.wait(20)
@@ -64,7 +62,7 @@ def test_a_resolver_that_does_not_answer_is_not_waited_for(monkeypatch: pytest.M
 
     monkeypatch.setattr(socket, "getaddrinfo", slow)
     begun = time.monotonic()
-    assert asyncio.run(looked_up(Address("slow", 80))) == frozenset()
+    assert asyncio.run(looked_up(Address("slow", 80), patience=0.05)) == frozenset()
     assert time.monotonic() - begun < 10
     answering.set()
 

@@ -81,9 +81,9 @@ def _problem(text: str, schema: Json) -> str | None:
     try:
         value = jiter.from_json(text.encode(), allow_inf_nan=False)
     except UnicodeEncodeError:
-        return "is none (half of a surrogate pair)"
+        return "isn't JSON (half of a surrogate pair)"
     except ValueError as error:
-        return f"is none ({error})"
+        return f"isn't JSON ({error})"
     if not schema:
         return None if isinstance(value, dict) else f"is {json_type(value)}; expected an object"
     check: SchemaCheck | None = schema_check(schema)

@@ -96,17 +96,21 @@ def _answers(step: Entry) -> bool:
     return "immediate_response" in step.what or bool(body.get("body") or body.get("streamed_response", {}).get("body"))
 
 
+def _standing_still() -> float:
+    return 0.0
+
+
 def _host(document: Document) -> Host | None:
     """What was known of the host then, as far as it shows: nothing, or that it ignores overrides."""
     for step in document.entries:
         if step.what.get("immediate_response", {}).get("details", "").endswith("host_ignores_overrides"):
-            host = Host(clock=lambda: 0.0)
+            host = Host(_standing_still)
             host.ignores = True
             return host
         head = step.what.get("response_headers", {}).get("response", {}).get("header_mutation", {})
         removed = head.get("remove_headers", ())
         if "content-length" in removed and "content-encoding" not in removed:  # that waits for the body
-            return Host()
+            return Host(_standing_still)
     return None
 
 
