@@ -103,7 +103,7 @@ def wants_json(request: ChatRequest) -> bool:
 
 
 def _told(messages: list[Json], request: ChatRequest, model: Model) -> list[Json]:
-    """With the schema of the answer's text in the system prompt: a model that doesn't know it would rather call."""
+    """With the schema of the answer's text in the system prompt, so that the model knows what it is held to."""
     if not wants_json(request):
         return messages
     words = answer_in(request.text_schema, escaper_of(model))

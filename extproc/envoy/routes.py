@@ -74,9 +74,8 @@ def route_configuration(config: Config) -> route.RouteConfiguration:
             _preflight(chat),
             _allowed(route.RouteMatch(safe_regex=chat)),
             _wrong_method(route.RouteMatch(safe_regex=chat)),
-            *_answered(
-                "health", route.RouteMatch(path=HEALTH_PATH), answered
-            ),  # for whoever waits for it, without a key
+            # Without a key: for load balancers and gateways in front, which have none.
+            *_answered("health", route.RouteMatch(path=HEALTH_PATH), answered),
             *_answered("models", route.RouteMatch(path_separated_prefix=MODELS_PATH), asking),
             *_answered("models", route.RouteMatch(path_separated_prefix=without_version(MODELS_PATH)), asking),
             *_other_paths(config, for_others),
