@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import itertools
 import json
+import os
 import shlex
 import shutil
 import socket
@@ -12,7 +14,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any
@@ -54,12 +56,28 @@ def limited(command: Sequence[str], soft: int, hard: int) -> list[str]:
     return ["sh", "-c", limits, "sh", str(soft), str(hard), *command]
 
 
+def _ports() -> Iterator[int]:
+    """Ports of this process alone, again and again.
+
+    What the system gives for port 0 it may give to another process before the first one listens, and two Envoys share
+    a port without a word. So each worker has a range of its own, below those that the system gives.
+    """
+    worker = int(os.environ.get("PYTEST_XDIST_WORKER", "gw0").removeprefix("gw")) % 8
+    mine = range(16_000 + 2_000 * worker, 18_000 + 2_000 * worker)
+    for number in itertools.count(os.getpid()):
+        yield mine[number % len(mine)]
+
+
+_PORTS = _ports()
+
+
 def free_port() -> int:
-    """A port of the loopback interface that nobody uses now."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port: int = probe.getsockname()[1]
-        return port
+    """A port that nobody uses now, on any interface, and that no other test gets."""
+    for port in _PORTS:
+        with socket.socket() as probe, suppress(OSError):
+            probe.bind(("", port))
+            return port
+    raise AssertionError("there is always another one")
 
 
 def wait_until(condition: Callable[[], object], seconds: float = 20.0) -> None:
