@@ -46,7 +46,7 @@ ASK = {"role": "user", "content": "Weather?"}
 def markers(name: str) -> list[str]:
     """Everything of a format that is markup: what its parser acts on, what is written in it, what turns are made of."""
     format_ = get_format(name)
-    found = {marker for state in format_.states.values() if not isinstance(state, Body) for marker in state.rules}
+    found = {marker for state in format_.states.values() if not isinstance(state, Body) for marker in state.transitions}
     syntax = call_syntax(name)
     assert syntax is not None
     written = syntax.write([("NAME", '{"KEY": "VALUE"}')] * 2)

@@ -11,7 +11,8 @@ from dataclasses import replace
 from functools import lru_cache
 
 from extproc.toolcalls.formats import get_format
-from extproc.toolcalls.table import Format, Prose, Rule, State
+from extproc.toolcalls.states import StateName
+from extproc.toolcalls.table import Format, Prose, Rules, Transition
 
 TEMPLATE_TOKENS = frozenset(
     """
@@ -29,12 +30,12 @@ which are HTML as well."""
 def hiding(name: str, tokens: frozenset[str]) -> Format:
     """The format of this name, without the tokens in its free text. Raises UnknownFormatError."""
     format_ = get_format(name)
-    states = {state_name: _hiding(state_name, state, tokens) for state_name, state in format_.states.items()}
+    states = {state: _hiding(state, rules, tokens) for state, rules in format_.states.items()}
     return replace(format_, states=states)
 
 
-def _hiding(name: str, state: State, tokens: frozenset[str]) -> State:
-    if not isinstance(state, Prose):
-        return state
-    hidden = {token: Rule(name) for token in tokens if token not in state.rules}
-    return replace(state, rules={**state.rules, **hidden})
+def _hiding(state: StateName, rules: Rules, tokens: frozenset[str]) -> Rules:
+    if not isinstance(rules, Prose):
+        return rules
+    hidden = {token: Transition(state) for token in tokens if token not in rules.transitions}
+    return replace(rules, transitions={**rules.transitions, **hidden})

@@ -20,19 +20,22 @@ from extproc.toolcalls.formats import get_format
 from extproc.toolcalls.hiding import hiding
 from extproc.toolcalls.names import decoded, offered_name
 from extproc.toolcalls.output import Output, at_line_start
+from extproc.toolcalls.states import StateName
 from extproc.toolcalls.table import (
+    Behind,
     Body,
     Format,
     Gap,
     Header,
     Key,
+    Marker,
     Name,
     Prose,
     Reader,
-    Rule,
     Rules,
     Sink,
-    State,
+    Transition,
+    Transitions,
     Value,
     Verdict,
 )
@@ -97,7 +100,7 @@ class Parser:
         self._reader: Reader | None = None
         self._skipped: list[str] = []  # in a gap that may turn out to belong to a value
         thinking = self._format.thinking if reasoning == "open" else None
-        self._state: State = self._format.states[thinking or self._format.start]
+        self._state: Rules = self._format.states[thinking or self._format.start]
 
     def feed(self, text: str) -> list[Event]:
         """The next piece of the output; returns what it made certain."""
@@ -127,7 +130,7 @@ class Parser:
         held, self._held = self._held, ""
         match self._state:
             case Prose() as state:
-                if not self._is_markup(held, state.rules):
+                if not self._is_markup(held, state.transitions):
                     self._output.text(state.sink, held)
             case Body():
                 self._close_body()
@@ -147,16 +150,16 @@ class Parser:
 
     # Prose
 
-    def _is_markup(self, held: str, rules: Rules) -> bool:
+    def _is_markup(self, held: str, transitions: Transitions) -> bool:
         """Whether `held`, with which the output ends, is a marker that was to be a longer one, or surely the beginning
         of one that announces a call."""
         unmistakable = _UNMISTAKABLE.match(held) is not None
-        for marker, rule in rules.items():
-            target = self._format.states[rule.to]
+        for marker, transition in transitions.items():
+            target = self._format.states[transition.to]
             if isinstance(target, Prose):
-                if held.startswith(marker) and not rule.shown:
+                if held.startswith(marker) and transition.marker is not Marker.SHOWN:
                     return True
-            elif unmistakable and marker.startswith(held) and _announces(rule, target):
+            elif unmistakable and marker.startswith(held) and _announces(transition, target):
                 return True
         return False
 
@@ -173,42 +176,42 @@ class Parser:
                 self._output.text(state.sink, text[start:at])
                 self._held = text[at:]
                 return len(text)
-            rule = state.rules[marker]
-            if rule.line_start:
+            transition = state.transitions[marker]
+            if transition.line_start:
                 line_start = at_line_start(text[looked:at], line_start)
                 looked = at
                 if not line_start:
                     position = at + len(marker)
                     continue
             self._output.text(state.sink, text[start:at])
-            return self._follow(rule, marker, at)
+            return self._follow(transition, marker, at)
 
-    def _follow(self, rule: Rule, marker: str, at: int) -> int:
+    def _follow(self, transition: Transition, marker: str, at: int) -> int:
         """Go where a marker leads; returns where the next state reads on."""
-        if rule.ends_call:
+        if transition.ends_call:
             self._finish_call()
-        target = self._format.states[rule.to]
+        target = self._format.states[transition.to]
         if isinstance(target, Prose):
             given_back = bool(self._candidate)
             if given_back:
-                self._give_back(rule.to)
+                self._give_back(transition.to)
             self._state = target
             self._output.line_start = True  # a marker that is not shown stands for a break
-            if (rule.shown or given_back) and not rule.keep:
+            if (transition.marker is Marker.SHOWN or given_back) and transition.marker is not Marker.KEPT:
                 self._output.text(target.sink, marker)
         else:
             if isinstance(self._state, Prose):
                 self._origin = self._state
                 self._marked = False
                 self._name = None  # there may be one that was only repeated, and led to no call
-            trailing = isinstance(target, Gap) and target.trailing
-            if not rule.keep and not self._output.in_call and not trailing:
+            trailing = isinstance(target, Gap) and target.behind is Behind.CALL
+            if transition.marker is not Marker.KEPT and not self._output.in_call and not trailing:
                 self._candidate.append((marker, True))
-                self._marked = self._marked or _announces(rule, self._state, target)
+                self._marked = self._marked or _announces(transition, self._state, target)
             self._enter(target)
-        return at if rule.keep else at + len(marker)
+        return at if transition.marker is Marker.KEPT else at + len(marker)
 
-    def _enter(self, state: State) -> None:
+    def _enter(self, state: Rules) -> None:
         self._state = state
         match state:
             case Body():
@@ -241,7 +244,7 @@ class Parser:
             self._held = text[at:]
             return len(text)
         word = "".join(self._parts)
-        rule = state.rules[marker]
+        transition = state.transitions[marker]
         match state:
             case Name():
                 named = state.pattern.fullmatch(word)
@@ -249,21 +252,21 @@ class Parser:
                     self._give_back(state.otherwise, markers=not state.hides_markers)
                     return at
                 self._set_name(decoded(named["name"]) if state.entities else named["name"])
-            case Header() if not rule.shown:
-                rule = self._route(state, rule, word)
+            case Header() if transition.marker is not Marker.SHOWN:
+                transition = self._route(state, transition, word)
             case Key():
                 self._read_key(state, word)
-        return self._follow(rule, marker, at)
+        return self._follow(transition, marker, at)
 
-    def _route(self, state: Header, rule: Rule, word: str) -> Rule:
+    def _route(self, state: Header, transition: Transition, word: str) -> Transition:
         for pattern, to in state.routes:
             if routed := pattern.fullmatch(word):
                 if "name" in pattern.groupindex:
                     self._set_name(routed["name"])
                 elif state.hidden and not self._output.in_call:
                     self._candidate.clear()  # a header that introduces prose is markup
-                return Rule(to, keep=rule.keep)
-        return rule
+                return Transition(to, transition.marker)
+        return transition
 
     def _read_key(self, state: Key, word: str) -> None:
         keyed = state.pattern.fullmatch(word)
@@ -298,14 +301,14 @@ class Parser:
             self._output.arguments(writer.take())
             self._held = text[at:]
             return len(text)
-        rule = state.rules[marker]
-        target = self._format.states[rule.to]
-        if isinstance(target, Gap) and target.resumes:
+        transition = state.transitions[marker]
+        target = self._format.states[transition.to]
+        if isinstance(target, Gap) and target.behind is Behind.VALUE:
             self._skipped.append(marker)
             self._state = target
             return at + len(marker)
         self._end_value(writer)
-        return self._follow(rule, marker, at)
+        return self._follow(transition, marker, at)
 
     def _end_value(self, writer: ArgumentsWriter) -> None:
         writer.end_value()
@@ -326,11 +329,11 @@ class Parser:
             if marker is None:
                 self._held = text[position:]
                 return len(text)
-            if state.resumes and self._writer is not None:
+            if state.behind is Behind.VALUE and self._writer is not None:
                 self._skipped.clear()
                 self._end_value(self._writer)
-            return self._follow(state.rules[marker], marker, position)
-        if state.resumes and self._writer is not None:
+            return self._follow(state.transitions[marker], marker, position)
+        if state.behind is Behind.VALUE and self._writer is not None:
             self._writer.write("".join(self._skipped))
             self._skipped.clear()
             self._state = self._format.states[state.otherwise]
@@ -339,7 +342,7 @@ class Parser:
         return position
 
     def _skip(self, state: Gap, junk: str) -> None:
-        if state.resumes:
+        if state.behind is Behind.VALUE:
             self._skipped.append(junk)
         elif self._candidate:
             self._candidate.append((junk, False))
@@ -409,7 +412,7 @@ class Parser:
                 marked = name is not None or self._marked
                 marked = marked and state.possible.fullmatch("".join(self._parts)) is not None
             case Gap() as state if not self._candidate:
-                marked = state.trailing or self._is_markup(held, state.rules)
+                marked = state.behind is Behind.CALL or self._is_markup(held, state.transitions)
             case Body():
                 marked = self._marked  # its own reader has judged the text
             case _:
@@ -468,7 +471,7 @@ class Parser:
         else:
             self._output.break_off_call()
 
-    def _give_back(self, to: str, *, markers: bool = True) -> None:
+    def _give_back(self, to: StateName, *, markers: bool = True) -> None:
         """The candidate was no call: its text is what it looks like."""
         text = "".join(piece for piece, is_marker in self._candidate if markers or not is_marker)
         self._candidate.clear()
@@ -490,9 +493,11 @@ class Parser:
         self._candidate.clear()
 
 
-def _announces(rule: Rule, *between: State) -> bool:
+def _announces(transition: Transition, *between: Rules) -> bool:
     """Whether a marker says that a call comes. A bracket that belongs to the call doesn't, nor does a fence."""
-    return not rule.keep and not any(isinstance(state, Header) and not state.hidden for state in between)
+    return transition.marker is not Marker.KEPT and not any(
+        isinstance(state, Header) and not state.hidden for state in between
+    )
 
 
 def parse(

@@ -1,6 +1,7 @@
 """What a format is: a frozen table that the machine of `machine.py` runs.
 
-A format names its states. Each state says what happens to the text in it and which markers lead where:
+A format has states (`states.py`). For each the table says what is done with the text in it and, marker by marker, the
+transition to another one:
 
 - `Prose`   free text, for the reader or as reasoning;
 - `Gap`     what stands between the parts of a call and means nothing;
@@ -26,6 +27,7 @@ from types import MappingProxyType
 from typing import Any, Protocol, TypeAlias
 
 from extproc.toolcalls.lexer import Lexer
+from extproc.toolcalls.states import State, StateName
 from extproc.toolcalls.tagged import Trim
 
 
@@ -36,38 +38,46 @@ class Sink(enum.Enum):
     REASONING = enum.auto()
 
 
+class Marker(enum.Enum):
+    """What becomes of a marker itself."""
+
+    MARKUP = enum.auto()
+    """It is no text."""
+    SHOWN = enum.auto()
+    """It is part of the text (the opening of a code block)."""
+    KEPT = enum.auto()
+    """It is the beginning of what the next state reads (the `{` of a bare object)."""
+
+
 @dataclass(frozen=True, slots=True)
-class Rule:
+class Transition:
     """What a marker does."""
 
-    to: str
+    to: StateName
     """The state it leads to."""
-    shown: bool = False
-    """The marker is itself part of the text (the opening of a code block)."""
+    marker: Marker = Marker.MARKUP
     line_start: bool = False
     """It counts only as the first thing on a line."""
-    keep: bool = False
-    """The marker is the beginning of what the next state reads (the `{` of a bare object)."""
     ends_call: bool = False
     """It shows that the call is one, and complete."""
 
 
-Rules: TypeAlias = Mapping[str, Rule]
+Transitions: TypeAlias = Mapping[str, Transition]
 
 
 @dataclass(frozen=True, slots=True)
 class _Marked:
     """A state that ends at markers."""
 
-    rules: Rules
+    transitions: Transitions
     lexer: Lexer = field(init=False, compare=False)
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "rules", MappingProxyType(dict(self.rules)))
-        object.__setattr__(self, "lexer", Lexer(self.rules))
+        object.__setattr__(self, "transitions", MappingProxyType(dict(self.transitions)))
+        object.__setattr__(self, "lexer", Lexer(self.transitions))
 
-    def targets(self) -> set[str]:
-        return {rule.to for rule in self.rules.values()}
+    def targets(self) -> set[StateName]:
+        return {transition.to for transition in self.transitions.values()}
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,29 +90,37 @@ class Prose(_Marked):
 WHITE_SPACE = re.compile(r"\s*")
 
 
+class Behind(enum.Enum):
+    """What a gap lies behind."""
+
+    PART = enum.auto()
+    """A part of a call, which goes on."""
+    CALL = enum.auto()
+    """A complete call: what leads here and stands here is markup, and never given back."""
+    VALUE = enum.auto()
+    """What may be a value's end. Where something else follows than may follow a value, what was skipped, its marker
+    included, belongs to the value after all: so a closing tag inside a value is told from the one behind it."""
+
+
 @dataclass(frozen=True, slots=True)
 class Gap(_Marked):
     """Junk up to a marker. Anything else leads `otherwise`, and is read there."""
 
-    otherwise: str = "prose"
+    otherwise: StateName = State.PROSE
     junk: re.Pattern[str] = WHITE_SPACE
-    resumes: bool = False
-    """What was skipped since the last state, its marker included, belongs to the state `otherwise` after all: so a
-    closing tag inside a value is told from the one behind it, by what follows."""
+    behind: Behind = Behind.PART
     ends_with_output: bool = False
     """The call whose name is known is whole when the output ends here: its closing marker is a stop token."""
-    trailing: bool = False
-    """It lies behind a complete call: what leads here and stands here is markup, and never given back."""
 
-    def targets(self) -> set[str]:
-        return {rule.to for rule in self.rules.values()} | {self.otherwise}
+    def targets(self) -> set[StateName]:
+        return _Marked.targets(self) | {self.otherwise}
 
 
 @dataclass(frozen=True, slots=True)
 class Name(_Marked):
     """A tool's name up to a marker. Text that can't be one leads `otherwise`, with all of the candidate."""
 
-    otherwise: str = "prose"
+    otherwise: StateName = State.PROSE
     pattern: re.Pattern[str] = re.compile(r"\s*[\"']?(?P<name>[^\s\"'<>{}]{1,256})[\"']?\s*")
     """What the whole text has to be, and which part of it is the name."""
     possible: re.Pattern[str] = re.compile(r"\s*[\"']?[^\s<>{}]*\s*")
@@ -114,23 +132,24 @@ class Name(_Marked):
     entities: bool = False
     """`&amp;`, `&quot;`, `&lt;` and `&gt;` in it stand for their characters."""
 
-    def targets(self) -> set[str]:
-        return {rule.to for rule in self.rules.values()} | {self.otherwise}
+    def targets(self) -> set[StateName]:
+        return _Marked.targets(self) | {self.otherwise}
 
 
 @dataclass(frozen=True, slots=True)
 class Header(_Marked):
     """A message's header up to a marker: the first of `routes` that fits all of it says where to go."""
 
-    routes: tuple[tuple[re.Pattern[str], str], ...] = ()
-    """A pattern with a group `name` names the tool that is called. A rule that is shown leads where it says."""
+    routes: tuple[tuple[re.Pattern[str], StateName], ...] = ()
+    """A pattern with a group `name` names the tool that is called. A marker that is shown leads where its transition
+    says."""
     hidden: bool = True
     """The header is markup, also when it introduces prose. One that isn't announces no call."""
     possible: re.Pattern[str] = re.compile(r".*", re.DOTALL)
     """What the text has to be while it is still being written. At the end of the output, other text is given back."""
 
-    def targets(self) -> set[str]:
-        return {rule.to for rule in self.rules.values()} | {to for _, to in self.routes}
+    def targets(self) -> set[StateName]:
+        return _Marked.targets(self) | {to for _, to in self.routes}
 
 
 @dataclass(frozen=True, slots=True)
@@ -191,9 +210,9 @@ class Reader(Protocol):
 class Body(ABC):
     """A call, or its arguments, in a notation with a reader of its own."""
 
-    then: str
+    then: StateName
     """The state behind the call."""
-    otherwise: str = "prose"
+    otherwise: StateName = State.PROSE
     """The state when it proves to be no call, and its text has been given back."""
     hides_markers: bool = False
     """... without the markers before it."""
@@ -202,11 +221,12 @@ class Body(ABC):
     def reader(self, tools: Mapping[str, Any], name: str | None) -> Reader:
         """A new reader. `tools` are the offered ones by name; `name` is the called one's, if a marker told it."""
 
-    def targets(self) -> set[str]:
+    def targets(self) -> set[StateName]:
         return {self.then, self.otherwise}
 
 
-State: TypeAlias = Prose | Gap | Name | Header | Key | Value | Body
+Rules: TypeAlias = Prose | Gap | Name | Header | Key | Value | Body
+"""What is done in a state."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -219,10 +239,10 @@ class Format:
     models: tuple[str, ...]
     example: str
     """A call of `get_weather` for Paris, as these models write it."""
-    states: Mapping[str, State]
-    start: str = "prose"
+    states: Mapping[StateName, Rules]
+    start: StateName = State.PROSE
     """The first state of an output."""
-    thinking: str | None = None
+    thinking: StateName | None = None
     """The first state of an output that begins inside thinking."""
     aliases: tuple[str, ...] = ()
 
@@ -231,4 +251,4 @@ class Format:
         targets = {self.start} | ({self.thinking} if self.thinking else set())
         targets.update(*(state.targets() for state in self.states.values()))
         if unknown := targets - self.states.keys():
-            raise ValueError(f"format {self.name}: no such state: {', '.join(sorted(unknown))}")
+            raise ValueError(f"format {self.name}: no such state: {', '.join(sorted(map(str, unknown)))}")

@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from functools import lru_cache
 
 from extproc.toolcalls import FORMATS, TEMPLATE_TOKENS, get_format
-from extproc.toolcalls.table import Body, Format, Prose, Sink
+from extproc.toolcalls.table import Body, Format, Marker, Prose, Sink
 from extproc.tools.call_syntax import SYNTAXES, call_syntax
 
 SHAPES = r"/?[|｜][^<>\s]{1,64}+>|[^<>\s]{1,65}+(?<=[|｜])>|\[[^<>\s]{1,65}+(?<=\])>"
@@ -49,8 +49,8 @@ def thinking_of(name: str) -> frozenset[str]:
         marker.strip()
         for state in states.values()
         if isinstance(state, Prose)
-        for marker, rule in state.rules.items()
-        if isinstance(target := states[rule.to], Prose) and target.sink is Sink.REASONING
+        for marker, transition in state.transitions.items()
+        if isinstance(target := states[transition.to], Prose) and target.sink is Sink.REASONING
     }
     return frozenset(openings | {f"{opening[0]}/{opening[1:]}" for opening in openings})
 
@@ -63,8 +63,8 @@ def words_of(name: str) -> frozenset[str]:
         marker
         for state in format_.states.values()
         if isinstance(state, Prose)
-        for marker, rule in state.rules.items()
-        if marker.isidentifier() and not isinstance(format_.states[rule.to], Prose)
+        for marker, transition in state.transitions.items()
+        if marker.isidentifier() and not isinstance(format_.states[transition.to], Prose)
     )
 
 
@@ -76,8 +76,8 @@ def unmarked_of(name: str) -> frozenset[type[Body]]:
         type(target)
         for state in states.values()
         if isinstance(state, Prose)
-        for rule in state.rules.values()
-        if rule.keep and isinstance(target := states[rule.to], Body)
+        for transition in state.transitions.values()
+        if transition.marker is Marker.KEPT and isinstance(target := states[transition.to], Body)
     )
 
 
@@ -97,7 +97,7 @@ def _read(format_: Format) -> Iterator[str]:
     """The markers that the parser acts on."""
     for state in format_.states.values():
         if not isinstance(state, Body):
-            yield from state.rules
+            yield from state.transitions
 
 
 _OPENING = re.compile(r"[^\w\s`].*\w.*", re.DOTALL)

@@ -12,12 +12,26 @@ import re
 
 from extproc.toolcalls.formats.shapes import invoke_parameter
 from extproc.toolcalls.json_arguments import JsonArguments
-from extproc.toolcalls.table import Format, Gap, Header, Key, Prose, Rule, Rules, Sink, State, Value
+from extproc.toolcalls.states import State, StateName
+from extproc.toolcalls.table import (
+    Behind,
+    Format,
+    Gap,
+    Header,
+    Key,
+    Marker,
+    Prose,
+    Rules,
+    Sink,
+    Transition,
+    Transitions,
+    Value,
+)
 from extproc.toolcalls.tagged import Trim
 from extproc.toolcalls.values import ANY_TYPE
 
-_HEADERS = {"<|start|>": Rule("header"), "<|channel|>": Rule("header")}
-_ENDS = {marker: Rule("prose") for marker in ("<|end|>", "<|call|>", "<|return|>")}
+_HEADERS = {"<|start|>": Transition(State.HEADER), "<|channel|>": Transition(State.HEADER)}
+_ENDS = {marker: Transition(State.PROSE) for marker in ("<|end|>", "<|call|>", "<|return|>")}
 _FIRST_WORDS = ("to=", "commentary to=", "assistant", "––", *(f"{c}<|message|>" for c in ("analysis", "final")))
 _THINKING = re.compile(r".*(?:analysis|think).*", re.DOTALL)
 _ANYTHING = re.compile(r".*", re.DOTALL)
@@ -35,20 +49,22 @@ def _recipient(namespace: str, but: str = "") -> re.Pattern[str]:
     return re.compile(rf".*\bto={excluded}(?:{namespace})?(?P<name>[\w.\-]+).*", re.DOTALL)
 
 
-def _frame(headers: Rules, ends: Rules, routes: tuple[tuple[re.Pattern[str], str], ...]) -> dict[str, State]:
+def _frame(
+    headers: Transitions, ends: Transitions, routes: tuple[tuple[re.Pattern[str], StateName], ...]
+) -> dict[StateName, Rules]:
     return {
         # The prompt ends inside the first header: the output may begin with the rest of it.
-        "begin": Gap({**dict.fromkeys(_FIRST_WORDS, Rule("header", keep=True)), **headers}),
-        "prose": Prose({**headers, **ends}),
-        "thinking": Prose({**headers, **ends}, Sink.REASONING),
-        "header": Header({"<|message|>": Rule("prose")}, routes, possible=_HEADER_SO_FAR),
+        State.BEGIN: Gap({**dict.fromkeys(_FIRST_WORDS, Transition(State.HEADER, Marker.KEPT)), **headers}),
+        State.PROSE: Prose({**headers, **ends}),
+        State.THINKING: Prose({**headers, **ends}, Sink.REASONING),
+        State.HEADER: Header({"<|message|>": Transition(State.PROSE)}, routes, possible=_HEADER_SO_FAR),
     }
 
 
 _HARMONY_CALL_ENDS = {
-    **{marker: Rule("prose", ends_call=True) for marker in _ENDS},
-    "<|start|>": Rule("header", ends_call=True),
-    "<|channel|>": Rule("header", ends_call=True),
+    **{marker: Transition(State.PROSE, ends_call=True) for marker in _ENDS},
+    "<|start|>": Transition(State.HEADER, ends_call=True),
+    "<|channel|>": Transition(State.HEADER, ends_call=True),
 }
 
 OPENAI = Format(
@@ -57,19 +73,21 @@ OPENAI = Format(
     models=("gpt-oss-20b", "gpt-oss-120b"),
     aliases=("gpt-oss", "harmony"),
     example=('<|channel|>commentary to=functions.get_weather <|constrain|>json<|message|>{"city": "Paris"}<|call|>'),
-    start="begin",
-    thinking="thinking",
+    start=State.BEGIN,
+    thinking=State.THINKING,
     states={
         **_frame(
-            _HEADERS, _ENDS, ((_recipient(r"functions\."), "call"), (_THINKING, "thinking"), (_ANYTHING, "prose"))
+            _HEADERS,
+            _ENDS,
+            ((_recipient(r"functions\."), State.CALL), (_THINKING, State.THINKING), (_ANYTHING, State.PROSE)),
         ),
-        "call": Gap({**_HARMONY_CALL_ENDS, "{": Rule("arguments", keep=True)}, ends_with_output=True),
-        "arguments": JsonArguments(then="after call"),
-        "after call": Gap({**_HEADERS, **_ENDS}, junk=re.compile(r"[\s}\]]*"), trailing=True),
+        State.CALL: Gap({**_HARMONY_CALL_ENDS, "{": Transition(State.ARGUMENTS, Marker.KEPT)}, ends_with_output=True),
+        State.ARGUMENTS: JsonArguments(then=State.AFTER_CALL),
+        State.AFTER_CALL: Gap({**_HEADERS, **_ENDS}, junk=re.compile(r"[\s}\]]*"), behind=Behind.CALL),
     },
 )
 
-_BEAM_NEXT = {"<rfl:parameter name=": Rule("key"), **_HARMONY_CALL_ENDS}
+_BEAM_NEXT = {"<rfl:parameter name=": Transition(State.KEY), **_HARMONY_CALL_ENDS}
 
 BEAM = Format(
     name="beam",
@@ -79,45 +97,50 @@ BEAM = Format(
         "<|start|>assistant to=get_weather<|channel|>analysis <|constrain|>xml<|message|>"
         '<rfl:parameter name="city">\nParis\n</rfl:parameter><|end|>'
     ),
-    start="begin",
-    thinking="thinking",
+    start=State.BEGIN,
+    thinking=State.THINKING,
     states={
         **_frame(
-            _HEADERS, _ENDS, ((_recipient(r"functions\."), "call"), (_THINKING, "thinking"), (_ANYTHING, "prose"))
+            _HEADERS,
+            _ENDS,
+            ((_recipient(r"functions\."), State.CALL), (_THINKING, State.THINKING), (_ANYTHING, State.PROSE)),
         ),
-        "call": Gap(_BEAM_NEXT, ends_with_output=True),
-        "key": Key({">": Rule("value")}),
-        "value": Value(
-            {"</rfl:parameter>": Rule("after value"), **dict.fromkeys(_ENDS, Rule("after unclosed value"))},
+        State.CALL: Gap(_BEAM_NEXT, ends_with_output=True),
+        State.KEY: Key({">": Transition(State.VALUE)}),
+        State.VALUE: Value(
+            {
+                "</rfl:parameter>": Transition(State.AFTER_VALUE),
+                **dict.fromkeys(_ENDS, Transition(State.AFTER_UNCLOSED_VALUE)),
+            },
             Trim.LINE_BREAKS,
         ),
-        "after value": Gap(_BEAM_NEXT, otherwise="value", resumes=True),
-        "after unclosed value": Gap(_HARMONY_CALL_ENDS, otherwise="value", resumes=True),
+        State.AFTER_VALUE: Gap(_BEAM_NEXT, otherwise=State.VALUE, behind=Behind.VALUE),
+        State.AFTER_UNCLOSED_VALUE: Gap(_HARMONY_CALL_ENDS, otherwise=State.VALUE, behind=Behind.VALUE),
     },
 )
 
-_MUSE_ENDS = {marker: Rule("prose") for marker in ("<|eom|>", "<|eot|>")}
-_MUSE_HEADERS = {"<|start|>": Rule("header")}
+_MUSE_ENDS = {marker: Transition(State.PROSE) for marker in ("<|eom|>", "<|eot|>")}
+_MUSE_HEADERS = {"<|start|>": Transition(State.HEADER)}
 _MUSE_SECTIONS = {
-    "<atem:function_calls>": Rule("section"),
-    "</atem:function_calls>": Rule("between messages"),
+    "<atem:function_calls>": Transition(State.SECTION),
+    "</atem:function_calls>": Transition(State.BETWEEN_MESSAGES),
     **_MUSE_ENDS,
 }
 # Glimmer's values are JSON where they can be, whatever the schema says.
 _JSON_FIRST = {"": ANY_TYPE}
-_MUSE_STATES: dict[str, State] = {
+_MUSE_STATES: dict[StateName, Rules] = {
     **invoke_parameter("atem:invoke", "atem:parameter", _MUSE_SECTIONS),
     **_frame(
-        {**_MUSE_HEADERS, "<atem:function_calls>": Rule("section")},
+        {**_MUSE_HEADERS, "<atem:function_calls>": Transition(State.SECTION)},
         _MUSE_ENDS,
         (
-            (re.compile(r"(?:.*\bto=)?(?:user|commentary|final)\b.*", re.DOTALL), "prose"),
-            (_THINKING, "thinking"),
-            (re.compile(r"(?:assistant\s+to=)?[\w.\-]+\s*", re.DOTALL), "section"),
-            (_ANYTHING, "prose"),
+            (re.compile(r"(?:.*\bto=)?(?:user|commentary|final)\b.*", re.DOTALL), State.PROSE),
+            (_THINKING, State.THINKING),
+            (re.compile(r"(?:assistant\s+to=)?[\w.\-]+\s*", re.DOTALL), State.SECTION),
+            (_ANYTHING, State.PROSE),
         ),
     ),
-    "between messages": Gap({**_MUSE_HEADERS, **_MUSE_ENDS}, trailing=True),
+    State.BETWEEN_MESSAGES: Gap({**_MUSE_HEADERS, **_MUSE_ENDS}, behind=Behind.CALL),
 }
 _MUSE_EXAMPLE = (
     "<|start|>assistant to=get_weather<|message|><atem:function_calls>\n"
@@ -131,8 +154,8 @@ MUSE = Format(
     models=("Muse Spark",),
     aliases=("musespark1x",),
     example=_MUSE_EXAMPLE,
-    start="begin",
-    thinking="thinking",
+    start=State.BEGIN,
+    thinking=State.THINKING,
     states=_MUSE_STATES,
 )
 
@@ -141,8 +164,8 @@ MUSE_GLIMMER = Format(
     title="as muse",
     models=("Muse Glimmer",),
     example=_MUSE_EXAMPLE,
-    start="begin",
-    thinking="thinking",
+    start=State.BEGIN,
+    thinking=State.THINKING,
     states={**_MUSE_STATES, **invoke_parameter("atem:invoke", "atem:parameter", _MUSE_SECTIONS, types=_JSON_FIRST)},
 )
 

@@ -7,18 +7,19 @@ and so may closing tags and the attribute; some models pack all arguments into o
 from __future__ import annotations
 
 from extproc.toolcalls.formats.shapes import States, invoke_parameter, prose
-from extproc.toolcalls.table import Format, Rule
+from extproc.toolcalls.states import State
+from extproc.toolcalls.table import Format, Transition
 
 _PACKED = frozenset({"arguments", "input"})
 
 
 def _states(tag: str, sections: tuple[str, ...]) -> States:
     """`tag` stands before every tag's name, a blank of its own included."""
-    openings = {f"<{tag}{section}>": Rule("section") for section in sections}
-    closings = {f"</{tag}{section}>": Rule("prose") for section in sections}
+    openings = {f"<{tag}{section}>": Transition(State.SECTION) for section in sections}
+    closings = {f"</{tag}{section}>": Transition(State.PROSE) for section in sections}
     invoke = f"<{tag}invoke name="
     return {
-        **prose({**openings, invoke: Rule("name")}),
+        **prose({**openings, invoke: Transition(State.NAME)}),
         **invoke_parameter(f"{tag}invoke", f"{tag}parameter", {**openings, **closings}, packed_keys=_PACKED),
     }
 
@@ -40,7 +41,7 @@ DEEPSEEK_V32 = Format(
     models=("DeepSeek-V3.2",),
     aliases=("deepseekv32",),
     example=_example("｜DSML｜", "function_calls"),
-    thinking="thinking",
+    thinking=State.THINKING,
     states=_DSML,
 )
 
@@ -50,7 +51,7 @@ DEEPSEEK_V4 = Format(
     models=("DeepSeek-V4",),
     aliases=("deepseekv4",),
     example=_example("｜DSML｜", "tool_calls"),
-    thinking="thinking",
+    thinking=State.THINKING,
     states=_DSML,
 )
 
@@ -60,7 +61,7 @@ DEEPSEEK_V41 = Format(
     models=("DeepSeek-V4.1",),
     aliases=("deepseekv41",),
     example=_example("｜DSML｜ ", "calls"),
-    thinking="thinking",
+    thinking=State.THINKING,
     states=_states("｜DSML｜ ", ("calls", *_SECTIONS)),
 )
 
@@ -69,7 +70,7 @@ GIGACHAT35 = Format(
     title="<｜GCML｜invoke> with typed parameters, in <｜GCML｜tool_calls>",
     models=("GigaChat 3.5",),
     example=_example("｜GCML｜", "tool_calls"),
-    thinking="thinking",
+    thinking=State.THINKING,
     states=_states("｜GCML｜", _SECTIONS),
 )
 

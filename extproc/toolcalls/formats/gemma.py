@@ -10,7 +10,8 @@ import re
 
 from extproc.toolcalls.formats.shapes import States
 from extproc.toolcalls.loose_object import LooseArguments
-from extproc.toolcalls.table import Format, Gap, Name, Prose, Rule, Rules, Sink
+from extproc.toolcalls.states import State
+from extproc.toolcalls.table import Behind, Format, Gap, Marker, Name, Prose, Sink, Transition, Transitions
 
 # The word before the name may be missing, and the object may stand in brackets.
 _NAME = re.compile(r"\s*(?:(?:call\s*)?:\s*)?(?P<name>[^\s{}<>():][^\s{}<>()]{0,255})\s*\(?\s*")
@@ -18,34 +19,40 @@ _POSSIBLE_NAME = re.compile(r"\s*(?:call\s*)?(?::\s*)?[^\s{}<>()]*\s*\(?\s*")
 
 
 def _call(opening: str, closing: str, response: str, delimiter: str) -> States:
-    """`OPENING call:NAME{...} CLOSING`, at the end perhaps the marker that asks for the response. Entry: "name"."""
-    after: Rules = {opening: Rule("name"), response: Rule("prose")}
+    """`OPENING call:NAME{...} CLOSING`, at the end perhaps the marker that asks for the response. Entry: NAME."""
+    after: Transitions = {opening: Transition(State.NAME), response: Transition(State.PROSE)}
     return {
-        "name": Name(
-            {"{": Rule("arguments", keep=True), closing: Rule("after block", ends_call=True)},
+        State.NAME: Name(
+            {"{": Transition(State.ARGUMENTS, Marker.KEPT), closing: Transition(State.AFTER_BLOCK, ends_call=True)},
             pattern=_NAME,
             possible=_POSSIBLE_NAME,
         ),
-        "arguments": LooseArguments(then="after call", delimiter=delimiter),
-        "after call": Gap({**after, closing: Rule("after block")}, junk=re.compile(r"[\s})]*"), trailing=True),
-        "after block": Gap(after, trailing=True),
+        State.ARGUMENTS: LooseArguments(then=State.AFTER_CALL, delimiter=delimiter),
+        State.AFTER_CALL: Gap(
+            {**after, closing: Transition(State.AFTER_BLOCK)}, junk=re.compile(r"[\s})]*"), behind=Behind.CALL
+        ),
+        State.AFTER_BLOCK: Gap(after, behind=Behind.CALL),
     }
 
 
-_CALL: Rules = {"<|tool_call>": Rule("name")}
-_END_OF_THINKING: Rules = {"<channel|>": Rule("prose")}
+_CALL: Transitions = {"<|tool_call>": Transition(State.NAME)}
+_END_OF_THINKING: Transitions = {"<channel|>": Transition(State.PROSE)}
 
 GEMMA4 = Format(
     name="gemma4",
     title='call:NAME{key:<|"|>text<|"|>} between markers',
     models=("Gemma 4",),
     example='<|tool_call>call:get_weather{city:<|"|>Paris<|"|>}<tool_call|>',
-    thinking="thinking",
+    thinking=State.THINKING,
     states={
-        "prose": Prose(
-            {**_CALL, "<|channel>thought\n": Rule("thinking"), "<|channel>thought": Rule("thinking")},
+        State.PROSE: Prose(
+            {
+                **_CALL,
+                "<|channel>thought\n": Transition(State.THINKING),
+                "<|channel>thought": Transition(State.THINKING),
+            },
         ),
-        "thinking": Prose({**_CALL, **_END_OF_THINKING}, Sink.REASONING),
+        State.THINKING: Prose({**_CALL, **_END_OF_THINKING}, Sink.REASONING),
         **_call("<|tool_call>", "<tool_call|>", "<|tool_response>", '<|"|>'),
     },
 )
@@ -56,7 +63,7 @@ FUNCTIONGEMMA = Format(
     models=("FunctionGemma",),
     example="<start_function_call>call:get_weather{city:<escape>Paris<escape>}<end_function_call>",
     states={
-        "prose": Prose({"<start_function_call>": Rule("name")}),
+        State.PROSE: Prose({"<start_function_call>": Transition(State.NAME)}),
         **_call("<start_function_call>", "<end_function_call>", "<start_function_response>", "<escape>"),
     },
 )

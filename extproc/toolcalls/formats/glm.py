@@ -8,14 +8,15 @@ a suffix in every tag.
 from __future__ import annotations
 
 from extproc.toolcalls.formats.shapes import States, key_value, prose, with_suffixes
-from extproc.toolcalls.table import Format, Gap, Rule
+from extproc.toolcalls.states import State
+from extproc.toolcalls.table import Behind, Format, Gap, Transition
 
 _TAGS = ("<arg_key>", "</arg_key>", "<arg_value>", "</arg_value>")
 _EXAMPLE = "<tool_call>get_weather\n<arg_key>city</arg_key>\n<arg_value>Paris</arg_value>\n</tool_call>"
 
 
 def _states(opening: str, closing: str) -> States:
-    return {**prose({opening: Rule("block")}), **key_value(opening, closing, _TAGS)}
+    return {**prose({opening: Transition(State.BLOCK)}), **key_value(opening, closing, _TAGS)}
 
 
 _TOOL_CALL = _states("<tool_call>", "</tool_call>")
@@ -26,7 +27,7 @@ GLM45 = Format(
     models=("GLM-4.5", "GLM-4.6", "GLM-4.7", "GLM-5", "Spark 2.5"),
     aliases=("glm47", "glm", "spark25"),
     example=_EXAMPLE,
-    thinking="thinking",
+    thinking=State.THINKING,
     states=_TOOL_CALL,
 )
 
@@ -35,7 +36,7 @@ LING3 = Format(
     title="as glm45",
     models=("Ling 3",),
     example=_EXAMPLE.replace("\n", ""),
-    thinking="thinking",
+    thinking=State.THINKING,
     states=_TOOL_CALL,
 )
 
@@ -44,7 +45,7 @@ POOLSIDE_V1 = Format(
     title="as glm45",
     models=("Poolside Laguna",),
     example=_EXAMPLE,
-    thinking="thinking",
+    thinking=State.THINKING,
     states=_TOOL_CALL,
 )
 
@@ -53,18 +54,22 @@ IQUEST_Q1 = Format(
     title="as glm45, in <iquest_tool_call>",
     models=("IQuest",),
     example=_EXAMPLE.replace("tool_call>", "iquest_tool_call>"),
-    thinking="thinking",
+    thinking=State.THINKING,
     states=_states("<iquest_tool_call>", "</iquest_tool_call>"),
 )
 
 _HY_STATES = with_suffixes(
     {
-        **prose({"<tool_calls>": Rule("section"), "<tool_call>": Rule("block")}),
-        "section": Gap({"<tool_call>": Rule("block"), "</tool_calls>": Rule("prose")}),
+        **prose({"<tool_calls>": Transition(State.SECTION), "<tool_call>": Transition(State.BLOCK)}),
+        State.SECTION: Gap({"<tool_call>": Transition(State.BLOCK), "</tool_calls>": Transition(State.PROSE)}),
         **key_value("<tool_call>", "</tool_call>", _TAGS, separator="<tool_sep>"),
-        "after block": Gap(
-            {"<tool_call>": Rule("block"), "</tool_calls>": Rule("prose"), "<tool_calls>": Rule("section")},
-            trailing=True,
+        State.AFTER_BLOCK: Gap(
+            {
+                "<tool_call>": Transition(State.BLOCK),
+                "</tool_calls>": Transition(State.PROSE),
+                "<tool_calls>": Transition(State.SECTION),
+            },
+            behind=Behind.CALL,
         ),
     }
 )
@@ -79,7 +84,7 @@ HY_V3 = Format(
     models=("Hunyuan 3 (Hy3)",),
     aliases=("hunyuan",),
     example=_HY_EXAMPLE,
-    thinking="thinking",
+    thinking=State.THINKING,
     states=_HY_STATES,
 )
 
@@ -88,7 +93,7 @@ HY_V4 = Format(
     title="as hy_v3",
     models=("Hunyuan 4 (Hy4)",),
     example=_HY_EXAMPLE,
-    thinking="thinking",
+    thinking=State.THINKING,
     states=_HY_STATES,
 )
 

@@ -7,11 +7,12 @@ object is understood too, because the small ones of these models write that inst
 
 from __future__ import annotations
 
-from extproc.toolcalls.formats.json import FENCE_AND_BARE_RULES, FENCE_AND_BARE_STATES
+from extproc.toolcalls.formats.json import FENCE_AND_BARE, FENCE_AND_BARE_STATES
 from extproc.toolcalls.formats.shapes import function_parameter, prose
-from extproc.toolcalls.table import Format, Prose, Rule
+from extproc.toolcalls.states import State
+from extproc.toolcalls.table import Format, Marker, Prose, Transition
 
-_CALL = {"<tool_call>": Rule("block")}
+_CALL = {"<tool_call>": Transition(State.BLOCK)}
 
 FORMAT = Format(
     name="hermes",
@@ -19,14 +20,16 @@ FORMAT = Format(
     models=("Qwen2.5", "Qwen3", "QwQ", "Hermes 2 to 4", "Trinity"),
     aliases=("qwen", "qwen25", "qwen3_json", "trinity"),
     example='<tool_call>\n{"name": "get_weather", "arguments": {"city": "Paris"}}\n</tool_call>',
-    thinking="thinking",
+    thinking=State.THINKING,
     states={
         **prose(_CALL),
-        "prose": Prose({**FENCE_AND_BARE_RULES, **_CALL, "<think>": Rule("thinking"), "</think>": Rule("prose")}),
+        State.PROSE: Prose(
+            {**FENCE_AND_BARE, **_CALL, "<think>": Transition(State.THINKING), "</think>": Transition(State.PROSE)}
+        ),
         # In the same block models write the tags of qwen3_coder now and then.
         **function_parameter("<tool_call>", "</tool_call>"),
         **FENCE_AND_BARE_STATES,
-        "code": Prose({"```": Rule("prose", shown=True), **_CALL}),
+        State.CODE: Prose({"```": Transition(State.PROSE, Marker.SHOWN), **_CALL}),
     },
 )
 

@@ -6,10 +6,11 @@ import re
 
 from extproc.toolcalls.formats.shapes import invoke_parameter, prose
 from extproc.toolcalls.json_call import JsonCall
-from extproc.toolcalls.table import Format, Gap, Rule
+from extproc.toolcalls.states import State
+from extproc.toolcalls.table import Behind, Format, Gap, Marker, Transition
 from extproc.toolcalls.tagged import Trim
 
-_MINIMAX = {"<minimax:tool_call>": Rule("section"), "</minimax:tool_call>": Rule("prose")}
+_MINIMAX = {"<minimax:tool_call>": Transition(State.SECTION), "</minimax:tool_call>": Transition(State.PROSE)}
 
 MINIMAX_M2 = Format(
     name="minimax_m2",
@@ -20,14 +21,14 @@ MINIMAX_M2 = Format(
         '<minimax:tool_call>\n<invoke name="get_weather">\n<parameter name="city">Paris</parameter>\n'
         "</invoke>\n</minimax:tool_call>"
     ),
-    thinking="thinking",
+    thinking=State.THINKING,
     states={
-        **prose({"<minimax:tool_call>": Rule("section")}),
+        **prose({"<minimax:tool_call>": Transition(State.SECTION)}),
         **invoke_parameter("invoke", "parameter", _MINIMAX),
     },
 )
 
-_DOTS = {"<dots_function_call>": Rule("section"), "</dots_function_call>": Rule("prose")}
+_DOTS = {"<dots_function_call>": Transition(State.SECTION), "</dots_function_call>": Transition(State.PROSE)}
 
 DOTS = Format(
     name="dots",
@@ -37,26 +38,32 @@ DOTS = Format(
         '<dots_function_call><invoke name="get_weather"><parameter name="city">Paris</parameter>'
         "</invoke></dots_function_call>"
     ),
-    thinking="thinking",
+    thinking=State.THINKING,
     states={
-        **prose({"<dots_function_call>": Rule("section")}),
+        **prose({"<dots_function_call>": Transition(State.SECTION)}),
         **invoke_parameter("invoke", "parameter", _DOTS),
-        "section": Gap({"<invoke name=": Rule("name"), **dict.fromkeys("{[", Rule("json call", keep=True)), **_DOTS}),
-        "json call": JsonCall(then="after json call"),
-        "after json call": Gap(
-            {"{": Rule("json call", keep=True), "<invoke name=": Rule("name"), **_DOTS},
+        State.SECTION: Gap(
+            {
+                "<invoke name=": Transition(State.NAME),
+                **dict.fromkeys("{[", Transition(State.JSON_CALL, Marker.KEPT)),
+                **_DOTS,
+            }
+        ),
+        State.JSON_CALL: JsonCall(then=State.AFTER_JSON_CALL),
+        State.AFTER_JSON_CALL: Gap(
+            {"{": Transition(State.JSON_CALL, Marker.KEPT), "<invoke name=": Transition(State.NAME), **_DOTS},
             junk=re.compile(r"[\s,}\]]*"),
-            trailing=True,
+            behind=Behind.CALL,
         ),
     },
 )
 
 _STEP3 = {
-    "<｜tool_calls_begin｜>": Rule("section"),
-    "<｜tool_call_begin｜>": Rule("section"),
-    "<｜tool_sep｜>": Rule("section"),
-    "<｜tool_call_end｜>": Rule("section end"),
-    "<｜tool_calls_end｜>": Rule("prose"),
+    "<｜tool_calls_begin｜>": Transition(State.SECTION),
+    "<｜tool_call_begin｜>": Transition(State.SECTION),
+    "<｜tool_sep｜>": Transition(State.SECTION),
+    "<｜tool_call_end｜>": Transition(State.SECTION_END),
+    "<｜tool_calls_end｜>": Transition(State.PROSE),
 }
 
 STEP3 = Format(
@@ -68,12 +75,16 @@ STEP3 = Format(
         '<steptml:invoke name="get_weather"><steptml:parameter name="city">Paris</steptml:parameter></steptml:invoke>'
         "<｜tool_call_end｜><｜tool_calls_end｜>"
     ),
-    thinking="thinking",
+    thinking=State.THINKING,
     states={
-        **prose({"<｜tool_calls_begin｜>": Rule("section"), "<｜tool_call_begin｜>": Rule("section")}),
+        **prose(
+            {"<｜tool_calls_begin｜>": Transition(State.SECTION), "<｜tool_call_begin｜>": Transition(State.SECTION)}
+        ),
         **invoke_parameter("steptml:invoke", "steptml:parameter", _STEP3),
-        "section": Gap({"<steptml:invoke name=": Rule("name"), "function": Rule("section"), **_STEP3}),
-        "section end": Gap(_STEP3, trailing=True),
+        State.SECTION: Gap(
+            {"<steptml:invoke name=": Transition(State.NAME), "function": Transition(State.SECTION), **_STEP3}
+        ),
+        State.SECTION_END: Gap(_STEP3, behind=Behind.CALL),
     },
 )
 
@@ -82,13 +93,13 @@ MINICPM5 = Format(
     title="<function> and <param> tags",
     models=("MiniCPM 5",),
     example='<function name="get_weather"><param name="city">Paris</param></function>',
-    thinking="thinking",
+    thinking=State.THINKING,
     states={
-        **prose({"<function name=": Rule("name"), "<functionname=": Rule("name")}),
+        **prose({"<function name=": Transition(State.NAME), "<functionname=": Transition(State.NAME)}),
         **invoke_parameter(
             "function",
             "param",
-            {"<functionname=": Rule("name")},
+            {"<functionname=": Transition(State.NAME)},
             trim=Trim.CDATA,
             spellings=("<paramname=",),
         ),

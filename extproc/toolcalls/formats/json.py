@@ -12,52 +12,53 @@ import re
 from collections.abc import Mapping
 
 from extproc.toolcalls.json_call import JsonCall
-from extproc.toolcalls.table import Format, Gap, Header, Prose, Rule, State
+from extproc.toolcalls.states import State, StateName
+from extproc.toolcalls.table import Behind, Format, Gap, Header, Marker, Prose, Rules, Transition, Transitions
 
 _FENCE = "```"
 _CALL_FENCE = re.compile(r"\s*(?:json|JSON|tool_call|tool_code|tool)?\s*")
 
-FENCE_AND_BARE_RULES: Mapping[str, Rule] = {
-    _FENCE: Rule("fence"),
-    "{": Rule("bare call", line_start=True, keep=True),
-    "[": Rule("bare call", line_start=True, keep=True),
+FENCE_AND_BARE: Transitions = {
+    _FENCE: Transition(State.FENCE),
+    "{": Transition(State.BARE_CALL, Marker.KEPT, line_start=True),
+    "[": Transition(State.BARE_CALL, Marker.KEPT, line_start=True),
 }
 """What a prose state needs, besides its own markers, to find unmarked calls."""
 
-FENCE_AND_INLINE_RULES: Mapping[str, Rule] = {
-    **FENCE_AND_BARE_RULES,
-    "{": Rule("bare call", keep=True),
-    "[": Rule("bare call", keep=True),
+FENCE_AND_INLINE: Transitions = {
+    **FENCE_AND_BARE,
+    "{": Transition(State.BARE_CALL, Marker.KEPT),
+    "[": Transition(State.BARE_CALL, Marker.KEPT),
 }
 """The same for models that write calls in the middle of a line."""
 
-FENCE_AND_BARE_STATES: Mapping[str, State] = {
-    "fence": Header(
+FENCE_AND_BARE_STATES: Mapping[StateName, Rules] = {
+    State.FENCE: Header(
         {
-            "\n": Rule("code"),
-            "{": Rule("code", keep=True),
-            "[": Rule("code", keep=True),
-            _FENCE: Rule("prose", shown=True),
+            "\n": Transition(State.CODE),
+            "{": Transition(State.CODE, Marker.KEPT),
+            "[": Transition(State.CODE, Marker.KEPT),
+            _FENCE: Transition(State.PROSE, Marker.SHOWN),
         },
-        routes=((_CALL_FENCE, "fenced call"), (re.compile(r".*", re.DOTALL), "code")),
+        routes=((_CALL_FENCE, State.FENCED_CALL), (re.compile(r".*", re.DOTALL), State.CODE)),
         hidden=False,
     ),
     # A code block is shown as it is; nothing in it is a call.
-    "code": Prose({_FENCE: Rule("prose", shown=True)}),
-    "fenced call": JsonCall(then="after fenced call", otherwise="code", offered_only=True),
-    "after fenced call": Gap(
+    State.CODE: Prose({_FENCE: Transition(State.PROSE, Marker.SHOWN)}),
+    State.FENCED_CALL: JsonCall(then=State.AFTER_FENCED_CALL, otherwise=State.CODE, offered_only=True),
+    State.AFTER_FENCED_CALL: Gap(
         junk=re.compile(r"[\s,}\]]*"),
-        rules={_FENCE: Rule("prose"), "{": Rule("next fenced call", keep=True)},
-        otherwise="code",
-        trailing=True,
+        transitions={_FENCE: Transition(State.PROSE), "{": Transition(State.NEXT_FENCED_CALL, Marker.KEPT)},
+        otherwise=State.CODE,
+        behind=Behind.CALL,
     ),
-    "next fenced call": JsonCall(then="after fenced call", otherwise="code", offered_only=True),
-    "bare call": JsonCall(then="after bare call", otherwise="prose", offered_only=True),
-    "after bare call": Gap(
+    State.NEXT_FENCED_CALL: JsonCall(then=State.AFTER_FENCED_CALL, otherwise=State.CODE, offered_only=True),
+    State.BARE_CALL: JsonCall(then=State.AFTER_BARE_CALL, otherwise=State.PROSE, offered_only=True),
+    State.AFTER_BARE_CALL: Gap(
         junk=re.compile(r"[\s,;}\]]*"),
-        rules={"{": Rule("bare call", keep=True)},
-        otherwise="prose",
-        trailing=True,
+        transitions={"{": Transition(State.BARE_CALL, Marker.KEPT)},
+        otherwise=State.PROSE,
+        behind=Behind.CALL,
     ),
 }
 
@@ -66,7 +67,7 @@ FORMAT = Format(
     title="a JSON object, bare or in a ```json fence",
     models=("small models that are prompted for calls",),
     example='```json\n{"name": "get_weather", "arguments": {"city": "Paris"}}\n```',
-    states={"prose": Prose(FENCE_AND_BARE_RULES), **FENCE_AND_BARE_STATES},
+    states={State.PROSE: Prose(FENCE_AND_BARE), **FENCE_AND_BARE_STATES},
 )
 
 FORMATS = (FORMAT,)

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from extproc.toolcalls.formats.json import FENCE_AND_BARE_STATES, FENCE_AND_INLINE_RULES
+from extproc.toolcalls.formats.json import FENCE_AND_BARE_STATES, FENCE_AND_INLINE
 from extproc.toolcalls.formats.shapes import json_array, prose
 from extproc.toolcalls.json_call import JsonCall
-from extproc.toolcalls.table import Format, Prose, Rule, Sink
+from extproc.toolcalls.states import State
+from extproc.toolcalls.table import Format, Prose, Sink, Transition
 
 _ARRAY = '[{"name": "get_weather", "arguments": {"city": "Paris"}}]'
 
@@ -14,9 +15,9 @@ GRANITE = Format(
     title="a JSON array behind <|tool_call|>",
     models=("Granite 3.0 to 3.3",),
     example=f"<|tool_call|>{_ARRAY}",
-    thinking="thinking",
+    thinking=State.THINKING,
     states={
-        **prose({"<|tool_call|>": Rule("calls"), "<tool_call>": Rule("calls")}),
+        **prose({"<|tool_call|>": Transition(State.CALLS), "<tool_call>": Transition(State.CALLS)}),
         **json_array("<|tool_call|>", "</tool_call>"),
     },
 )
@@ -28,19 +29,19 @@ PHI4_MINI_JSON = Format(
     aliases=("phi4_mini",),
     example=f"functools{_ARRAY}",
     states={
-        **prose({"functools": Rule("calls"), "<|tool_call|>": Rule("calls")}, None),
+        **prose({"functools": Transition(State.CALLS), "<|tool_call|>": Transition(State.CALLS)}, None),
         **json_array("functools", "<|/tool_call|>"),
     },
 )
 
-_TOOL_CALLS = {**prose({"<tool_calls>": Rule("calls")}), **json_array("<tool_calls>", "</tool_calls>")}
+_TOOL_CALLS = {**prose({"<tool_calls>": Transition(State.CALLS)}), **json_array("<tool_calls>", "</tool_calls>")}
 
 HUNYUAN_A13B = Format(
     name="hunyuan_a13b",
     title="a JSON array in <tool_calls>",
     models=("Hunyuan-A13B",),
     example=f"<tool_calls>{_ARRAY}</tool_calls>",
-    thinking="thinking",
+    thinking=State.THINKING,
     states=_TOOL_CALLS,
 )
 
@@ -49,27 +50,27 @@ JAMBA = Format(
     title="a JSON array in <tool_calls>",
     models=("Jamba 1.5 to 1.7",),
     example=f"<tool_calls>{_ARRAY}</tool_calls>",
-    thinking="thinking",
+    thinking=State.THINKING,
     states=_TOOL_CALLS,
 )
 
-_XLAM_MARKERS = {"[TOOL_CALLS]": Rule("calls"), "<tool_call>": Rule("calls")}
+_XLAM_MARKERS = {"[TOOL_CALLS]": Transition(State.CALLS), "<tool_call>": Transition(State.CALLS)}
 
 XLAM = Format(
     name="xlam",
     title="a JSON array, bare, in a fence, or behind [TOOL_CALLS] or <tool_call>",
     models=("xLAM-2", "Qwen-xLAM"),
     example=_ARRAY,
-    thinking="thinking",
+    thinking=State.THINKING,
     states={
         **prose(_XLAM_MARKERS),
         # Only what is said may hold calls without markers, not what is thought.
-        "prose": Prose(
+        State.PROSE: Prose(
             {
                 **_XLAM_MARKERS,
-                **FENCE_AND_INLINE_RULES,
-                "<think>": Rule("thinking"),
-                "</think>": Rule("prose"),
+                **FENCE_AND_INLINE,
+                "<think>": Transition(State.THINKING),
+                "</think>": Transition(State.PROSE),
             }
         ),
         **json_array("[TOOL_CALLS]", "</tool_call>"),
@@ -83,19 +84,21 @@ APERTUS = Format(
     models=("Apertus",),
     aliases=("apertus2509",),
     example='<|tools_prefix|>[{"get_weather": {"city": "Paris"}}]<|tools_suffix|>',
-    thinking="thinking",
+    thinking=State.THINKING,
     states={
-        **prose({"<|tools_prefix|>": Rule("calls")}, ("<|inner_prefix|>", "<|inner_suffix|>")),
-        **json_array("<|tools_prefix|>", "<|tools_suffix|>", body=JsonCall(then="after array call", name_is_key=True)),
+        **prose({"<|tools_prefix|>": Transition(State.CALLS)}, ("<|inner_prefix|>", "<|inner_suffix|>")),
+        **json_array(
+            "<|tools_prefix|>", "<|tools_suffix|>", body=JsonCall(then=State.AFTER_ARRAY_CALL, name_is_key=True)
+        ),
     },
 )
 
 _COHERE = {
-    "<|START_ACTION|>": Rule("calls"),
-    **{f"<|{edge}_{part}|>": Rule("prose") for edge in ("START", "END") for part in ("RESPONSE", "TEXT")},
-    "<|END_ACTION|>": Rule("prose"),
-    "<|END_THINKING|>": Rule("prose"),
-    "<|START_THINKING|>": Rule("thinking"),
+    "<|START_ACTION|>": Transition(State.CALLS),
+    **{f"<|{edge}_{part}|>": Transition(State.PROSE) for edge in ("START", "END") for part in ("RESPONSE", "TEXT")},
+    "<|END_ACTION|>": Transition(State.PROSE),
+    "<|END_THINKING|>": Transition(State.PROSE),
+    "<|START_THINKING|>": Transition(State.THINKING),
 }
 
 
@@ -108,14 +111,14 @@ def _cohere(name: str, models: tuple[str, ...]) -> Format:
             '<|START_ACTION|>[{"tool_call_id": "0", "tool_name": "get_weather", "parameters": {"city": "Paris"}}]'
             "<|END_ACTION|>"
         ),
-        thinking="thinking",
+        thinking=State.THINKING,
         states={
-            "prose": Prose(_COHERE),
-            "thinking": Prose(_COHERE, Sink.REASONING),
+            State.PROSE: Prose(_COHERE),
+            State.THINKING: Prose(_COHERE, Sink.REASONING),
             **json_array(
                 "<|START_ACTION|>",
                 "<|END_ACTION|>",
-                body=JsonCall(then="after array call", name_keys=frozenset({"tool_name", "name"})),
+                body=JsonCall(then=State.AFTER_ARRAY_CALL, name_keys=frozenset({"tool_name", "name"})),
             ),
         },
     )
@@ -124,8 +127,8 @@ def _cohere(name: str, models: tuple[str, ...]) -> Format:
 COHERE_COMMAND3 = _cohere("cohere_command3", ("Command A reasoning",))
 COHERE_COMMAND4 = _cohere("cohere_command4", ("Command A+",))
 
-_LLAMA_ENDS = {marker: Rule("prose") for marker in ("<|python_end|>", "<|eom_id|>", "<|eot_id|>")}
-_LLAMA_CALLS = {"<|python_tag|>": Rule("calls"), "<|python_start|>": Rule("calls")}
+_LLAMA_ENDS = {marker: Transition(State.PROSE) for marker in ("<|python_end|>", "<|eom_id|>", "<|eot_id|>")}
+_LLAMA_CALLS = {"<|python_tag|>": Transition(State.CALLS), "<|python_start|>": Transition(State.CALLS)}
 
 LLAMA3_JSON = Format(
     name="llama3_json",
@@ -134,7 +137,7 @@ LLAMA3_JSON = Format(
     aliases=("llama4_json", "llama3"),
     example='{"name": "get_weather", "parameters": {"city": "Paris"}}',
     states={
-        **prose({**_LLAMA_CALLS, **_LLAMA_ENDS, **FENCE_AND_INLINE_RULES}, None),
+        **prose({**_LLAMA_CALLS, **_LLAMA_ENDS, **FENCE_AND_INLINE}, None),
         **FENCE_AND_BARE_STATES,
         **json_array("<|python_tag|>", "<|python_end|>"),
     },

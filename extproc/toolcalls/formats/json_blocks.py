@@ -6,7 +6,8 @@ import re
 
 from extproc.toolcalls.formats.shapes import function_parameter, json_block, prose
 from extproc.toolcalls.json_call import JsonCall
-from extproc.toolcalls.table import Format, Gap, Prose, Rule, Sink
+from extproc.toolcalls.states import State
+from extproc.toolcalls.table import Behind, Format, Gap, Marker, Prose, Sink, Transition
 
 _OBJECT = '{"name": "get_weather", "arguments": {"city": "Paris"}}'
 
@@ -16,9 +17,9 @@ LONGCAT = Format(
     title="a JSON object in <longcat_tool_call> tags",
     models=("LongCat-Flash",),
     example=f"<longcat_tool_call>\n{_OBJECT}\n</longcat_tool_call>",
-    thinking="thinking",
+    thinking=State.THINKING,
     states={
-        **prose({"<longcat_tool_call>": Rule("block")}, ("<longcat_think>", "</longcat_think>")),
+        **prose({"<longcat_tool_call>": Transition(State.BLOCK)}, ("<longcat_think>", "</longcat_think>")),
         **function_parameter("<longcat_tool_call>", "</longcat_tool_call>"),
     },
 )
@@ -28,8 +29,8 @@ GRANITE4 = Format(
     title="a JSON object in <tool_call> tags",
     models=("Granite 4.0",),
     example=f"<tool_call>\n{_OBJECT}\n</tool_call>",
-    thinking="thinking",
-    states={**prose({"<tool_call>": Rule("block")}), **function_parameter("<tool_call>", "</tool_call>")},
+    thinking=State.THINKING,
+    states={**prose({"<tool_call>": Transition(State.BLOCK)}), **function_parameter("<tool_call>", "</tool_call>")},
 )
 
 ERNIE45 = Format(
@@ -37,15 +38,15 @@ ERNIE45 = Format(
     title="a JSON object in <tool_call> tags, text in <response>",
     models=("ERNIE 4.5", "ERNIE X1"),
     example=f"<tool_call>\n{_OBJECT}\n</tool_call>\n",
-    thinking="thinking",
+    thinking=State.THINKING,
     states={
         **prose(
             {
-                "<tool_call>": Rule("block"),
-                "<response>\n": Rule("prose"),
-                "<response>": Rule("prose"),
-                "\n</response>": Rule("prose"),
-                "</response>": Rule("prose"),
+                "<tool_call>": Transition(State.BLOCK),
+                "<response>\n": Transition(State.PROSE),
+                "<response>": Transition(State.PROSE),
+                "\n</response>": Transition(State.PROSE),
+                "</response>": Transition(State.PROSE),
             }
         ),
         **function_parameter("<tool_call>", "</tool_call>"),
@@ -58,7 +59,7 @@ GRANITE_20B_FC = Format(
     models=("Granite 20B function calling",),
     aliases=("granite_20b_fc",),
     example=f"<function_call> {_OBJECT}",
-    states={**prose({"<function_call>": Rule("call")}, None), **json_block("<function_call>", None)},
+    states={**prose({"<function_call>": Transition(State.CALL)}, None), **json_block("<function_call>", None)},
 )
 
 INTERNLM = Format(
@@ -67,23 +68,23 @@ INTERNLM = Format(
     models=("InternLM 2.5", "Intern-S1"),
     aliases=("internlm2", "interns1"),
     example=f"<|action_start|><|plugin|>{_OBJECT.replace('arguments', 'parameters')}<|action_end|>",
-    thinking="thinking",
+    thinking=State.THINKING,
     states={
-        **prose({"<|action_start|>": Rule("action")}),
-        "action": Gap({"<|plugin|>": Rule("call"), "{": Rule("call", keep=True)}),
-        "call": JsonCall(then="after call"),
-        "after call": Gap(
-            {"<|action_end|>": Rule("prose"), "<|action_start|>": Rule("action")},
+        **prose({"<|action_start|>": Transition(State.BLOCK)}),
+        State.BLOCK: Gap({"<|plugin|>": Transition(State.CALL), "{": Transition(State.CALL, Marker.KEPT)}),
+        State.CALL: JsonCall(then=State.AFTER_CALL),
+        State.AFTER_CALL: Gap(
+            {"<|action_end|>": Transition(State.PROSE), "<|action_start|>": Transition(State.BLOCK)},
             junk=re.compile(r"[\s}\]]*"),
-            trailing=True,
+            behind=Behind.CALL,
         ),
     },
 )
 
 _GIGACHAT_OPENERS = {
-    "<|function_call|>": Rule("call"),
-    "<|message_sep|>\n\nfunction call<|role_sep|>": Rule("call"),
-    "function call<|role_sep|>": Rule("call"),
+    "<|function_call|>": Transition(State.CALL),
+    "<|message_sep|>\n\nfunction call<|role_sep|>": Transition(State.CALL),
+    "function call<|role_sep|>": Transition(State.CALL),
 }
 
 GIGACHAT3 = Format(
@@ -92,22 +93,24 @@ GIGACHAT3 = Format(
     models=("GigaChat 3",),
     example=f"<|function_call|>{_OBJECT}",
     states={
-        **prose({**_GIGACHAT_OPENERS, "<|message_sep|>": Rule("prose"), "</s>": Rule("prose")}, None),
-        "call": JsonCall(then="after call"),
-        "after call": Gap(
-            {**_GIGACHAT_OPENERS, "</s>": Rule("prose"), "<|message_sep|>": Rule("prose")},
+        **prose(
+            {**_GIGACHAT_OPENERS, "<|message_sep|>": Transition(State.PROSE), "</s>": Transition(State.PROSE)}, None
+        ),
+        State.CALL: JsonCall(then=State.AFTER_CALL),
+        State.AFTER_CALL: Gap(
+            {**_GIGACHAT_OPENERS, "</s>": Transition(State.PROSE), "<|message_sep|>": Transition(State.PROSE)},
             junk=re.compile(r"[\s}\]]*"),
-            trailing=True,
+            behind=Behind.CALL,
         ),
     },
 )
 
 _INKLING = {
-    "<|content_invoke_tool_json|>": Rule("call"),
-    "<|message_model|>": Rule("recipient"),
-    "<|content_text|>": Rule("prose"),
-    "<|content_thinking|>": Rule("thinking"),
-    "<|end_message|>": Rule("prose"),
+    "<|content_invoke_tool_json|>": Transition(State.CALL),
+    "<|message_model|>": Transition(State.RECIPIENT),
+    "<|content_text|>": Transition(State.PROSE),
+    "<|content_thinking|>": Transition(State.THINKING),
+    "<|end_message|>": Transition(State.PROSE),
 }
 
 INKLING = Format(
@@ -118,18 +121,18 @@ INKLING = Format(
         "<|message_model|>get_weather<|content_invoke_tool_json|>"
         '{"name": "get_weather", "args": {"city": "Paris"}}<|end_message|>'
     ),
-    thinking="thinking",
+    thinking=State.THINKING,
     states={
-        "prose": Prose(_INKLING),
-        "thinking": Prose(_INKLING, Sink.REASONING),
+        State.PROSE: Prose(_INKLING),
+        State.THINKING: Prose(_INKLING, Sink.REASONING),
         # The recipient stands in the object again.
-        "recipient": Gap(_INKLING, junk=re.compile(r"[^<]*"), trailing=True),
-        "call": JsonCall(
-            then="after call",
+        State.RECIPIENT: Gap(_INKLING, junk=re.compile(r"[^<]*"), behind=Behind.CALL),
+        State.CALL: JsonCall(
+            then=State.AFTER_CALL,
             arguments_keys=frozenset({"args", "arguments", "parameters"}),
             hides_markers=True,
         ),
-        "after call": Gap(_INKLING, junk=re.compile(r"[\s}\]]*"), trailing=True),
+        State.AFTER_CALL: Gap(_INKLING, junk=re.compile(r"[\s}\]]*"), behind=Behind.CALL),
     },
 )
 

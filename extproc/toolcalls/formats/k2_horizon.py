@@ -11,14 +11,18 @@ import re
 from extproc.toolcalls.formats.shapes import prose
 from extproc.toolcalls.json_arguments import JsonArguments
 from extproc.toolcalls.json_call import JsonCall
-from extproc.toolcalls.table import Format, Gap, Key, Name, Rule, Value
+from extproc.toolcalls.states import State
+from extproc.toolcalls.table import Behind, Format, Gap, Key, Marker, Name, Transition, Value
 from extproc.toolcalls.values import ANY_TYPE, STRING
 
 _SECTION_END = "</ifm|tool_calls>"
-_END = {"</ifm|tool_call>": Rule("after call", ends_call=True), _SECTION_END: Rule("prose", ends_call=True)}
-_NEXT = {"<ifm|arg_key>": Rule("key"), **_END}
-_SECTION = {"<ifm|tool_call>": Rule("block"), _SECTION_END: Rule("prose")}
-_BEFORE_VALUE = {"<ifm|arg_type>": Rule("type"), "<ifm|arg_value>": Rule("value"), **_NEXT}
+_END = {
+    "</ifm|tool_call>": Transition(State.AFTER_CALL, ends_call=True),
+    _SECTION_END: Transition(State.PROSE, ends_call=True),
+}
+_NEXT = {"<ifm|arg_key>": Transition(State.KEY), **_END}
+_SECTION = {"<ifm|tool_call>": Transition(State.BLOCK), _SECTION_END: Transition(State.PROSE)}
+_BEFORE_VALUE = {"<ifm|arg_type>": Transition(State.TYPE), "<ifm|arg_value>": Transition(State.VALUE), **_NEXT}
 
 K2_HORIZON = Format(
     name="k2_horizon",
@@ -28,46 +32,56 @@ K2_HORIZON = Format(
         "<ifm|tool_calls><ifm|tool_call>get_weather<ifm|arg_key>city</ifm|arg_key><ifm|arg_type>string</ifm|arg_type>"
         "<ifm|arg_value>Paris</ifm|arg_value></ifm|tool_call></ifm|tool_calls>"
     ),
-    thinking="thinking",
+    thinking=State.THINKING,
     states={
-        **prose({"<ifm|tool_calls>": Rule("section")}),
-        "section": Gap(_SECTION),
-        "block": Gap({"{": Rule("json call", keep=True)}, otherwise="name"),
-        "name": Name(
+        **prose({"<ifm|tool_calls>": Transition(State.SECTION)}),
+        State.SECTION: Gap(_SECTION),
+        State.BLOCK: Gap({"{": Transition(State.JSON_CALL, Marker.KEPT)}, otherwise=State.NAME),
+        State.NAME: Name(
             {
-                "<ifm|arg_key>": Rule("key"),
-                "{": Rule("arguments", keep=True),
-                "</ifm|tool_call>": Rule("bare name"),
+                "<ifm|arg_key>": Transition(State.KEY),
+                "{": Transition(State.ARGUMENTS, Marker.KEPT),
+                "</ifm|tool_call>": Transition(State.BARE_NAME),
             }
         ),
-        "arguments": JsonArguments(then="after json call"),
-        "bare name": Gap(
+        State.ARGUMENTS: JsonArguments(then=State.AFTER_JSON_CALL),
+        State.BARE_NAME: Gap(
             {
-                _SECTION_END: Rule("prose", ends_call=True),
-                "<ifm|tool_call>": Rule("block", ends_call=True),
+                _SECTION_END: Transition(State.PROSE, ends_call=True),
+                "<ifm|tool_call>": Transition(State.BLOCK, ends_call=True),
             }
         ),
-        "key": Key({"</ifm|arg_key>": Rule("before value")}),
-        "before value": Gap(_BEFORE_VALUE),
-        "type": Key(
-            {"</ifm|arg_type>": Rule("before value")},
+        State.KEY: Key({"</ifm|arg_key>": Transition(State.BEFORE_VALUE)}),
+        State.BEFORE_VALUE: Gap(_BEFORE_VALUE),
+        State.TYPE: Key(
+            {"</ifm|arg_type>": Transition(State.BEFORE_VALUE)},
             pattern=re.compile(r"\s*(?P<type>\w*)\s*"),
             types={
                 "string": STRING,
                 **dict.fromkeys(("number", "integer", "boolean", "object", "array", "null"), ANY_TYPE),
             },
         ),
-        "value": Value({"</ifm|arg_value>": Rule("after value"), "</ifm|tool_call>": Rule("after unclosed value")}),
-        "after value": Gap(_NEXT, otherwise="value", resumes=True),
-        "after unclosed value": Gap(
-            {_SECTION_END: Rule("prose", ends_call=True), "<ifm|tool_call>": Rule("block", ends_call=True)},
-            otherwise="value",
-            resumes=True,
+        State.VALUE: Value(
+            {
+                "</ifm|arg_value>": Transition(State.AFTER_VALUE),
+                "</ifm|tool_call>": Transition(State.AFTER_UNCLOSED_VALUE),
+            }
         ),
-        "after call": Gap(_SECTION, trailing=True),
-        "json call": JsonCall(then="after json call"),
-        "after json call": Gap(
-            {"</ifm|tool_call>": Rule("after call"), **_SECTION}, junk=re.compile(r"[\s}\]]*"), trailing=True
+        State.AFTER_VALUE: Gap(_NEXT, otherwise=State.VALUE, behind=Behind.VALUE),
+        State.AFTER_UNCLOSED_VALUE: Gap(
+            {
+                _SECTION_END: Transition(State.PROSE, ends_call=True),
+                "<ifm|tool_call>": Transition(State.BLOCK, ends_call=True),
+            },
+            otherwise=State.VALUE,
+            behind=Behind.VALUE,
+        ),
+        State.AFTER_CALL: Gap(_SECTION, behind=Behind.CALL),
+        State.JSON_CALL: JsonCall(then=State.AFTER_JSON_CALL),
+        State.AFTER_JSON_CALL: Gap(
+            {"</ifm|tool_call>": Transition(State.AFTER_CALL), **_SECTION},
+            junk=re.compile(r"[\s}\]]*"),
+            behind=Behind.CALL,
         ),
     },
 )

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import re
 
-from extproc.toolcalls.table import Format, Gap, Key, Name, Prose, Rule, Sink, Value
+from extproc.toolcalls.states import State
+from extproc.toolcalls.table import Behind, Format, Gap, Key, Name, Prose, Sink, Transition, Value
 from extproc.toolcalls.values import ANY_TYPE, STRING
 
 
@@ -17,20 +18,23 @@ def _close(element: str) -> str:
 
 
 _PROSE = {
-    _open("tools<|sep|>"): Rule("tools"),
-    _open("call "): Rule("name"),
-    _open("response<|sep|>"): Rule("prose"),
-    _open("think<|sep|>"): Rule("thinking"),
+    _open("tools<|sep|>"): Transition(State.SECTION),
+    _open("call "): Transition(State.NAME),
+    _open("response<|sep|>"): Transition(State.PROSE),
+    _open("think<|sep|>"): Transition(State.THINKING),
     # One token each, of an element that never came.
-    **{marker: Rule("prose") for marker in ("<|open|>", "<|close|>", "<|sep|>")},
-    **{_close(element): Rule("prose") for element in ("response", "think", "message", "tools", "call", "argument")},
+    **{marker: Transition(State.PROSE) for marker in ("<|open|>", "<|close|>", "<|sep|>")},
+    **{
+        _close(element): Transition(State.PROSE)
+        for element in ("response", "think", "message", "tools", "call", "argument")
+    },
 }
 _NEXT_CALL = {
-    _close("call"): Rule("after call", ends_call=True),
-    _open("call "): Rule("name", ends_call=True),
-    _close("tools"): Rule("prose", ends_call=True),
+    _close("call"): Transition(State.AFTER_CALL, ends_call=True),
+    _open("call "): Transition(State.NAME, ends_call=True),
+    _close("tools"): Transition(State.PROSE, ends_call=True),
 }
-_NEXT_ARGUMENT = {_open("argument "): Rule("key"), **_NEXT_CALL}
+_NEXT_ARGUMENT = {_open("argument "): Transition(State.KEY), **_NEXT_CALL}
 
 KIMI_K3 = Format(
     name="kimi_k3",
@@ -41,20 +45,20 @@ KIMI_K3 = Format(
         '<|open|>argument key="city" type="string"<|sep|>Paris<|close|>argument<|sep|>'
         "<|close|>call<|sep|><|close|>tools<|sep|><|close|>message<|sep|>"
     ),
-    thinking="thinking",
+    thinking=State.THINKING,
     states={
-        "prose": Prose(_PROSE),
-        "thinking": Prose(_PROSE, Sink.REASONING),
-        "tools": Gap({_open("call "): Rule("name"), _close("tools"): Rule("prose")}),
-        "name": Name(
-            {"<|sep|>": Rule("arguments")},
+        State.PROSE: Prose(_PROSE),
+        State.THINKING: Prose(_PROSE, Sink.REASONING),
+        State.SECTION: Gap({_open("call "): Transition(State.NAME), _close("tools"): Transition(State.PROSE)}),
+        State.NAME: Name(
+            {"<|sep|>": Transition(State.ARGUMENTS)},
             pattern=re.compile(r'.*?\btool="(?P<name>[^"]{1,256})".*', re.DOTALL),
             possible=re.compile(r".*", re.DOTALL),
             entities=True,
         ),
-        "arguments": Gap(_NEXT_ARGUMENT),
-        "key": Key(
-            {"<|sep|>": Rule("value")},
+        State.ARGUMENTS: Gap(_NEXT_ARGUMENT),
+        State.KEY: Key(
+            {"<|sep|>": Transition(State.VALUE)},
             pattern=re.compile(r'(?=.*?\bkey="(?P<key>[^"]*)")(?:.*?\btype="(?P<type>\w+)".*|.*)', re.DOTALL),
             types={
                 "string": STRING,
@@ -62,10 +66,14 @@ KIMI_K3 = Format(
             },
             entities=True,
         ),
-        "value": Value({_close("argument"): Rule("after value"), _close("call"): Rule("after unclosed value")}),
-        "after value": Gap(_NEXT_ARGUMENT, otherwise="value", resumes=True),
-        "after unclosed value": Gap(_NEXT_CALL, otherwise="value", resumes=True),
-        "after call": Gap({_open("call "): Rule("name"), _close("tools"): Rule("prose")}, trailing=True),
+        State.VALUE: Value(
+            {_close("argument"): Transition(State.AFTER_VALUE), _close("call"): Transition(State.AFTER_UNCLOSED_VALUE)}
+        ),
+        State.AFTER_VALUE: Gap(_NEXT_ARGUMENT, otherwise=State.VALUE, behind=Behind.VALUE),
+        State.AFTER_UNCLOSED_VALUE: Gap(_NEXT_CALL, otherwise=State.VALUE, behind=Behind.VALUE),
+        State.AFTER_CALL: Gap(
+            {_open("call "): Transition(State.NAME), _close("tools"): Transition(State.PROSE)}, behind=Behind.CALL
+        ),
     },
 )
 

@@ -6,13 +6,14 @@ import re
 
 from extproc.toolcalls.formats.shapes import prose
 from extproc.toolcalls.nested_elements import NestedElements
-from extproc.toolcalls.table import Format, Gap, Name, Rule
+from extproc.toolcalls.states import State
+from extproc.toolcalls.table import Behind, Format, Gap, Name, Transition
 
 _MARKER = "]<]minimax[>["
 _SECTION = {
-    f"{_MARKER}<invoke name=": Rule("name"),
-    f"{_MARKER}</tool_call>": Rule("prose"),
-    f"{_MARKER}<tool_call>": Rule("section"),
+    f"{_MARKER}<invoke name=": Transition(State.NAME),
+    f"{_MARKER}</tool_call>": Transition(State.PROSE),
+    f"{_MARKER}<tool_call>": Transition(State.SECTION),
 }
 
 MINIMAX_M3 = Format(
@@ -24,22 +25,22 @@ MINIMAX_M3 = Format(
         f'{_MARKER}<tool_call>{_MARKER}<invoke name="get_weather">{_MARKER}<city>Paris{_MARKER}</city>'
         f"{_MARKER}</invoke>{_MARKER}</tool_call>"
     ),
-    thinking="thinking",
+    thinking=State.THINKING,
     states={
         **prose(
             {
-                f"{_MARKER}<tool_call>": Rule("section"),
-                f"{_MARKER}<invoke name=": Rule("name"),
-                _MARKER: Rule("prose"),  # one token, of a tag that never came
+                f"{_MARKER}<tool_call>": Transition(State.SECTION),
+                f"{_MARKER}<invoke name=": Transition(State.NAME),
+                _MARKER: Transition(State.PROSE),  # one token, of a tag that never came
             }
         ),
-        "section": Gap(_SECTION),
-        "name": Name(
-            {">": Rule("arguments")},
+        State.SECTION: Gap(_SECTION),
+        State.NAME: Name(
+            {">": Transition(State.ARGUMENTS)},
             pattern=re.compile(r"\s*[\"']?(?P<name>[^\"'<>{}]{1,256}?)[\"']?\s*"),
         ),
-        "arguments": NestedElements(then="after invoke", marker=_MARKER, closing="invoke"),
-        "after invoke": Gap(_SECTION, trailing=True),
+        State.ARGUMENTS: NestedElements(then=State.AFTER_INVOKE, marker=_MARKER, closing="invoke"),
+        State.AFTER_INVOKE: Gap(_SECTION, behind=Behind.CALL),
     },
 )
 

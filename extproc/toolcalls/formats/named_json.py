@@ -6,14 +6,18 @@ import re
 
 from extproc.toolcalls.formats.shapes import json_array, named_json, prose
 from extproc.toolcalls.json_arguments import JsonArguments
-from extproc.toolcalls.table import Format, Gap, Name, Prose, Rule
+from extproc.toolcalls.states import State
+from extproc.toolcalls.table import Behind, Format, Gap, Marker, Name, Prose, Transition
 
 _KIMI_SECTIONS = {
-    "<|tool_calls_section_begin|>": Rule("section"),
-    "<|tool_call_section_begin|>": Rule("section"),
+    "<|tool_calls_section_begin|>": Transition(State.SECTION),
+    "<|tool_call_section_begin|>": Transition(State.SECTION),
 }
-_KIMI_ENDS = {"<|tool_calls_section_end|>": Rule("prose"), "<|tool_call_section_end|>": Rule("prose")}
-_KIMI_CALL = {"<|tool_call_begin|>": Rule("name")}
+_KIMI_ENDS = {
+    "<|tool_calls_section_end|>": Transition(State.PROSE),
+    "<|tool_call_section_end|>": Transition(State.PROSE),
+}
+_KIMI_CALL = {"<|tool_call_begin|>": Transition(State.NAME)}
 
 KIMI_K2 = Format(
     name="kimi_k2",
@@ -23,27 +27,27 @@ KIMI_K2 = Format(
         "<|tool_calls_section_begin|><|tool_call_begin|>functions.get_weather:0<|tool_call_argument_begin|>"
         '{"city": "Paris"}<|tool_call_end|><|tool_calls_section_end|>'
     ),
-    thinking="thinking",
+    thinking=State.THINKING,
     states={
         **prose({**_KIMI_SECTIONS, **_KIMI_CALL}),
-        "section": Gap({**_KIMI_CALL, **_KIMI_ENDS}),
+        State.SECTION: Gap({**_KIMI_CALL, **_KIMI_ENDS}),
         **named_json(
             {},
             _KIMI_CALL,
-            {"<|tool_call_end|>": Rule("after call"), **_KIMI_ENDS},
+            {"<|tool_call_end|>": Transition(State.AFTER_CALL), **_KIMI_ENDS},
             name=Name(
-                {"<|tool_call_argument_begin|>": Rule("before arguments")},
-                otherwise="broken call",
+                {"<|tool_call_argument_begin|>": Transition(State.BEFORE_ARGUMENTS)},
+                otherwise=State.BROKEN_CALL,
                 # The index counts over the whole conversation; the name is all that stands before it.
                 pattern=re.compile(r"\s*(?:functions\.)?(?P<name>[\w.\-]{1,256}?)(?::\d+)?\s*"),
                 hides_markers=True,
             ),
         ),
-        "after call": Gap({**_KIMI_CALL, **_KIMI_ENDS, **_KIMI_SECTIONS}, trailing=True),
-        "broken call": Prose(
+        State.AFTER_CALL: Gap({**_KIMI_CALL, **_KIMI_ENDS, **_KIMI_SECTIONS}, behind=Behind.CALL),
+        State.BROKEN_CALL: Prose(
             {
-                "<|tool_call_argument_begin|>": Rule("broken call"),
-                "<|tool_call_end|>": Rule("after call"),
+                "<|tool_call_argument_begin|>": Transition(State.BROKEN_CALL),
+                "<|tool_call_end|>": Transition(State.AFTER_CALL),
                 **_KIMI_ENDS,
                 **_KIMI_CALL,
             }
@@ -51,26 +55,26 @@ KIMI_K2 = Format(
     },
 )
 
-_V3_SECTION = {"<｜tool▁calls▁begin｜>": Rule("section")}
-_V3_CALL = {"<｜tool▁call▁begin｜>": Rule("kind")}
-_V3_END = {"<｜tool▁calls▁end｜>": Rule("prose")}
+_V3_SECTION = {"<｜tool▁calls▁begin｜>": Transition(State.SECTION)}
+_V3_CALL = {"<｜tool▁call▁begin｜>": Transition(State.KIND)}
+_V3_END = {"<｜tool▁calls▁end｜>": Transition(State.PROSE)}
 _V3_STATES = {
     **prose({**_V3_SECTION, **_V3_CALL}),
-    "section": Gap({**_V3_CALL, **_V3_END}),
+    State.SECTION: Gap({**_V3_CALL, **_V3_END}),
     # V3 writes `function` before the separator and the name behind it, V3.1 the name before it.
-    "kind": Gap({"function<｜tool▁sep｜>": Rule("name")}, otherwise="name before"),
-    "name before": Name({"<｜tool▁sep｜>": Rule("before arguments")}),
+    State.KIND: Gap({"function<｜tool▁sep｜>": Transition(State.NAME)}, otherwise=State.NAME_BEFORE),
+    State.NAME_BEFORE: Name({"<｜tool▁sep｜>": Transition(State.BEFORE_ARGUMENTS)}),
     **named_json(
         {
-            "\n": Rule("before arguments"),
-            "```": Rule("before arguments", keep=True),
-            "{": Rule("arguments", keep=True),
-            "<｜tool▁call▁end｜>": Rule("after call", ends_call=True),
+            "\n": Transition(State.BEFORE_ARGUMENTS),
+            "```": Transition(State.BEFORE_ARGUMENTS, Marker.KEPT),
+            "{": Transition(State.ARGUMENTS, Marker.KEPT),
+            "<｜tool▁call▁end｜>": Transition(State.AFTER_CALL, ends_call=True),
         },
         _V3_CALL,
-        {"<｜tool▁call▁end｜>": Rule("after call"), **_V3_END},
+        {"<｜tool▁call▁end｜>": Transition(State.AFTER_CALL), **_V3_END},
     ),
-    "after call": Gap({**_V3_CALL, **_V3_END, **_V3_SECTION}, trailing=True),
+    State.AFTER_CALL: Gap({**_V3_CALL, **_V3_END, **_V3_SECTION}, behind=Behind.CALL),
 }
 
 DEEPSEEK_V3 = Format(
@@ -82,7 +86,7 @@ DEEPSEEK_V3 = Format(
         "<｜tool▁calls▁begin｜><｜tool▁call▁begin｜>function<｜tool▁sep｜>get_weather\n"
         '```json\n{"city": "Paris"}\n```<｜tool▁call▁end｜><｜tool▁calls▁end｜>'
     ),
-    thinking="thinking",
+    thinking=State.THINKING,
     states=_V3_STATES,
 )
 
@@ -95,23 +99,23 @@ DEEPSEEK_V31 = Format(
         "<｜tool▁calls▁begin｜><｜tool▁call▁begin｜>get_weather<｜tool▁sep｜>"
         '{"city": "Paris"}<｜tool▁call▁end｜><｜tool▁calls▁end｜>'
     ),
-    thinking="thinking",
+    thinking=State.THINKING,
     states=_V3_STATES,
 )
 
-_MISTRAL = {"[TOOL_CALLS]": Rule("call")}
+_MISTRAL = {"[TOOL_CALLS]": Transition(State.CALL)}
 
 MISTRAL = Format(
     name="mistral",
     title="NAME[ARGS] and a JSON object, or a JSON array, behind [TOOL_CALLS]",
     models=("Mistral", "Magistral", "Devstral", "Ministral 3"),
     example='[TOOL_CALLS]get_weather[ARGS]{"city": "Paris"}',
-    thinking="thinking",
+    thinking=State.THINKING,
     states={
         **prose(_MISTRAL, ("[THINK]", "[/THINK]")),
-        "call": Gap(
-            {"[": Rule("calls"), "{": Rule("array call", keep=True)},
-            otherwise="name",
+        State.CALL: Gap(
+            {"[": Transition(State.CALLS), "{": Transition(State.ARRAY_CALL, Marker.KEPT)},
+            otherwise=State.NAME,
         ),
         **json_array("[TOOL_CALLS]", None),
         **named_json(
@@ -121,23 +125,29 @@ MISTRAL = Format(
             ends_with_output=True,
             name=Name(
                 {
-                    "[ARGS]": Rule("before arguments"),
-                    "[CALL_ID]": Rule("id"),
-                    "{": Rule("arguments", keep=True),
-                    "[TOOL_CALLS]": Rule("call", ends_call=True),
+                    "[ARGS]": Transition(State.BEFORE_ARGUMENTS),
+                    "[CALL_ID]": Transition(State.ID),
+                    "{": Transition(State.ARGUMENTS, Marker.KEPT),
+                    "[TOOL_CALLS]": Transition(State.CALL, ends_call=True),
                 },
                 ends_with_output=True,
             ),
         ),
-        "id": Gap({"[ARGS]": Rule("arguments"), "{": Rule("arguments", keep=True)}, junk=re.compile(r"[\sa-zA-Z0-9]*")),
+        State.ID: Gap(
+            {"[ARGS]": Transition(State.ARGUMENTS), "{": Transition(State.ARGUMENTS, Marker.KEPT)},
+            junk=re.compile(r"[\sa-zA-Z0-9]*"),
+        ),
     },
 )
 
-_PLAMO_CALL = {"<|plamo:begin_tool_request:plamo|>": Rule("request"), "<|plamo:begin_tool_name:plamo|>": Rule("name")}
+_PLAMO_CALL = {
+    "<|plamo:begin_tool_request:plamo|>": Transition(State.BLOCK),
+    "<|plamo:begin_tool_name:plamo|>": Transition(State.NAME),
+}
 _PLAMO_ENDS = {
-    "<|plamo:end_tool_arguments:plamo|>": Rule("after call"),
-    "<|plamo:end_tool_request:plamo|>": Rule("after call"),
-    "<|plamo:end_tool_requests:plamo|>": Rule("prose"),
+    "<|plamo:end_tool_arguments:plamo|>": Transition(State.AFTER_CALL),
+    "<|plamo:end_tool_request:plamo|>": Transition(State.AFTER_CALL),
+    "<|plamo:end_tool_requests:plamo|>": Transition(State.PROSE),
 }
 
 PLAMO3 = Format(
@@ -150,27 +160,30 @@ PLAMO3 = Format(
         '<|plamo:begin_tool_arguments:plamo|><|plamo:constrain|>json<|plamo:msg|>{"city": "Paris"}'
         "<|plamo:end_tool_arguments:plamo|><|plamo:end_tool_request:plamo|><|plamo:end_tool_requests:plamo|>"
     ),
-    thinking="thinking",
+    thinking=State.THINKING,
     states={
         **prose(
-            {"<|plamo:begin_tool_requests:plamo|>": Rule("section"), "<|plamo:end_think:plamo|>": Rule("prose")},
+            {
+                "<|plamo:begin_tool_requests:plamo|>": Transition(State.SECTION),
+                "<|plamo:end_think:plamo|>": Transition(State.PROSE),
+            },
             ("<|plamo:begin_think:plamo|>", "<|plamo:end_think:plamo|>"),
         ),
-        "section": Gap({**_PLAMO_CALL, **_PLAMO_ENDS}),
-        "request": Gap(_PLAMO_CALL),
-        "name": Name({"<|plamo:end_tool_name:plamo|>": Rule("before arguments")}, ends_with_output=True),
-        "before arguments": Gap(
+        State.SECTION: Gap({**_PLAMO_CALL, **_PLAMO_ENDS}),
+        State.BLOCK: Gap(_PLAMO_CALL),
+        State.NAME: Name({"<|plamo:end_tool_name:plamo|>": Transition(State.BEFORE_ARGUMENTS)}, ends_with_output=True),
+        State.BEFORE_ARGUMENTS: Gap(
             {
-                "<|plamo:begin_tool_arguments:plamo|>": Rule("before arguments"),
-                "<|plamo:constrain|>": Rule("before arguments"),
-                "json": Rule("before arguments"),
-                "<|plamo:msg|>": Rule("before arguments"),
-                "{": Rule("arguments", keep=True),
-                **{marker: Rule(rule.to, ends_call=True) for marker, rule in _PLAMO_ENDS.items()},
+                "<|plamo:begin_tool_arguments:plamo|>": Transition(State.BEFORE_ARGUMENTS),
+                "<|plamo:constrain|>": Transition(State.BEFORE_ARGUMENTS),
+                "json": Transition(State.BEFORE_ARGUMENTS),
+                "<|plamo:msg|>": Transition(State.BEFORE_ARGUMENTS),
+                "{": Transition(State.ARGUMENTS, Marker.KEPT),
+                **{marker: Transition(rule.to, ends_call=True) for marker, rule in _PLAMO_ENDS.items()},
             },
         ),
-        "arguments": JsonArguments(then="after call"),
-        "after call": Gap({**_PLAMO_CALL, **_PLAMO_ENDS}, junk=re.compile(r"[\s}\]]*"), trailing=True),
+        State.ARGUMENTS: JsonArguments(then=State.AFTER_CALL),
+        State.AFTER_CALL: Gap({**_PLAMO_CALL, **_PLAMO_ENDS}, junk=re.compile(r"[\s}\]]*"), behind=Behind.CALL),
     },
 )
 

@@ -12,32 +12,36 @@ import re
 from extproc.toolcalls.formats.shapes import States, prose
 from extproc.toolcalls.json_call import JsonCall
 from extproc.toolcalls.python_call import PythonCall
-from extproc.toolcalls.table import Format, Gap, Header, Name, Prose, Rule, Rules
+from extproc.toolcalls.states import State
+from extproc.toolcalls.table import Behind, Format, Gap, Header, Marker, Name, Prose, Transition, Transitions
 
 _BETWEEN_CALLS = re.compile(r"[\s,;]*")
 _EXAMPLE = "[get_weather(city='Paris')]"
 
 
-def _bare_list(openers: Rules, closers: Rules) -> States:
+def _bare_list(openers: Transitions, closers: Transitions) -> States:
     """The list as it stands, or behind one of `openers`."""
     return {
-        "prose": Prose(
+        State.PROSE: Prose(
             {
                 **openers,
-                "[": Rule("bare call", keep=True),
-                "`[": Rule("prose", shown=True),
-                "```": Rule("code", shown=True),
+                "[": Transition(State.BARE_CALL, Marker.KEPT),
+                "`[": Transition(State.PROSE, Marker.SHOWN),
+                "```": Transition(State.CODE, Marker.SHOWN),
             }
         ),
-        "code": Prose({"```": Rule("prose", shown=True)}),
-        "list": Gap({"[": Rule("call")}, otherwise="bare call"),
-        "bare call": PythonCall(then="after call", offered_only=True),
-        "call": PythonCall(then="after call"),
-        "after call": Gap(
-            {"]": Rule("after list"), **closers}, junk=_BETWEEN_CALLS, otherwise="next call", trailing=True
+        State.CODE: Prose({"```": Transition(State.PROSE, Marker.SHOWN)}),
+        State.LIST: Gap({"[": Transition(State.CALL)}, otherwise=State.BARE_CALL),
+        State.BARE_CALL: PythonCall(then=State.AFTER_CALL, offered_only=True),
+        State.CALL: PythonCall(then=State.AFTER_CALL),
+        State.AFTER_CALL: Gap(
+            {"]": Transition(State.AFTER_LIST), **closers},
+            junk=_BETWEEN_CALLS,
+            otherwise=State.NEXT_CALL,
+            behind=Behind.CALL,
         ),
-        "next call": PythonCall(then="after call", offered_only=True),
-        "after list": Gap({**openers, **closers}, trailing=True),
+        State.NEXT_CALL: PythonCall(then=State.AFTER_CALL, offered_only=True),
+        State.AFTER_LIST: Gap({**openers, **closers}, behind=Behind.CALL),
     }
 
 
@@ -47,7 +51,8 @@ PYTHONIC = Format(
     models=("Llama 3.2", "ToolACE", "Gemma 3"),
     example=_EXAMPLE,
     states=_bare_list(
-        {"<|python_start|>": Rule("list"), "<|python_tag|>": Rule("list")}, {"<|python_end|>": Rule("prose")}
+        {"<|python_start|>": Transition(State.LIST), "<|python_tag|>": Transition(State.LIST)},
+        {"<|python_end|>": Transition(State.PROSE)},
     ),
 )
 
@@ -56,7 +61,7 @@ LLAMA4_PYTHONIC = Format(
     title="as pythonic, between <|python_start|> and <|python_end|> or bare",
     models=("Llama 4",),
     example=f"<|python_start|>{_EXAMPLE}<|python_end|>",
-    states=_bare_list({"<|python_start|>": Rule("list")}, {"<|python_end|>": Rule("prose")}),
+    states=_bare_list({"<|python_start|>": Transition(State.LIST)}, {"<|python_end|>": Transition(State.PROSE)}),
 )
 
 OLMO3 = Format(
@@ -64,28 +69,30 @@ OLMO3 = Format(
     title="calls in Python's syntax, one a line, in <function_calls>",
     models=("Olmo 3",),
     example="<function_calls>get_weather(city='Paris')</function_calls>",
-    thinking="thinking",
+    thinking=State.THINKING,
     states={
-        **prose({"<function_calls>": Rule("calls")}),
-        "calls": Gap({"</function_calls>": Rule("prose")}, otherwise="call"),
-        "call": PythonCall(then="after call", lines=True),
-        "after call": Gap(
-            {"</function_calls>": Rule("prose"), "<function_calls>": Rule("calls")},
+        **prose({"<function_calls>": Transition(State.CALLS)}),
+        State.CALLS: Gap({"</function_calls>": Transition(State.PROSE)}, otherwise=State.CALL),
+        State.CALL: PythonCall(then=State.AFTER_CALL, lines=True),
+        State.AFTER_CALL: Gap(
+            {"</function_calls>": Transition(State.PROSE), "<function_calls>": Transition(State.CALLS)},
             junk=re.compile(r"[\s,;\]]*"),
-            otherwise="next call",
-            trailing=True,
+            otherwise=State.NEXT_CALL,
+            behind=Behind.CALL,
         ),
-        "next call": PythonCall(then="after call", otherwise="broken calls", lines=True),
-        "broken calls": Prose({"</function_calls>": Rule("prose"), "<function_calls>": Rule("calls")}),
+        State.NEXT_CALL: PythonCall(then=State.AFTER_CALL, otherwise=State.BROKEN_CALL, lines=True),
+        State.BROKEN_CALL: Prose(
+            {"</function_calls>": Transition(State.PROSE), "<function_calls>": Transition(State.CALLS)}
+        ),
     },
 )
 
 _LFM2_OPENING, _LFM2_CLOSING = "<|tool_call_start|>", "<|tool_call_end|>"
-_LFM2_IN_LIST: Rules = {
-    "]": Rule("after list"),
-    "{": Rule("json call", keep=True),
-    _LFM2_CLOSING: Rule("after block"),
-    _LFM2_OPENING: Rule("calls"),
+_LFM2_IN_LIST: Transitions = {
+    "]": Transition(State.AFTER_LIST),
+    "{": Transition(State.JSON_CALL, Marker.KEPT),
+    _LFM2_CLOSING: Transition(State.AFTER_BLOCK),
+    _LFM2_OPENING: Transition(State.CALLS),
 }
 
 LFM2 = Format(
@@ -93,26 +100,34 @@ LFM2 = Format(
     title="a list of calls, in Python's syntax or in JSON, between markers",
     models=("LFM2", "LFM2.5"),
     example=f"{_LFM2_OPENING}{_EXAMPLE}{_LFM2_CLOSING}",
-    thinking="thinking",
+    thinking=State.THINKING,
     states={
-        **prose({_LFM2_OPENING: Rule("calls")}),
-        "calls": Gap({"{": Rule("json call", keep=True)}, junk=re.compile(r"[\s\[]*"), otherwise="call"),
-        "call": PythonCall(then="in list"),
-        "json call": JsonCall(then="in list"),
-        "in list": Gap(_LFM2_IN_LIST, junk=_BETWEEN_CALLS, otherwise="next call", trailing=True),
-        "next call": PythonCall(then="in list", otherwise="answer"),
-        "after list": Gap(_LFM2_IN_LIST, otherwise="answer", trailing=True),
+        **prose({_LFM2_OPENING: Transition(State.CALLS)}),
+        State.CALLS: Gap(
+            {"{": Transition(State.JSON_CALL, Marker.KEPT)}, junk=re.compile(r"[\s\[]*"), otherwise=State.CALL
+        ),
+        State.CALL: PythonCall(then=State.IN_LIST),
+        State.JSON_CALL: JsonCall(then=State.IN_LIST),
+        State.IN_LIST: Gap(_LFM2_IN_LIST, junk=_BETWEEN_CALLS, otherwise=State.NEXT_CALL, behind=Behind.CALL),
+        State.NEXT_CALL: PythonCall(then=State.IN_LIST, otherwise=State.ANSWER),
+        State.AFTER_LIST: Gap(_LFM2_IN_LIST, otherwise=State.ANSWER, behind=Behind.CALL),
         # These models sometimes write a block's list once more behind its end, with an end of its own but no start.
         # It is the same calls again: made twice they could do harm, so up to that end they are markup.
-        "after block": Gap({"[": Rule("echo"), _LFM2_OPENING: Rule("calls")}, otherwise="answer", trailing=True),
-        "echo": Name(
-            {"(": Rule("echoed arguments")},
-            otherwise="answer",
+        State.AFTER_BLOCK: Gap(
+            {"[": Transition(State.ECHO), _LFM2_OPENING: Transition(State.CALLS)},
+            otherwise=State.ANSWER,
+            behind=Behind.CALL,
+        ),
+        State.ECHO: Name(
+            {"(": Transition(State.ECHOED_ARGUMENTS)},
+            otherwise=State.ANSWER,
             pattern=re.compile(r"(?P<name>[\w.\-]+)"),
             possible=re.compile(r"[\w.\-]*"),
         ),
-        "echoed arguments": Header({_LFM2_CLOSING: Rule("answer")}, routes=((re.compile(r".*", re.DOTALL), "answer"),)),
-        "answer": Prose({_LFM2_OPENING: Rule("calls"), _LFM2_CLOSING: Rule("answer")}),
+        State.ECHOED_ARGUMENTS: Header(
+            {_LFM2_CLOSING: Transition(State.ANSWER)}, routes=((re.compile(r".*", re.DOTALL), State.ANSWER),)
+        ),
+        State.ANSWER: Prose({_LFM2_OPENING: Transition(State.CALLS), _LFM2_CLOSING: Transition(State.ANSWER)}),
     },
 )
 

@@ -8,12 +8,13 @@ what its models add now and then: line breaks on both sides.
 from __future__ import annotations
 
 from extproc.toolcalls.formats.shapes import States, function_parameter, prose
-from extproc.toolcalls.table import Format, Rule
+from extproc.toolcalls.states import State
+from extproc.toolcalls.table import Format, Transition
 from extproc.toolcalls.tagged import Trim
 
 
 def _states(opening: str, closing: str, thinking: tuple[str, str], trim: Trim) -> States:
-    openers = {opening: Rule("block"), "<function=": Rule("name")}
+    openers = {opening: Transition(State.BLOCK), "<function=": Transition(State.NAME)}
     return {**prose(openers, thinking), **function_parameter(opening, closing, trim)}
 
 
@@ -27,7 +28,7 @@ QWEN3_CODER = Format(
     models=("Qwen3-Coder", "Qwen3.5 to 3.8", "Nemotron 3", "Granite 4.2 thinking", "Nanbeige"),
     aliases=("qwen3_xml", "nemotron_v3", "nanbeige"),
     example=_EXAMPLE,
-    thinking="thinking",
+    thinking=State.THINKING,
     states=_states(*_TOOL_CALL, _THINK, Trim.LINE_BREAKS),
 )
 
@@ -36,7 +37,7 @@ STEP3P5 = Format(
     title="as qwen3_coder",
     models=("Step-3.5", "Step-3.7"),
     example=_EXAMPLE,
-    thinking="thinking",
+    thinking=State.THINKING,
     states=QWEN3_CODER.states,
 )
 
@@ -45,7 +46,7 @@ STEP5 = Format(
     title="as qwen3_coder",
     models=("Step-5",),
     example=_EXAMPLE,
-    thinking="thinking",
+    thinking=State.THINKING,
     states=QWEN3_CODER.states,
 )
 
@@ -54,7 +55,7 @@ MIMO = Format(
     title="as qwen3_coder, values without added line breaks",
     models=("MiMo V2",),
     example="<tool_call><function=get_weather><parameter=city>Paris</parameter></function></tool_call>",
-    thinking="thinking",
+    thinking=State.THINKING,
     states=_states(*_TOOL_CALL, _THINK, Trim.NOTHING),
 )
 
@@ -63,7 +64,7 @@ SEED_OSS = Format(
     title="as qwen3_coder, in <seed:tool_call>",
     models=("Seed-OSS",),
     example=_EXAMPLE.replace("tool_call>", "seed:tool_call>"),
-    thinking="thinking",
+    thinking=State.THINKING,
     states=_states(
         "<seed:tool_call>", "</seed:tool_call>", ("<seed:think>", "</seed:think>"), Trim.WRAPPING_LINE_BREAKS
     ),

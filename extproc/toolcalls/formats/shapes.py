@@ -12,11 +12,25 @@ from dataclasses import replace
 
 from extproc.toolcalls.json_arguments import JsonArguments
 from extproc.toolcalls.json_call import JsonCall
-from extproc.toolcalls.table import Body, Gap, Key, Name, Prose, Rule, Rules, Sink, State, Value
+from extproc.toolcalls.states import State, StateName
+from extproc.toolcalls.table import (
+    Behind,
+    Body,
+    Gap,
+    Key,
+    Marker,
+    Name,
+    Prose,
+    Rules,
+    Sink,
+    Transition,
+    Transitions,
+    Value,
+)
 from extproc.toolcalls.tagged import Trim
 from extproc.toolcalls.values import ANY_TYPE, STRING
 
-States = dict[str, State]
+States = dict[StateName, Rules]
 
 THINK = ("<think>", "</think>")
 
@@ -24,149 +38,178 @@ _BRACKETS = re.compile(r"[\s,;`}\]]*")
 """Between and behind objects: closing brackets too many (small models write them), commas, the end of a fence."""
 
 _OBJECT = {
-    "{": Rule("json call", keep=True),
-    "[": Rule("json call", keep=True),
-    "```json": Rule("block"),
-    "```": Rule("block"),
+    "{": Transition(State.JSON_CALL, Marker.KEPT),
+    "[": Transition(State.JSON_CALL, Marker.KEPT),
+    "```json": Transition(State.BLOCK),
+    "```": Transition(State.BLOCK),
 }
 
 
-def prose(openers: Rules, thinking: tuple[str, str] | None = THINK) -> States:
+def prose(openers: Transitions, thinking: tuple[str, str] | None = THINK) -> States:
     """Free text that may hold calls, and thinking between a pair of tags. A call ends the thinking, said or not."""
     if thinking is None:
-        return {"prose": Prose(openers)}
+        return {State.PROSE: Prose(openers)}
     opening, closing = thinking
     return {
         # A closing tag that is left over (behind a call that ended the thinking) is markup as well.
-        "prose": Prose({**openers, opening: Rule("thinking"), closing: Rule("prose")}),
-        "thinking": Prose({**openers, closing: Rule("prose")}, Sink.REASONING),
+        State.PROSE: Prose({**openers, opening: Transition(State.THINKING), closing: Transition(State.PROSE)}),
+        State.THINKING: Prose({**openers, closing: Transition(State.PROSE)}, Sink.REASONING),
     }
 
 
-def json_block(opening: str, closing: str | None, *, name: str = "call") -> States:
+def json_block(opening: str, closing: str | None) -> States:
     """`OPENING {"name": ..., "arguments": {...}} CLOSING`, repeated."""
-    rules = {opening: Rule(name), "{": Rule(name, keep=True)}
+    transitions = {opening: Transition(State.CALL), "{": Transition(State.CALL, Marker.KEPT)}
     if closing is not None:
-        rules[closing] = Rule("prose")
+        transitions[closing] = Transition(State.PROSE)
     return {
-        name: JsonCall(then=f"after {name}"),
-        f"after {name}": Gap(rules, junk=_BRACKETS, trailing=True),
+        State.CALL: JsonCall(then=State.AFTER_CALL),
+        State.AFTER_CALL: Gap(transitions, junk=_BRACKETS, behind=Behind.CALL),
     }
 
 
 def json_array(opening: str, closing: str | None, *, body: JsonCall | None = None) -> States:
-    """`OPENING [{"name": ..., "arguments": {...}}, ...] CLOSING`; the brackets may be missing. Entry: "calls"."""
-    rules = {"{": Rule("array call", keep=True), opening: Rule("calls")}
+    """`OPENING [{"name": ..., "arguments": {...}}, ...] CLOSING`; the brackets may be missing. Entry: CALLS."""
+    transitions = {"{": Transition(State.ARRAY_CALL, Marker.KEPT), opening: Transition(State.CALLS)}
     if closing is not None:
-        rules[closing] = Rule("prose")
+        transitions[closing] = Transition(State.PROSE)
     return {
-        "calls": Gap({"{": Rule("array call", keep=True)}, junk=re.compile(r"[\s\[,]*")),
-        "array call": body or JsonCall(then="after array call"),
-        "after array call": Gap(rules, junk=re.compile(r"[\s,;}\]]*"), trailing=True),
+        State.CALLS: Gap({"{": Transition(State.ARRAY_CALL, Marker.KEPT)}, junk=re.compile(r"[\s\[,]*")),
+        State.ARRAY_CALL: body or JsonCall(then=State.AFTER_ARRAY_CALL),
+        State.AFTER_ARRAY_CALL: Gap(transitions, junk=re.compile(r"[\s,;}\]]*"), behind=Behind.CALL),
     }
 
 
 def named_json(
-    separator: Rules, after: Rules, ends: Rules, *, name: Name | None = None, ends_with_output: bool = False
+    separator: Transitions,
+    after: Transitions,
+    ends: Transitions,
+    *,
+    name: Name | None = None,
+    ends_with_output: bool = False,
 ) -> States:
-    """A name, then its arguments as a JSON object, perhaps in a fence. Entries: "name", "before arguments".
+    """A name, then its arguments as a JSON object, perhaps in a fence. Entries: NAME, BEFORE_ARGUMENTS.
 
     `ends` are the markers behind a call, which may have no arguments at all; `after` is what may follow it.
     """
     return {
-        "name": name or Name(separator),
-        "before arguments": Gap(
+        State.NAME: name or Name(separator),
+        State.BEFORE_ARGUMENTS: Gap(
             {
-                "{": Rule("arguments", keep=True),
-                "```json": Rule("before arguments"),
-                "```": Rule("before arguments"),
-                **{marker: Rule(rule.to, ends_call=True) for marker, rule in ends.items()},
+                "{": Transition(State.ARGUMENTS, Marker.KEPT),
+                "```json": Transition(State.BEFORE_ARGUMENTS),
+                "```": Transition(State.BEFORE_ARGUMENTS),
+                **{marker: Transition(rule.to, ends_call=True) for marker, rule in ends.items()},
             },
             ends_with_output=ends_with_output,
         ),
-        "arguments": JsonArguments(then="after arguments"),
-        "after arguments": Gap({**ends, **after}, junk=_BRACKETS, trailing=True),
+        State.ARGUMENTS: JsonArguments(then=State.AFTER_ARGUMENTS),
+        State.AFTER_ARGUMENTS: Gap({**ends, **after}, junk=_BRACKETS, behind=Behind.CALL),
     }
 
 
 def function_parameter(opening: str, closing: str, trim: Trim = Trim.LINE_BREAKS) -> States:
-    """`OPENING<function=NAME><parameter=KEY>VALUE</parameter></function>CLOSING`. Entry: "block".
+    """`OPENING<function=NAME><parameter=KEY>VALUE</parameter></function>CLOSING`. Entry: BLOCK.
 
     The function may come without its block. The closing tag of a value counts only if one of the tags follows that
     may follow; otherwise it is part of the value, as in a file that holds such tags.
     """
     next_call = {
-        "<function=": Rule("name", ends_call=True),
-        opening: Rule("block", ends_call=True),
-        closing: Rule("prose", ends_call=True),
+        "<function=": Transition(State.NAME, ends_call=True),
+        opening: Transition(State.BLOCK, ends_call=True),
+        closing: Transition(State.PROSE, ends_call=True),
     }
     next_parameter = {
-        "<parameter=": Rule("key"),
-        "</function>": Rule("after function", ends_call=True),
+        "<parameter=": Transition(State.KEY),
+        "</function>": Transition(State.AFTER_FUNCTION, ends_call=True),
         **next_call,
     }
     return {
-        "block": Gap({"<function=": Rule("name"), **_OBJECT, closing: Rule("prose")}),
-        "name": Name({">": Rule("parameters"), "<parameter=": Rule("key"), **_ends(["</function>"], "after function")}),
-        "parameters": Gap(next_parameter),
-        "key": Key({">": Rule("value")}),
-        "value": Value(
+        State.BLOCK: Gap({"<function=": Transition(State.NAME), **_OBJECT, closing: Transition(State.PROSE)}),
+        State.NAME: Name(
             {
-                "</parameter>": Rule("after value"),
-                "\n<parameter=": Rule("key"),
-                "</function>": Rule("after unclosed value"),
-                closing: Rule("after unclosed value"),
+                ">": Transition(State.PARAMETERS),
+                "<parameter=": Transition(State.KEY),
+                **_ends(["</function>"], State.AFTER_FUNCTION),
+            }
+        ),
+        State.PARAMETERS: Gap(next_parameter),
+        State.KEY: Key({">": Transition(State.VALUE)}),
+        State.VALUE: Value(
+            {
+                "</parameter>": Transition(State.AFTER_VALUE),
+                "\n<parameter=": Transition(State.KEY),
+                "</function>": Transition(State.AFTER_UNCLOSED_VALUE),
+                closing: Transition(State.AFTER_UNCLOSED_VALUE),
             },
             trim,
         ),
-        "after value": Gap(next_parameter, otherwise="value", resumes=True),
-        "after unclosed value": Gap(next_call, otherwise="value", resumes=True),
-        "after function": Gap(
-            {"<function=": Rule("name"), opening: Rule("block"), closing: Rule("prose"), "</function>": Rule("prose")},
-            trailing=True,
+        State.AFTER_VALUE: Gap(next_parameter, otherwise=State.VALUE, behind=Behind.VALUE),
+        State.AFTER_UNCLOSED_VALUE: Gap(next_call, otherwise=State.VALUE, behind=Behind.VALUE),
+        State.AFTER_FUNCTION: Gap(
+            {
+                "<function=": Transition(State.NAME),
+                opening: Transition(State.BLOCK),
+                closing: Transition(State.PROSE),
+                "</function>": Transition(State.PROSE),
+            },
+            behind=Behind.CALL,
         ),
         **_json_calls(opening, closing),
     }
 
 
 def key_value(opening: str, closing: str, tags: tuple[str, str, str, str], *, separator: str | None = None) -> States:
-    """`OPENING NAME [SEPARATOR] <key>KEY</key><value>VALUE</value> CLOSING`. Entry: "block"."""
+    """`OPENING NAME [SEPARATOR] <key>KEY</key><value>VALUE</value> CLOSING`. Entry: BLOCK."""
     open_key, close_key, open_value, close_value = tags
-    end = {closing: Rule("after block", ends_call=True), opening: Rule("block", ends_call=True)}
-    next_parameter = {open_key: Rule("key"), **end}
-    name_ends = {open_key: Rule("key"), "{": Rule("arguments", keep=True), **end}
+    end = {closing: Transition(State.AFTER_BLOCK, ends_call=True), opening: Transition(State.BLOCK, ends_call=True)}
+    next_parameter = {open_key: Transition(State.KEY), **end}
+    name_ends = {open_key: Transition(State.KEY), "{": Transition(State.ARGUMENTS, Marker.KEPT), **end}
     if separator is not None:
-        name_ends[separator] = Rule("parameters")
+        name_ends[separator] = Transition(State.PARAMETERS)
     return {
-        "block": Gap({"{": Rule("json call", keep=True), "[": Rule("json call", keep=True)}, otherwise="name"),
-        "name": Name(name_ends),
-        "arguments": JsonArguments(then="after json call"),
-        "parameters": Gap(next_parameter),
-        "key": Key({close_key: Rule("after key"), open_value: Rule("value")}),
-        "after key": Gap({open_value: Rule("value"), **next_parameter}, otherwise="value"),
-        "value": Value(
-            {close_value: Rule("after value"), closing: Rule("after unclosed value"), open_key: Rule("key")},
+        State.BLOCK: Gap(
+            {"{": Transition(State.JSON_CALL, Marker.KEPT), "[": Transition(State.JSON_CALL, Marker.KEPT)},
+            otherwise=State.NAME,
         ),
-        "after value": Gap(next_parameter, otherwise="value", resumes=True),
-        "after unclosed value": Gap({opening: Rule("block", ends_call=True)}, otherwise="value", resumes=True),
-        "after block": Gap({opening: Rule("block")}, trailing=True),
+        State.NAME: Name(name_ends),
+        State.ARGUMENTS: JsonArguments(then=State.AFTER_JSON_CALL),
+        State.PARAMETERS: Gap(next_parameter),
+        State.KEY: Key({close_key: Transition(State.AFTER_KEY), open_value: Transition(State.VALUE)}),
+        State.AFTER_KEY: Gap({open_value: Transition(State.VALUE), **next_parameter}, otherwise=State.VALUE),
+        State.VALUE: Value(
+            {
+                close_value: Transition(State.AFTER_VALUE),
+                closing: Transition(State.AFTER_UNCLOSED_VALUE),
+                open_key: Transition(State.KEY),
+            },
+        ),
+        State.AFTER_VALUE: Gap(next_parameter, otherwise=State.VALUE, behind=Behind.VALUE),
+        State.AFTER_UNCLOSED_VALUE: Gap(
+            {opening: Transition(State.BLOCK, ends_call=True)}, otherwise=State.VALUE, behind=Behind.VALUE
+        ),
+        State.AFTER_BLOCK: Gap({opening: Transition(State.BLOCK)}, behind=Behind.CALL),
         **_json_calls(opening, closing),
     }
 
 
 def _json_calls(opening: str, closing: str) -> States:
     return {
-        "json call": JsonCall(then="after json call"),
-        "after json call": Gap(
-            {"{": Rule("json call", keep=True), opening: Rule("block"), closing: Rule("prose")},
+        State.JSON_CALL: JsonCall(then=State.AFTER_JSON_CALL),
+        State.AFTER_JSON_CALL: Gap(
+            {
+                "{": Transition(State.JSON_CALL, Marker.KEPT),
+                opening: Transition(State.BLOCK),
+                closing: Transition(State.PROSE),
+            },
             junk=_BRACKETS,
-            trailing=True,
+            behind=Behind.CALL,
         ),
     }
 
 
-def _ends(markers: list[str], to: str) -> Rules:
-    return {marker: Rule(to, ends_call=True) for marker in markers}
+def _ends(markers: list[str], to: StateName) -> Transitions:
+    return {marker: Transition(to, ends_call=True) for marker in markers}
 
 
 _ATTRIBUTES = re.compile(
@@ -179,7 +222,7 @@ _TOOL_NAME_ATTRIBUTE = re.compile(r"\s*[\"']?[^\"'<>]*[\"']?\s*")
 def invoke_parameter(
     invoke: str,
     parameter: str,
-    sections: Rules,
+    sections: Transitions,
     *,
     name_attribute: str = " name=",
     trim: Trim = Trim.NOTHING,
@@ -187,7 +230,7 @@ def invoke_parameter(
     types: Mapping[str, frozenset[str]] = _SAID_TYPES,
     spellings: tuple[str, ...] = (),
 ) -> States:
-    """`<INVOKE name="N"><PARAMETER name="k">v</PARAMETER></INVOKE>`, in sections. Entries: "section", "name".
+    """`<INVOKE name="N"><PARAMETER name="k">v</PARAMETER></INVOKE>`, in sections. Entries: SECTION, NAME.
 
     `invoke` and `parameter` are the tags' names; `sections` are the markers of sections, and where they lead;
     `types` is what the words of a type attribute mean;
@@ -196,35 +239,35 @@ def invoke_parameter(
     open_invoke, close_invoke = f"<{invoke}{name_attribute}", f"</{invoke}>"
     open_parameter, close_parameter = f"<{parameter}{name_attribute}", f"</{parameter}>"
     next_call = {
-        open_invoke: Rule("name", ends_call=True),
-        **{marker: Rule(rule.to, ends_call=True) for marker, rule in sections.items()},
+        open_invoke: Transition(State.NAME, ends_call=True),
+        **{marker: Transition(rule.to, ends_call=True) for marker, rule in sections.items()},
     }
     next_parameter = {
-        **dict.fromkeys((open_parameter, *spellings), Rule("key")),
-        close_invoke: Rule("after invoke", ends_call=True),
+        **dict.fromkeys((open_parameter, *spellings), Transition(State.KEY)),
+        close_invoke: Transition(State.AFTER_INVOKE, ends_call=True),
         **next_call,
     }
     return {
-        "section": Gap({open_invoke: Rule("name"), **sections}),
-        "name": Name(
-            {">": Rule("parameters"), "/>": Rule("after invoke", ends_call=True)},
+        State.SECTION: Gap({open_invoke: Transition(State.NAME), **sections}),
+        State.NAME: Name(
+            {">": Transition(State.PARAMETERS), "/>": Transition(State.AFTER_INVOKE, ends_call=True)},
             pattern=re.compile(r"\s*[\"']?(?P<name>[^\"'<>{}]{1,256}?)[\"']?\s*"),
             possible=_TOOL_NAME_ATTRIBUTE,
         ),
-        "parameters": Gap(next_parameter),
-        "key": Key({">": Rule("value")}, pattern=_ATTRIBUTES, types=types),
-        "value": Value(
+        State.PARAMETERS: Gap(next_parameter),
+        State.KEY: Key({">": Transition(State.VALUE)}, pattern=_ATTRIBUTES, types=types),
+        State.VALUE: Value(
             {
-                close_parameter: Rule("after value"),
-                close_invoke: Rule("after unclosed value"),
-                "\n" + open_parameter: Rule("key"),
+                close_parameter: Transition(State.AFTER_VALUE),
+                close_invoke: Transition(State.AFTER_UNCLOSED_VALUE),
+                "\n" + open_parameter: Transition(State.KEY),
             },
             trim,
             packed_keys,
         ),
-        "after value": Gap(next_parameter, otherwise="value", resumes=True),
-        "after unclosed value": Gap(next_call, otherwise="value", resumes=True),
-        "after invoke": Gap({open_invoke: Rule("name"), **sections}, trailing=True),
+        State.AFTER_VALUE: Gap(next_parameter, otherwise=State.VALUE, behind=Behind.VALUE),
+        State.AFTER_UNCLOSED_VALUE: Gap(next_call, otherwise=State.VALUE, behind=Behind.VALUE),
+        State.AFTER_INVOKE: Gap({open_invoke: Transition(State.NAME), **sections}, behind=Behind.CALL),
     }
 
 
@@ -234,25 +277,24 @@ _SUFFIX = re.compile(r"[^<>]*")
 def with_suffixes(states: States) -> States:
     """The same states for models whose tags may carry a suffix: `<tool_call:xyz>` for `<tool_call>`."""
     made: States = {}
-    for name, state in states.items():
-        if isinstance(state, Body):
-            made[name] = state
+    for name, rules in states.items():
+        if isinstance(rules, Body) or isinstance(name, tuple):
+            made[name] = rules
             continue
-        rules = dict(state.rules)
-        for marker, rule in state.rules.items():
+        transitions = dict(rules.transitions)
+        for marker, transition in rules.transitions.items():
             if not marker.endswith(">"):
                 continue
-            behind = states[rule.to]
-            closes_value = isinstance(state, Value) and isinstance(behind, Gap) and behind.resumes
-            # The suffix itself already tells the tag from text: what follows needn't do it again.
-            rule_behind = replace(rule, to="parameters") if closes_value else rule
-            made[f"{name} {marker}"] = Gap(
-                {">": rule_behind},
-                junk=_SUFFIX,
-                otherwise=name if closes_value else "prose",
-                resumes=closes_value,
-                trailing=isinstance(behind, Prose) or (isinstance(behind, Gap) and behind.trailing),
-            )
-            rules[marker[:-1] + ":"] = Rule(f"{name} {marker}")
-        made[name] = replace(state, rules=rules)
+            target = states[transition.to]
+            closes_value = isinstance(rules, Value) and isinstance(target, Gap) and target.behind is Behind.VALUE
+            in_tag = (name, marker)
+            if closes_value:
+                # The suffix itself already tells the tag from text: what follows needn't do it again.
+                after = replace(transition, to=State.PARAMETERS)
+                made[in_tag] = Gap({">": after}, junk=_SUFFIX, otherwise=name, behind=Behind.VALUE)
+            else:
+                ends = isinstance(target, Prose) or (isinstance(target, Gap) and target.behind is Behind.CALL)
+                made[in_tag] = Gap({">": transition}, junk=_SUFFIX, behind=Behind.CALL if ends else Behind.PART)
+            transitions[marker[:-1] + ":"] = Transition(in_tag)
+        made[name] = replace(rules, transitions=transitions)
     return made

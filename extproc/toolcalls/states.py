@@ -1,0 +1,95 @@
+"""Where the reading of an output can stand: the states of the formats' tables.
+
+The names are shared, so that a state means the same in every format that has it. A format with a state that no other
+one has defines it in its own file, in an enum of its own.
+"""
+
+from __future__ import annotations
+
+import enum
+from typing import TypeAlias
+
+
+class State(enum.Enum):
+    """One state of a format's table. What is done in it the table says (`table.Rules`)."""
+
+    # Text
+    BEGIN = enum.auto()
+    """The first words, where the prompt ends inside a header."""
+    PROSE = enum.auto()
+    """What is for the reader."""
+    THINKING = enum.auto()
+    CODE = enum.auto()
+    """A code block: no call stands in it."""
+    FENCE = enum.auto()
+    """Behind a code block's opening, on the same line."""
+    ANSWER = enum.auto()
+    """Text behind calls that may be said twice."""
+    BROKEN_CALL = enum.auto()
+    """The text of what was to be a call."""
+
+    # Around calls
+    HEADER = enum.auto()
+    """Of a message."""
+    RECIPIENT = enum.auto()
+    SECTION = enum.auto()
+    """Behind a marker that opens a section of calls."""
+    SECTION_END = enum.auto()
+    CALLS = enum.auto()
+    """Where the first of several calls comes."""
+    LIST = enum.auto()
+    IN_LIST = enum.auto()
+    AFTER_LIST = enum.auto()
+    BLOCK = enum.auto()
+    """Behind the marker that opens one call."""
+    AFTER_BLOCK = enum.auto()
+    BETWEEN_MESSAGES = enum.auto()
+    ECHO = enum.auto()
+    """A list of calls that is said once more."""
+    ECHOED_ARGUMENTS = enum.auto()
+
+    # A call in a notation of its own
+    CALL = enum.auto()
+    NEXT_CALL = enum.auto()
+    BARE_CALL = enum.auto()
+    """A call that no marker announces."""
+    FENCED_CALL = enum.auto()
+    NEXT_FENCED_CALL = enum.auto()
+    ARRAY_CALL = enum.auto()
+    JSON_CALL = enum.auto()
+    """JSON, where the format has another notation."""
+    AFTER_CALL = enum.auto()
+    AFTER_BARE_CALL = enum.auto()
+    AFTER_FENCED_CALL = enum.auto()
+    AFTER_ARRAY_CALL = enum.auto()
+    AFTER_JSON_CALL = enum.auto()
+    AFTER_FUNCTION = enum.auto()
+    AFTER_INVOKE = enum.auto()
+
+    # The parts of a call
+    KIND = enum.auto()
+    """Where a word stands that may say what kind of tool is called."""
+    ID = enum.auto()
+    NAME = enum.auto()
+    NAME_BEFORE = enum.auto()
+    """A name that stands before its separator."""
+    BARE_NAME = enum.auto()
+    """A call that is nothing but a name."""
+    BEFORE_ARGUMENTS = enum.auto()
+    ARGUMENTS = enum.auto()
+    """All of them, in a notation of their own."""
+    AFTER_ARGUMENTS = enum.auto()
+    PARAMETERS = enum.auto()
+    """Between the name and the first argument."""
+    KEY = enum.auto()
+    AFTER_KEY = enum.auto()
+    TYPE = enum.auto()
+    BEFORE_VALUE = enum.auto()
+    VALUE = enum.auto()
+    AFTER_VALUE = enum.auto()
+    AFTER_UNCLOSED_VALUE = enum.auto()
+    """Behind a marker that ends the call before its last value was closed; if that was the end."""
+
+
+StateName: TypeAlias = enum.Enum | tuple[enum.Enum, str]
+"""A state; or, in formats whose tags may carry a suffix, the inside of the tag that leads from it."""
