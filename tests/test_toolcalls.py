@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 
 from extproc.toolcalls import (
     FORMATS,
+    TEMPLATE_TOKENS,
     ArgumentsDelta,
     Call,
     CallEnd,
@@ -23,6 +24,7 @@ from extproc.toolcalls import (
     Parser,
     Text,
     UnknownFormatError,
+    get_format,
     parse,
 )
 from extproc.toolcalls.events import collect
@@ -214,6 +216,15 @@ def test_what_can_only_be_the_beginning_of_a_marker_is_markup_at_the_end(name: s
 )
 def test_what_may_be_anything_is_text_at_the_end(name: str, end: str) -> None:
     assert parse(f"a{end}", format=name, tools=TOOLS) == Parsed(f"a{end}", None, [])
+
+
+def test_a_format_may_be_given_as_it_is() -> None:
+    """As one is that comes with a checkpoint and has no name here."""
+    hermes = get_format("hermes")
+    text = 'Hm.<|im_end|>\n<tool_call>\n{"name": "get_weather", "arguments": {}}\n</tool_call>'
+    assert parse(text, format=hermes, tools=TOOLS) == parse(text, format="hermes", tools=TOOLS)
+    parser = Parser(format=hermes, tools=TOOLS, hidden=TEMPLATE_TOKENS)
+    assert parser.feed("Hm.<|im_end|>")[0] == Text("Hm.")
 
 
 def test_an_unknown_format_is_refused_with_near_names() -> None:

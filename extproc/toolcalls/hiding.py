@@ -10,7 +10,6 @@ from __future__ import annotations
 from dataclasses import replace
 from functools import lru_cache
 
-from extproc.toolcalls.formats import get_format
 from extproc.toolcalls.states import StateName
 from extproc.toolcalls.table import Format, Prose, Rules, Transition
 
@@ -27,9 +26,8 @@ which are HTML as well."""
 
 
 @lru_cache
-def hiding(name: str, tokens: frozenset[str]) -> Format:
-    """The format of this name, without the tokens in its free text. Raises UnknownFormatError."""
-    format_ = get_format(name)
+def hiding(format_: Format, tokens: frozenset[str]) -> Format:
+    """The same format, without the tokens in its free text."""
     states = {state: _hiding(state, rules, tokens) for state, rules in format_.states.items()}
     return replace(format_, states=states)
 

@@ -53,7 +53,7 @@ _UNMISTAKABLE = re.compile(r"[^\w\s]{2,}\w|[^\w\s][^\W_]+[^\sa-zA-Z0-9]")
 class Parser:
     """Takes one model output apart: `feed` its text in pieces of any size, then `close`.
 
-    `format` names how the model writes calls (UnknownFormatError lists near names); `tools` are the request's
+    `format` is how the model writes calls, or its name (UnknownFormatError lists near names); `tools` are the request's
     OpenAI tool definitions; `reasoning="open"` says that the output begins inside thinking, None lets the
     format's own thinking tags decide; `hidden` are tokens that are no text wherever they stand in it.
     """
@@ -79,12 +79,13 @@ class Parser:
     def __init__(
         self,
         *,
-        format: str,  # noqa: A002 - the public name; nothing here formats a string
+        format: Format | str,  # noqa: A002 - the public name; nothing here formats a string
         tools: Sequence[Mapping[str, Any]] | None = None,
         reasoning: Literal["open"] | None = None,
         hidden: frozenset[str] = frozenset(),
     ) -> None:
-        self._format: Format = hiding(format, hidden) if hidden else get_format(format)
+        table = get_format(format) if isinstance(format, str) else format
+        self._format: Format = hiding(table, hidden) if hidden else table
         self._tools: dict[str, Mapping[str, Any]] = {tool["function"]["name"]: tool for tool in tools or ()}
         self._output = Output()
         self._held = ""  # the beginning of what may become a marker
@@ -503,7 +504,7 @@ def _announces(transition: Transition, *between: Rules) -> bool:
 def parse(
     text: str,
     *,
-    format: str,  # noqa: A002 - the public name; nothing here formats a string
+    format: Format | str,  # noqa: A002 - the public name; nothing here formats a string
     tools: Sequence[Mapping[str, Any]] | None = None,
     reasoning: Literal["open"] | None = None,
 ) -> Parsed:

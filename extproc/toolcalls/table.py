@@ -229,9 +229,9 @@ Rules: TypeAlias = Prose | Gap | Name | Header | Key | Value | Body
 """What is done in a state."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class Format:
-    """How a family of models writes calls."""
+    """How a family of models writes calls. Two are the same only if they are one object."""
 
     name: str
     title: str
