@@ -22,7 +22,7 @@ from dataclasses import asdict, dataclass, field
 
 from bench.engines import ENGINES, Parse, UnavailableError
 from bench.text import CALLED, KILOBYTE, TOOLS, code, model_text
-from extproc.toolcalls import FORMATS, ArgumentsDelta, Format, Parser, get_format
+from extproc.toolcalls import NAMED, ArgumentsDelta, Format, Parser, Variant, entry
 
 _PIECE = 4
 _SIZES = (1, 4, 16, 64)
@@ -55,7 +55,7 @@ def parse_with_ours(format_: str, pieces: Sequence[str]) -> str:
     return "".join(event.json for event in events if isinstance(event, ArgumentsDelta))
 
 
-def measure(format_: Format, name: str, parse: Parse, sizes: Sequence[int], runs: int) -> Measured:
+def measure(format_: Format | Variant, name: str, parse: Parse, sizes: Sequence[int], runs: int) -> Measured:
     """Time `parse` at each size, and check what it returns."""
     seconds: dict[int, float] = {}
     fastest: dict[int, float] = {}
@@ -120,7 +120,7 @@ def line(one: Measured, sizes: Sequence[int]) -> str:
 def main(arguments: Sequence[str] | None = None) -> int:
     """Measure and print; returns the exit status."""
     options = _options(arguments)
-    formats = [get_format(name) for name in options.formats] if options.formats else FORMATS
+    formats = [entry(name) for name in options.formats] if options.formats else NAMED
     absent = []
     contenders: dict[str, Parse] = {"ours": parse_with_ours}
     for engine in ENGINES:

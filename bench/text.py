@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from extproc.toolcalls import Format
+from extproc.toolcalls import Format, Variant
 
 KILOBYTE = 1024
 CALLED = "content"
@@ -45,7 +45,7 @@ def code(kilobytes: int) -> str:
     return (block * (size // len(block) + 1))[:size]
 
 
-def model_text(format_: Format, content: str) -> str:
+def model_text(format_: Format | Variant, content: str) -> str:
     """A call of write_file with `content`, as the format's models write it."""
     example = format_.example.replace("get_weather", "write_file").replace("city", CALLED)
     if '"Paris"' in example and "|>" + '"Paris"' not in example and '<|"|>Paris' not in example:

@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-from extproc.toolcalls import FORMATS, Format
+from extproc.toolcalls import NAMED, Format, Variant
 
 PAGE = Path(__file__).parent.parent / "docs" / "formats.md"
 
@@ -25,14 +25,14 @@ format is told in [adding-a-format.md](adding-a-format.md).
 
 def page() -> str:
     """The whole page."""
-    rows = [f"| [`{f.name}`](#{f.name}) | {_names(f)} | {', '.join(f.models)} | {_prose(f.title)} |" for f in FORMATS]
+    rows = [f"| [`{f.name}`](#{f.name}) | {_names(f)} | {', '.join(f.models)} | {_prose(f.title)} |" for f in NAMED]
     table = ["| format | also named | models | a call is |", "| --- | --- | --- | --- |", *rows]
     return "\n".join(
-        [_HEAD, *table, "", "Each example below calls `get_weather` for Paris.", "", *map(_section, FORMATS)]
+        [_HEAD, *table, "", "Each example below calls `get_weather` for Paris.", "", *map(_section, NAMED)]
     )
 
 
-def _section(format_: Format) -> str:
+def _section(format_: Format | Variant) -> str:
     longest = max(map(len, re.findall("`+", format_.example)), default=0)
     fence = "`" * max(3, longest + 1)
     models = f"Models: {', '.join(format_.models)}."
@@ -40,7 +40,7 @@ def _section(format_: Format) -> str:
     return f"## {format_.name}\n\n{models}{also}\n\n{fence}text\n{format_.example.rstrip()}\n{fence}\n"
 
 
-def _names(format_: Format) -> str:
+def _names(format_: Format | Variant) -> str:
     return ", ".join(f"`{alias}`" for alias in format_.aliases)
 
 

@@ -11,8 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from extproc.toolcalls import FORMATS, Parsed, UnknownFormatError, get_format, parse
-from extproc.tools.call_syntax import SYNTAXES, CallSyntax, call_syntax
+from extproc.toolcalls import FORMATS, SYNTAXES, CallSyntax, Parsed, UnknownFormatError, call_syntax, get_format, parse
 from tests.format_writers import WRITERS, Call, Output, Writer
 from tests.format_writers.generated import outputs, tool
 from tests.json_values import same
@@ -37,9 +36,10 @@ TOOLS = [tool("get_weather", STRINGS), tool("f", {})]
 
 def writer_of(syntax: CallSyntax) -> Writer:
     """The test's own writer of the same notation; it knows what the format can't express."""
-    name = get_format(syntax.format).name
+    names = (syntax.format, get_format(syntax.format).name)
     variant = VARIANTS.get(syntax.format, "")
-    return next(writer for writer in WRITERS if (writer.format, writer.variant) == (name, variant))
+    writers = {(writer.format, writer.variant): writer for writer in WRITERS}
+    return next(writers[name, variant] for name in names if (name, variant) in writers)
 
 
 def syntax_of(name: str) -> CallSyntax:

@@ -28,7 +28,7 @@ from extproc.config import load
 from extproc.names import LAYOUT, LAYOUT_METADATA
 from extproc.publishing import EnvoyFiles
 from extproc.scripted_vllm import ScriptedVLLM
-from extproc.toolcalls import FORMATS
+from extproc.toolcalls import NAMED
 from extproc.wire import SERVICE, HeaderMap, HeaderValue, HttpBody, HttpHeaders, ProcessingRequest, ProcessingResponse
 from tests.gateway import ENVOY, EXTPROC, free_port, limited
 
@@ -205,7 +205,7 @@ def test_a_key_that_is_too_short_gets_no_line() -> None:
 
 def test_formats_lists_every_format_with_its_models_aliases_and_an_example() -> None:
     listed = run("formats").stdout
-    for format_ in FORMATS:
+    for format_ in NAMED:
         assert f"{format_.name}: {format_.title}\n" in listed
         for word in (*format_.models, *format_.aliases, format_.example.replace("\n", "\\n")):
             assert word in listed

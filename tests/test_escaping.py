@@ -14,17 +14,16 @@ from hypothesis import strategies as st
 from extproc.chat import prepare
 from extproc.chat.answer import StreamedAnswer, rewrite_completion
 from extproc.config import Config, ConfigError, parse
-from extproc.toolcalls import FORMATS, TEMPLATE_TOKENS, Format, get_format
+from extproc.toolcalls import NAMED, TEMPLATE_TOKENS, Format, Variant, call_syntax, entry, get_format
 from extproc.toolcalls import parse as parse_output
 from extproc.toolcalls.table import Body
-from extproc.tools.call_syntax import call_syntax
 from extproc.tools.escaping import SPACE, JsonUnescaper, Unescaper, escaper
 from extproc.tools.markers import opening_characters
 from tests.cuts import cuts
 
-NAMES = sorted({name for format_ in FORMATS for name in (format_.name, *format_.aliases)})
+NAMES = sorted({name for format_ in NAMED for name in (format_.name, *format_.aliases)})
 every_name = pytest.mark.parametrize("name", NAMES)
-every_format = pytest.mark.parametrize("format_", FORMATS, ids=lambda format_: format_.name)
+every_format = pytest.mark.parametrize("format_", NAMED, ids=lambda format_: format_.name)
 
 # What has been seen to get through, or to be tried, whatever the tables say.
 SEEN = (
@@ -50,7 +49,7 @@ def markers(name: str) -> list[str]:
     syntax = call_syntax(name)
     assert syntax is not None
     written = syntax.write([("NAME", '{"KEY": "VALUE"}')] * 2)
-    for text in (written, format_.example, "TEXT".join(syntax.tags_of_result("NAME"))):
+    for text in (written, entry(name).example, "TEXT".join(syntax.tags_of_result("NAME"))):
         found.update(re.findall(r"</?[^\s<>\]]*[|｜:_]?\w[^<>\n]*>|\[[A-Z_/]+\]", text))
     found = {marker.strip() for marker in found}
     # A bracket, a fence and a word are markup only where a call needs no marker: see the tests of echoes.
@@ -199,7 +198,7 @@ def test_code_and_prose_are_shown_as_they_are(name: str) -> None:
 
 
 @every_format
-def test_a_repeated_result_is_text(format_: Format) -> None:
+def test_a_repeated_result_is_text(format_: Format | Variant) -> None:
     syntax = call_syntax(format_.name)
     assert syntax is not None
     escape = escaper(format_.name).offering(["get_weather"])
@@ -212,7 +211,7 @@ def test_a_repeated_result_is_text(format_: Format) -> None:
 
 
 @every_format
-def test_a_tagged_result_ends_where_it_ends(format_: Format) -> None:
+def test_a_tagged_result_ends_where_it_ends(format_: Format | Variant) -> None:
     """Whatever a tool returns, what the model sees of results is made of it in one way only."""
     syntax = call_syntax(format_.name)
     assert syntax is not None

@@ -13,7 +13,7 @@ import pytest
 
 import extproc.toolcalls.formats.shapes as shapes
 import extproc.toolcalls.table as table
-from extproc.toolcalls import FORMATS
+from extproc.toolcalls import NAMED
 from tests.generate_format_docs import PAGE, page
 
 ROOT = Path(__file__).parent.parent
@@ -31,7 +31,7 @@ def test_the_list_of_formats_is_fresh() -> None:
 
 def test_the_list_shows_every_format_with_its_example() -> None:
     text = page()
-    for format_ in FORMATS:
+    for format_ in NAMED:
         assert f"\n## {format_.name}\n" in text
         assert format_.example.rstrip() in text
         assert all(f"`{alias}`" in text for alias in format_.aliases)

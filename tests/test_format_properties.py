@@ -17,7 +17,18 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from extproc.toolcalls import FORMATS, ArgumentsDelta, CallEnd, CallStart, Event, Parsed, Parser, Reasoning, Text
+from extproc.toolcalls import (
+    FORMATS,
+    ArgumentsDelta,
+    CallEnd,
+    CallStart,
+    Event,
+    Parsed,
+    Parser,
+    Reasoning,
+    Text,
+    get_format,
+)
 from extproc.toolcalls.events import collect
 from tests.cuts import random_cut
 from tests.format_writers import WRITERS, Call, Output, Place, Writer
@@ -133,7 +144,7 @@ def begun_markers(writer: Writer) -> frozenset[str]:
 
 
 def test_every_format_has_a_writer() -> None:
-    assert {writer.format for writer in WRITERS} == {format_.name for format_ in FORMATS}
+    assert {get_format(writer.format) for writer in WRITERS} == set(FORMATS)
 
 
 @every_writer

@@ -11,10 +11,9 @@ from typing import Any
 import pytest
 
 from extproc.openai.choice import NamedTool, ToolChoice
-from extproc.toolcalls import get_format, parse
+from extproc.toolcalls import SYNTAXES, CallSyntax, get_format, parse
 from extproc.toolcalls.table import Prose
 from extproc.tools import grammar
-from extproc.tools.call_syntax import SYNTAXES, CallSyntax
 from extproc.tools.grammar import structural_tag
 from tests.schema_strategies import Json
 
@@ -258,8 +257,8 @@ class TestThinking:
         prose, thinking = table.states[table.start], table.states[table.thinking]
         assert isinstance(prose, Prose)
         assert isinstance(thinking, Prose)
-        assert prose.rules[opening].to == table.thinking
-        assert thinking.rules[closing].to == table.start
+        assert prose.transitions[opening].to == table.thinking
+        assert thinking.transitions[closing].to == table.start
 
     def test_there_is_none_unless_it_is_allowed(self) -> None:
         assert "think" not in json.dumps(grammar_of("hermes", "required"))

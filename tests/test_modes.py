@@ -13,7 +13,7 @@ from extproc.chat import Prepared, StreamedAnswer, prepare, rewrite_completion
 from extproc.config import ConfigError, parse
 from extproc.openai.errors import ApiError
 from extproc.openai.sse import Data, SseDecoder
-from extproc.tools.call_syntax import SYNTAXES
+from extproc.toolcalls import SYNTAXES
 
 CONFIG = parse("""
 models:

@@ -12,7 +12,7 @@ from extproc.probe.families import format_by_name
 from extproc.probe.notation import written_in
 from extproc.scripted_vllm import ScriptedVLLM
 from extproc.scripted_vllm.replies import Reply
-from extproc.toolcalls import FORMATS, Format
+from extproc.toolcalls import NAMED, Format, Variant
 from tests.played_vllm import (
     CALL,
     CALLED,
@@ -170,8 +170,8 @@ def test_a_trial_tells_the_format_when_nothing_else_does() -> None:
     assert settings(models=listed, none=none) == ("template", "mistral")
 
 
-@pytest.mark.parametrize("format_", FORMATS, ids=lambda format_: format_.name)
-def test_every_format_is_recognized_in_a_prompt(format_: Format) -> None:
+@pytest.mark.parametrize("format_", NAMED, ids=lambda format_: format_.name)
+def test_every_format_is_recognized_in_a_prompt(format_: Format | Variant) -> None:
     turn = f"<|im_end|>\n<|im_start|>assistant\n{format_.example}<|im_end|>\n<|im_start|>user\n<tool_response>\n"
     assert written_in(turn, expected=format_.name, exactly=True) == format_.name
 
@@ -179,7 +179,7 @@ def test_every_format_is_recognized_in_a_prompt(format_: Format) -> None:
 AMBIGUOUS = {("llama3_json", "Llama 4"), ("pythonic", "Llama 3.2")}
 NAMES = [
     (format_.name, re.sub(r" to .*", "", model))
-    for format_ in FORMATS
+    for format_ in NAMED
     for model in format_.models
     if format_.name != "json" and (format_.name, model) not in AMBIGUOUS
 ]

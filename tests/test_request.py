@@ -11,8 +11,8 @@ import pytest
 from extproc.chat import Prepared, prepare
 from extproc.config import Config, parse
 from extproc.openai.errors import ApiError
+from extproc.toolcalls import SYNTAXES
 from extproc.toolcalls import parse as parse_output
-from extproc.tools.call_syntax import SYNTAXES
 
 CONFIG: Config = parse("""
 models:

@@ -13,8 +13,8 @@ import pytest
 from extproc.scripted_vllm import ScriptedVLLM
 from extproc.scripted_vllm.small_model import answer
 from extproc.scripted_vllm.template import Turn
+from extproc.toolcalls import SYNTAXES
 from extproc.tools import wording
-from extproc.tools.call_syntax import SYNTAXES
 from extproc.tools.escaping import escaper
 
 Json = dict[str, Any]

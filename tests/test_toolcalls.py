@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from extproc.toolcalls import (
-    FORMATS,
+    NAMED,
     TEMPLATE_TOKENS,
     ArgumentsDelta,
     Call,
@@ -72,7 +72,7 @@ def test_cut_off_anywhere_nothing_is_raised_and_calls_already_made_stand(sample:
             assert json.loads(call.arguments) == expected["arguments"], text[:end]
 
 
-@pytest.mark.parametrize("format_", FORMATS, ids=lambda format_: format_.name)
+@pytest.mark.parametrize("format_", NAMED, ids=lambda format_: format_.name)
 def test_a_formats_own_example_is_understood(format_: Any) -> None:
     assert parse(format_.example, format=format_.name, tools=TOOLS) == Parsed(
         None, None, parse('{"name": "get_weather", "arguments": {"city": "Paris"}}', format="json", tools=TOOLS).calls
@@ -247,7 +247,7 @@ _OUTPUTS = st.lists(
 ).map("".join)
 
 
-@given(_OUTPUTS, st.randoms(use_true_random=False), st.sampled_from([format_.name for format_ in FORMATS]))
+@given(_OUTPUTS, st.randoms(use_true_random=False), st.sampled_from([format_.name for format_ in NAMED]))
 def test_any_text_gives_the_same_events_in_any_cut(text: str, source: random.Random, name: str) -> None:
     whole = collect(events_of([text], format=name, tools=TOOLS))
     assert collect(events_of(random_cut(text, source), format=name, tools=TOOLS)) == whole

@@ -17,7 +17,8 @@ from extproc.config import Backend, Model
 from extproc.openai.choice import NamedTool
 from extproc.openai.json_body import encode
 from extproc.openai.request import ChatRequest
-from extproc.tools import PromptStyle, call_syntax, in_call_order, render_conversation
+from extproc.toolcalls import call_syntax
+from extproc.tools import PromptStyle, in_call_order, render_conversation
 from extproc.tools.conversation import escaped_messages, escaped_tools
 from extproc.tools.escaping import Escaper, escaper
 from extproc.tools.grammar import structural_tag

@@ -15,8 +15,7 @@ from extproc.openai.errors import ApiError, model_not_found
 from extproc.openai.json_body import decode, encode
 from extproc.openai.parameters import split
 from extproc.openai.request import ChatRequest, Rules, model_problems, problems, read_request
-from extproc.toolcalls import TEMPLATE_TOKENS
-from extproc.tools import call_syntax
+from extproc.toolcalls import TEMPLATE_TOKENS, call_syntax
 from extproc.tools.prompt import demanded
 from extproc.tools.wording import must_call_by_name
 

@@ -19,7 +19,7 @@ from extproc.descriptors import descriptor_limit, raise_descriptor_limit, too_fe
 from extproc.files import read_file, shown
 from extproc.replicas import hidden_replicas
 from extproc.supervisor import GatewayError
-from extproc.toolcalls import FORMATS, Format, get_format
+from extproc.toolcalls import NAMED, Format, Variant, entry
 
 
 def add_commands(commands: Commands) -> None:
@@ -115,10 +115,10 @@ def _warnings(config: Config) -> Iterator[str]:
 
 def _formats(options: argparse.Namespace) -> int:
     if options.name is not None:
-        format_ = get_format(options.name)
+        format_ = entry(options.name)
         print(f"{_described(format_)}\n\nA call of get_weather for Paris:\n\n{format_.example}")
         return 0
-    for format_ in FORMATS:
+    for format_ in NAMED:
         print(_described(format_), "\n  example  ", format_.example.replace("\n", r"\n"), "\n", sep="")
     return 0
 
@@ -129,7 +129,7 @@ def _bootstrap(config: Config, processor: str, admin: str | None) -> str:
     return to_yaml(bootstrap(config, processor=processor.removeprefix("unix:"), admin=path_or_address(admin)))
 
 
-def _described(format_: Format) -> str:
+def _described(format_: Format | Variant) -> str:
     aliases = f"\n  aliases  {', '.join(format_.aliases)}" if format_.aliases else ""
     return f"{format_.name}: {format_.title}\n  models   {', '.join(format_.models)}{aliases}"
 

@@ -10,7 +10,7 @@ import json
 from functools import cache
 from typing import Any
 
-from extproc.toolcalls import FORMATS, Format, get_format, parse
+from extproc.toolcalls import NAMED, entry, parse
 
 WEATHER: dict[str, Any] = {
     "type": "function",
@@ -41,7 +41,7 @@ def readers(text: str, *, exactly: bool = False) -> frozenset[str]:
 
     Of those, the ones that leave the least of it as text: one that takes markup for text has only seen through it.
     """
-    left = {format_.name: _left(format_, text, exactly) for format_ in FORMATS}
+    left = {one.name: _left(one.name, text, exactly) for one in NAMED}
     least = min((length for length in left.values() if length is not None), default=None)
     return frozenset(name for name, length in left.items() if length is not None and length == least)
 
@@ -64,17 +64,17 @@ def has_markup(text: str) -> bool:
 
 def needs_markup(format_: str) -> bool:
     """Whether calls in this format are more than a bare object."""
-    return has_markup(get_format(format_).example)
+    return has_markup(entry(format_).example)
 
 
 @cache
 def _readers_of_example(name: str, exactly: bool) -> frozenset[str]:
-    return readers(get_format(name).example, exactly=exactly)
+    return readers(entry(name).example, exactly=exactly)
 
 
-def _left(format_: Format, text: str, exactly: bool) -> int | None:
+def _left(format_: str, text: str, exactly: bool) -> int | None:
     """How many characters aren't part of the call, blanks apart; None when the format reads no such call in it."""
-    parsed = parse(text, format=format_.name, tools=[WEATHER])
+    parsed = parse(text, format=format_, tools=[WEATHER])
     if len(parsed.calls) != 1 or parsed.calls[0].name != WEATHER["function"]["name"]:
         return None
     try:

@@ -1,6 +1,7 @@
-"""The response half: takes a model's output apart into content, reasoning and tool calls.
+"""How models write tool calls: takes a model's output apart into content, reasoning and calls, and writes calls.
 
-Pure: text in, events out. It knows neither HTTP nor OpenAI's wire format.
+Pure: text in, events out. It knows neither HTTP nor OpenAI's wire format. A format's file says how it is read and how
+it is written.
 """
 
 from extproc.toolcalls.events import (
@@ -13,18 +14,22 @@ from extproc.toolcalls.events import (
     Reasoning,
     Text,
 )
-from extproc.toolcalls.formats import FORMATS, UnknownFormatError, get_format
+from extproc.toolcalls.formats import FORMATS, NAMED, SYNTAXES, UnknownFormatError, call_syntax, entry, get_format
 from extproc.toolcalls.hiding import TEMPLATE_TOKENS
 from extproc.toolcalls.machine import Parser, parse
-from extproc.toolcalls.table import Format
+from extproc.toolcalls.syntax.call_syntax import CallSyntax
+from extproc.toolcalls.table import Format, Variant
 
 __all__ = [
     "FORMATS",
+    "NAMED",
+    "SYNTAXES",
     "TEMPLATE_TOKENS",
     "ArgumentsDelta",
     "Call",
     "CallEnd",
     "CallStart",
+    "CallSyntax",
     "Event",
     "Format",
     "Parsed",
@@ -32,6 +37,9 @@ __all__ = [
     "Reasoning",
     "Text",
     "UnknownFormatError",
+    "Variant",
+    "call_syntax",
+    "entry",
     "get_format",
     "parse",
 ]

@@ -22,12 +22,13 @@ import enum
 import re
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 from typing import Any, Protocol, TypeAlias
 
 from extproc.toolcalls.lexer import Lexer
 from extproc.toolcalls.states import State, StateName
+from extproc.toolcalls.syntax.call_syntax import CallSyntax
 from extproc.toolcalls.tagged import Trim
 
 
@@ -229,7 +230,22 @@ Rules: TypeAlias = Prose | Gap | Name | Header | Key | Value | Body
 """What is done in a state."""
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Variant:
+    """Other names for a format: it is read by the same table, but written in another way."""
+
+    name: str
+    title: str
+    models: tuple[str, ...]
+    example: str
+    syntax: CallSyntax
+    aliases: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "syntax", replace(self.syntax, format=self.name))
+
+
+@dataclass(frozen=True, slots=True, eq=False, kw_only=True)
 class Format:
     """How a family of models writes calls. Two are the same only if they are one object."""
 
@@ -240,14 +256,20 @@ class Format:
     example: str
     """A call of `get_weather` for Paris, as these models write it."""
     states: Mapping[StateName, Rules]
+    """How it is read."""
+    syntax: CallSyntax | None = None
+    """How it is written, for prompts, history and forced decoding; None when that isn't known."""
     start: StateName = State.PROSE
     """The first state of an output."""
     thinking: StateName | None = None
     """The first state of an output that begins inside thinking."""
     aliases: tuple[str, ...] = ()
+    variants: tuple[Variant, ...] = ()
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "states", MappingProxyType(dict(self.states)))
+        if self.syntax is not None:
+            object.__setattr__(self, "syntax", replace(self.syntax, format=self.name))
         targets = {self.start} | ({self.thinking} if self.thinking else set())
         targets.update(*(state.targets() for state in self.states.values()))
         if unknown := targets - self.states.keys():

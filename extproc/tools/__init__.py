@@ -4,8 +4,7 @@ Pure, deterministic and append-only: the same messages always render to the same
 grows renders to a text that grows at its end, so that the backend's prefix cache keeps working.
 """
 
-from extproc.tools.call_syntax import call_syntax
 from extproc.tools.ordering import in_call_order
 from extproc.tools.prompt import PromptStyle, render_conversation
 
-__all__ = ["PromptStyle", "call_syntax", "in_call_order", "render_conversation"]
+__all__ = ["PromptStyle", "in_call_order", "render_conversation"]

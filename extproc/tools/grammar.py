@@ -15,8 +15,8 @@ from collections.abc import Sequence
 from typing import Any, Literal, TypeAlias
 
 from extproc.openai.choice import NamedTool, ToolChoice
+from extproc.toolcalls import CallSyntax
 from extproc.tools.grammar_schema import ANY_TYPE, simplified
-from extproc.tools.syntax.table import CallSyntax
 
 Json: TypeAlias = dict[str, Any]
 Thinking: TypeAlias = Literal["tags", "open"]

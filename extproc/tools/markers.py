@@ -12,9 +12,8 @@ import re
 from collections.abc import Iterator
 from functools import lru_cache
 
-from extproc.toolcalls import FORMATS, TEMPLATE_TOKENS, get_format
+from extproc.toolcalls import NAMED, SYNTAXES, TEMPLATE_TOKENS, call_syntax, get_format
 from extproc.toolcalls.table import Body, Format, Marker, Prose, Sink
-from extproc.tools.call_syntax import SYNTAXES, call_syntax
 
 SHAPES = r"/?[|｜][^<>\s]{1,64}+>|[^<>\s]{1,65}+(?<=[|｜])>|\[[^<>\s]{1,65}+(?<=\])>"
 """What follows the `<` of the control tokens of most families: `<|im_end|>`, `<|tool_call>`, `<turn|>`, `<｜User｜>`,
@@ -84,7 +83,7 @@ def unmarked_of(name: str) -> frozenset[type[Body]]:
 @lru_cache
 def opening_characters() -> str:
     """All characters with which a marker of any format begins, and the brackets behind words that announce a call."""
-    return "".join(sorted({marker[0] for format_ in FORMATS for marker in markers_of(format_.name)} | set("<[{")))
+    return "".join(sorted({marker[0] for one in NAMED for marker in markers_of(one.name)} | set("<[{")))
 
 
 @lru_cache

@@ -13,11 +13,11 @@ from typing import Any, Literal, TypeAlias
 
 from extproc.openai.choice import NamedTool
 from extproc.openai.request import ChatRequest
+from extproc.toolcalls import CallSyntax
 from extproc.tools import wording
 from extproc.tools.content import Content, as_sent, content_of, joined, with_texts
 from extproc.tools.escaping import Escaper, escaper
 from extproc.tools.ordering import Result, in_call_order
-from extproc.tools.syntax.table import CallSyntax
 
 Message: TypeAlias = dict[str, Any]
 

@@ -11,9 +11,9 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from extproc.toolcalls import CallSyntax
 from extproc.tools.content import Content, joined
 from extproc.tools.escaping import Escaper
-from extproc.tools.syntax.table import CallSyntax
 from extproc.tools.template import call_template
 
 

@@ -13,7 +13,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from extproc.openai.choice import NamedTool, ToolChoice
-from extproc.tools.call_syntax import SYNTAXES, CallSyntax
+from extproc.toolcalls import SYNTAXES, CallSyntax
 from extproc.tools.grammar import _THINKING_TAGS, _USUAL_TAGS, Thinking, structural_tag
 from extproc.tools.grammar_schema import simplified
 from tests.real_vllm.environment import Environment

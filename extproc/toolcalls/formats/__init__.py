@@ -9,9 +9,11 @@ from __future__ import annotations
 import difflib
 import importlib
 import pkgutil
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from types import MappingProxyType
 
-from extproc.toolcalls.table import Format
+from extproc.toolcalls.syntax.call_syntax import CallSyntax
+from extproc.toolcalls.table import Format, Variant
 
 
 def _formats() -> Iterator[Format]:
@@ -22,13 +24,24 @@ def _formats() -> Iterator[Format]:
 FORMATS: tuple[Format, ...] = tuple(sorted(_formats(), key=lambda format_: format_.name))
 
 
-def _by_name() -> dict[str, Format]:
-    names: dict[str, Format] = {}
+def _entries(format_: Format) -> tuple[Format | Variant, ...]:
+    return (format_, *format_.variants)
+
+
+NAMED: tuple[Format | Variant, ...] = tuple(
+    sorted((one for format_ in FORMATS for one in _entries(format_)), key=lambda one: one.name)
+)
+"""All names that stand in a configuration, but aliases, and what they stand for."""
+
+
+def _by_name() -> Mapping[str, tuple[Format, Format | Variant]]:
+    names: dict[str, tuple[Format, Format | Variant]] = {}
     for format_ in FORMATS:
-        for name in (format_.name, *format_.aliases):
-            if name in names:
-                raise ValueError(f"two formats are named {name}")
-            names[name] = format_
+        for one in _entries(format_):
+            for name in (one.name, *one.aliases):
+                if name in names:
+                    raise ValueError(f"two formats are named {name}")
+                names[name] = format_, one
     return names
 
 
@@ -45,8 +58,26 @@ class UnknownFormatError(ValueError):
 
 
 def get_format(name: str) -> Format:
-    """The format of this name or alias. Raises UnknownFormatError."""
+    """How calls are read in the format of this name, variant or alias. Raises UnknownFormatError."""
+    return _named(name)[0]
+
+
+def entry(name: str) -> Format | Variant:
+    """What is listed under this name or alias. Raises UnknownFormatError."""
+    return _named(name)[1]
+
+
+def call_syntax(name: str) -> CallSyntax | None:
+    """How calls are written there; None when nobody here knows. Raises UnknownFormatError."""
+    return entry(name).syntax
+
+
+def _named(name: str) -> tuple[Format, Format | Variant]:
     try:
         return _NAMES[name]
     except KeyError:
         raise UnknownFormatError(name) from None
+
+
+SYNTAXES: Mapping[str, CallSyntax] = MappingProxyType({one.name: one.syntax for one in NAMED if one.syntax})
+"""By the same names."""

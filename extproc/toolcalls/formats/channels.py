@@ -13,6 +13,8 @@ import re
 from extproc.toolcalls.formats.shapes import invoke_parameter
 from extproc.toolcalls.json_arguments import JsonArguments
 from extproc.toolcalls.states import State, StateName
+from extproc.toolcalls.syntax.arguments import Elements
+from extproc.toolcalls.syntax.call_syntax import CallSyntax
 from extproc.toolcalls.table import (
     Behind,
     Format,
@@ -75,6 +77,11 @@ OPENAI = Format(
     example=('<|channel|>commentary to=functions.get_weather <|constrain|>json<|message|>{"city": "Paris"}<|call|>'),
     start=State.BEGIN,
     thinking=State.THINKING,
+    syntax=CallSyntax(
+        begin="<|channel|>commentary to=functions.{name} <|constrain|>json<|message|>",
+        end="<|call|>",
+        separator="<|start|>assistant",
+    ),
     states={
         **_frame(
             _HEADERS,
@@ -99,6 +106,12 @@ BEAM = Format(
     ),
     start=State.BEGIN,
     thinking=State.THINKING,
+    syntax=CallSyntax(
+        begin=" to={name}<|channel|>analysis <|constrain|>xml<|message|>",
+        arguments=Elements(None, '<rfl:parameter name="{key}">\n', "\n</rfl:parameter>"),
+        end="<|end|>",
+        separator="<|start|>assistant",
+    ),
     states={
         **_frame(
             _HEADERS,
@@ -148,6 +161,14 @@ _MUSE_EXAMPLE = (
     "</atem:invoke>\n</atem:function_calls><|eom|>"
 )
 
+_MUSE_SYNTAX = CallSyntax(
+    begin=' to={name}<|message|><atem:function_calls>\n<atem:invoke name="{name}">\n',
+    arguments=Elements(None, '<atem:parameter name="{key}">', "</atem:parameter>\n"),
+    end="</atem:invoke>\n</atem:function_calls>",
+    separator="<|eom|><|start|>assistant",
+    result_tag=('<tool_output name="{name}">\n', "\n</tool_output>"),
+)
+
 MUSE = Format(
     name="muse",
     title="messages with recipients, arguments in <atem:parameter> tags",
@@ -156,6 +177,7 @@ MUSE = Format(
     example=_MUSE_EXAMPLE,
     start=State.BEGIN,
     thinking=State.THINKING,
+    syntax=_MUSE_SYNTAX,
     states=_MUSE_STATES,
 )
 
@@ -166,6 +188,7 @@ MUSE_GLIMMER = Format(
     example=_MUSE_EXAMPLE,
     start=State.BEGIN,
     thinking=State.THINKING,
+    syntax=_MUSE_SYNTAX,
     states={**_MUSE_STATES, **invoke_parameter("atem:invoke", "atem:parameter", _MUSE_SECTIONS, types=_JSON_FIRST)},
 )
 

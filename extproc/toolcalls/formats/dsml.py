@@ -8,7 +8,9 @@ from __future__ import annotations
 
 from extproc.toolcalls.formats.shapes import States, invoke_parameter, prose
 from extproc.toolcalls.states import State
-from extproc.toolcalls.table import Format, Transition
+from extproc.toolcalls.syntax.arguments import Elements, Style
+from extproc.toolcalls.syntax.call_syntax import CallSyntax
+from extproc.toolcalls.table import Format, Transition, Variant
 
 _PACKED = frozenset({"arguments", "input"})
 
@@ -32,6 +34,28 @@ def _example(tag: str, section: str) -> str:
     )
 
 
+_RESULT = ("<tool_result>", "</tool_result>")
+
+
+def _is_string(value: str) -> str:
+    return "true" if value.startswith('"') else "false"
+
+
+def _syntax(tag: str, section: str, style: Style | None, result_tag: tuple[str, str]) -> CallSyntax:
+    return CallSyntax(
+        opening=f"<{tag}{section}>\n",
+        begin=f'<{tag}invoke name="{{name}}">\n',
+        arguments=Elements(
+            style, f'<{tag}parameter name="{{key}}" string="{{type}}">', f"</{tag}parameter>\n", type_word=_is_string
+        ),
+        end=f"</{tag}invoke>\n",
+        separator="",
+        closing=f"</{tag}{section}>",
+        result_tag=result_tag,
+        turn_tokens=(tag.strip(), "<dsml:", "</dsml:"),  # one token, whatever tag it is in
+    )
+
+
 _SECTIONS = ("function_calls", "tool_calls", "toolcalls", "tool")
 _DSML = _states("｜DSML｜", _SECTIONS)
 
@@ -42,17 +66,23 @@ DEEPSEEK_V32 = Format(
     aliases=("deepseekv32",),
     example=_example("｜DSML｜", "function_calls"),
     thinking=State.THINKING,
+    syntax=_syntax(
+        "｜DSML｜",
+        "function_calls",
+        "deepseek_xml",
+        ("<function_results>\n<result>", "</result>\n</function_results>"),
+    ),
     states=_DSML,
-)
-
-DEEPSEEK_V4 = Format(
-    name="deepseek_v4",
-    title="as deepseek_v32, in <｜DSML｜tool_calls>",
-    models=("DeepSeek-V4",),
-    aliases=("deepseekv4",),
-    example=_example("｜DSML｜", "tool_calls"),
-    thinking=State.THINKING,
-    states=_DSML,
+    variants=(
+        Variant(
+            name="deepseek_v4",
+            title="as deepseek_v32, in <｜DSML｜tool_calls>",
+            models=("DeepSeek-V4",),
+            aliases=("deepseekv4",),
+            example=_example("｜DSML｜", "tool_calls"),
+            syntax=_syntax("｜DSML｜", "tool_calls", "deepseek_xml", _RESULT),
+        ),
+    ),
 )
 
 DEEPSEEK_V41 = Format(
@@ -62,6 +92,7 @@ DEEPSEEK_V41 = Format(
     aliases=("deepseekv41",),
     example=_example("｜DSML｜ ", "calls"),
     thinking=State.THINKING,
+    syntax=_syntax("｜DSML｜ ", "calls", "deepseek_v4_1_xml", _RESULT),
     states=_states("｜DSML｜ ", ("calls", *_SECTIONS)),
 )
 
@@ -71,12 +102,12 @@ GIGACHAT35 = Format(
     models=("GigaChat 3.5",),
     example=_example("｜GCML｜", "tool_calls"),
     thinking=State.THINKING,
+    syntax=_syntax("｜GCML｜", "tool_calls", None, ('<function_response name="{name}">', "</function_response>")),
     states=_states("｜GCML｜", _SECTIONS),
 )
 
 FORMATS = (
     DEEPSEEK_V32,
-    DEEPSEEK_V4,
     DEEPSEEK_V41,
     GIGACHAT35,
 )

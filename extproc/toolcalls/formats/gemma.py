@@ -11,6 +11,8 @@ import re
 from extproc.toolcalls.formats.shapes import States
 from extproc.toolcalls.loose_object import LooseArguments
 from extproc.toolcalls.states import State
+from extproc.toolcalls.syntax.call_syntax import CallSyntax
+from extproc.toolcalls.syntax.literals import BareKeys
 from extproc.toolcalls.table import Behind, Format, Gap, Marker, Name, Prose, Sink, Transition, Transitions
 
 # The word before the name may be missing, and the object may stand in brackets.
@@ -44,6 +46,7 @@ GEMMA4 = Format(
     models=("Gemma 4",),
     example='<|tool_call>call:get_weather{city:<|"|>Paris<|"|>}<tool_call|>',
     thinking=State.THINKING,
+    syntax=CallSyntax(begin="<|tool_call>call:{name}{", arguments=BareKeys(), end="}<tool_call|>", separator=""),
     states={
         State.PROSE: Prose(
             {
@@ -62,6 +65,13 @@ FUNCTIONGEMMA = Format(
     title="as gemma4, with other markers",
     models=("FunctionGemma",),
     example="<start_function_call>call:get_weather{city:<escape>Paris<escape>}<end_function_call>",
+    syntax=CallSyntax(
+        begin="<start_function_call>call:{name}{",
+        arguments=BareKeys(delimiter="<escape>"),
+        end="}<end_function_call>",
+        separator="",
+        turn_tokens=("<start_of_", "<end_of_", "<start_function_", "<end_function_"),
+    ),
     states={
         State.PROSE: Prose({"<start_function_call>": Transition(State.NAME)}),
         **_call("<start_function_call>", "<end_function_call>", "<start_function_response>", "<escape>"),

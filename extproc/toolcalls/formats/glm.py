@@ -7,9 +7,13 @@ a suffix in every tag.
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from extproc.toolcalls.formats.shapes import States, key_value, prose, with_suffixes
 from extproc.toolcalls.states import State
-from extproc.toolcalls.table import Behind, Format, Gap, Transition
+from extproc.toolcalls.syntax.arguments import Elements
+from extproc.toolcalls.syntax.call_syntax import CallSyntax
+from extproc.toolcalls.table import Behind, Format, Gap, Transition, Variant
 
 _TAGS = ("<arg_key>", "</arg_key>", "<arg_value>", "</arg_value>")
 _EXAMPLE = "<tool_call>get_weather\n<arg_key>city</arg_key>\n<arg_value>Paris</arg_value>\n</tool_call>"
@@ -21,32 +25,56 @@ def _states(opening: str, closing: str) -> States:
 
 _TOOL_CALL = _states("<tool_call>", "</tool_call>")
 
+_ON_LINES = Elements("glm_xml", "<arg_key>{key}</arg_key>\n<arg_value>", "</arg_value>\n")
+_IN_A_ROW = Elements("glm_xml", "<arg_key>{key}</arg_key><arg_value>", "</arg_value>")
+_SYNTAX = CallSyntax(
+    begin="<tool_call>{name}\n",
+    arguments=_ON_LINES,
+    end="</tool_call>",
+    result_tag=("<tool_response>\n", "\n</tool_response>"),
+    turn_tokens=("<sop>", "<eop>"),
+)
+_SYNTAX_IN_A_ROW = CallSyntax(
+    begin="<tool_call>{name}",
+    arguments=_IN_A_ROW,
+    end="</tool_call>",
+    separator="",
+    result_tag=("<tool_response>", "</tool_response>"),
+)
+_ROLES = tuple(f"<{slash}{role}>" for role in ("system", "user", "assistant") for slash in ("", "/"))
+
 GLM45 = Format(
     name="glm45",
     title="NAME, <arg_key> and <arg_value> in <tool_call>",
-    models=("GLM-4.5", "GLM-4.6", "GLM-4.7", "GLM-5", "Spark 2.5"),
-    aliases=("glm47", "glm", "spark25"),
+    models=("GLM-4.5", "GLM-4.6", "Spark 2.5"),
+    aliases=("glm", "spark25"),
     example=_EXAMPLE,
     thinking=State.THINKING,
+    syntax=_SYNTAX,
     states=_TOOL_CALL,
-)
-
-LING3 = Format(
-    name="ling3",
-    title="as glm45",
-    models=("Ling 3",),
-    example=_EXAMPLE.replace("\n", ""),
-    thinking=State.THINKING,
-    states=_TOOL_CALL,
-)
-
-POOLSIDE_V1 = Format(
-    name="poolside_v1",
-    title="as glm45",
-    models=("Poolside Laguna",),
-    example=_EXAMPLE,
-    thinking=State.THINKING,
-    states=_TOOL_CALL,
+    variants=(
+        Variant(
+            name="glm47",
+            title="as glm45, without line breaks",
+            models=("GLM-4.7", "GLM-5"),
+            example=_EXAMPLE.replace("\n", ""),
+            syntax=_SYNTAX_IN_A_ROW,
+        ),
+        Variant(
+            name="ling3",
+            title="as glm45, without line breaks",
+            models=("Ling 3",),
+            example=_EXAMPLE.replace("\n", ""),
+            syntax=replace(_SYNTAX_IN_A_ROW, result_tag=None, turn_tokens=("<role>", "</role>")),
+        ),
+        Variant(
+            name="poolside_v1",
+            title="as glm45",
+            models=("Poolside Laguna",),
+            example=_EXAMPLE,
+            syntax=replace(_SYNTAX, result_tag=None, turn_tokens=_ROLES),
+        ),
+    ),
 )
 
 IQUEST_Q1 = Format(
@@ -55,6 +83,7 @@ IQUEST_Q1 = Format(
     models=("IQuest",),
     example=_EXAMPLE.replace("tool_call>", "iquest_tool_call>"),
     thinking=State.THINKING,
+    syntax=CallSyntax(begin="<iquest_tool_call>{name}", arguments=_IN_A_ROW, end="</iquest_tool_call>", separator=""),
     states=_states("<iquest_tool_call>", "</iquest_tool_call>"),
 )
 
@@ -85,23 +114,35 @@ HY_V3 = Format(
     aliases=("hunyuan",),
     example=_HY_EXAMPLE,
     thinking=State.THINKING,
+    syntax=CallSyntax(
+        opening="<tool_calls>\n",
+        begin="<tool_call>{name}<tool_sep>\n",
+        arguments=_ON_LINES,
+        end="</tool_call>\n",
+        separator="",
+        closing="</tool_calls>",
+    ),
     states=_HY_STATES,
-)
-
-HY_V4 = Format(
-    name="hy_v4",
-    title="as hy_v3",
-    models=("Hunyuan 4 (Hy4)",),
-    example=_HY_EXAMPLE,
-    thinking=State.THINKING,
-    states=_HY_STATES,
+    variants=(
+        Variant(
+            name="hy_v4",
+            title="as hy_v3, without line breaks",
+            models=("Hunyuan 4 (Hy4)",),
+            example=_HY_EXAMPLE.replace("\n", ""),
+            syntax=CallSyntax(
+                opening="<tool_calls>",
+                begin="<tool_call>{name}<tool_sep>",
+                arguments=_IN_A_ROW,
+                end="</tool_call>",
+                separator="",
+                closing="</tool_calls>",
+            ),
+        ),
+    ),
 )
 
 FORMATS = (
     GLM45,
-    LING3,
-    POOLSIDE_V1,
     IQUEST_Q1,
     HY_V3,
-    HY_V4,
 )

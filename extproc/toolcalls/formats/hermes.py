@@ -10,6 +10,7 @@ from __future__ import annotations
 from extproc.toolcalls.formats.json import FENCE_AND_BARE, FENCE_AND_BARE_STATES
 from extproc.toolcalls.formats.shapes import function_parameter, prose
 from extproc.toolcalls.states import State
+from extproc.toolcalls.syntax.shapes import TOOL_RESPONSE, object_in_tags
 from extproc.toolcalls.table import Format, Marker, Prose, Transition
 
 _CALL = {"<tool_call>": Transition(State.BLOCK)}
@@ -21,6 +22,7 @@ FORMAT = Format(
     aliases=("qwen", "qwen25", "qwen3_json", "trinity"),
     example='<tool_call>\n{"name": "get_weather", "arguments": {"city": "Paris"}}\n</tool_call>',
     thinking=State.THINKING,
+    syntax=object_in_tags("tool_call", result_tag=TOOL_RESPONSE),
     states={
         **prose(_CALL),
         State.PROSE: Prose(

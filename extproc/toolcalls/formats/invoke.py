@@ -7,6 +7,8 @@ import re
 from extproc.toolcalls.formats.shapes import invoke_parameter, prose
 from extproc.toolcalls.json_call import JsonCall
 from extproc.toolcalls.states import State
+from extproc.toolcalls.syntax.arguments import Elements
+from extproc.toolcalls.syntax.call_syntax import CallSyntax
 from extproc.toolcalls.table import Behind, Format, Gap, Marker, Transition
 from extproc.toolcalls.tagged import Trim
 
@@ -22,6 +24,16 @@ MINIMAX_M2 = Format(
         "</invoke>\n</minimax:tool_call>"
     ),
     thinking=State.THINKING,
+    syntax=CallSyntax(
+        opening="<minimax:tool_call>\n",
+        begin='<invoke name="{name}">\n',
+        arguments=Elements("minimax_xml", '<parameter name="{key}">', "</parameter>\n"),
+        end="</invoke>\n",
+        separator="",
+        closing="</minimax:tool_call>",
+        result_tag=("<response>", "</response>"),
+        turn_tokens=("]~b]", "]~!b[", "[e~[", "]!p~[", "]!d~[", "]<]", "</minimax:", "<minimax:"),
+    ),
     states={
         **prose({"<minimax:tool_call>": Transition(State.SECTION)}),
         **invoke_parameter("invoke", "parameter", _MINIMAX),
@@ -39,6 +51,14 @@ DOTS = Format(
         "</invoke></dots_function_call>"
     ),
     thinking=State.THINKING,
+    syntax=CallSyntax(
+        opening="<dots_function_call>",
+        begin='<invoke name="{name}">',
+        arguments=Elements("minimax_xml", '<parameter name="{key}">', "</parameter>"),
+        end="</invoke>",
+        separator="",
+        closing="</dots_function_call>",
+    ),
     states={
         **prose({"<dots_function_call>": Transition(State.SECTION)}),
         **invoke_parameter("invoke", "parameter", _DOTS),
@@ -76,6 +96,14 @@ STEP3 = Format(
         "<｜tool_call_end｜><｜tool_calls_end｜>"
     ),
     thinking=State.THINKING,
+    syntax=CallSyntax(
+        opening="<｜tool_calls_begin｜>",
+        begin='<｜tool_call_begin｜>function<｜tool_sep｜><steptml:invoke name="{name}">',
+        arguments=Elements(None, '<steptml:parameter name="{key}">', "</steptml:parameter>"),
+        end="</steptml:invoke><｜tool_call_end｜>",
+        separator="",
+        closing="<｜tool_calls_end｜>",
+    ),
     states={
         **prose(
             {"<｜tool_calls_begin｜>": Transition(State.SECTION), "<｜tool_call_begin｜>": Transition(State.SECTION)}
@@ -88,12 +116,24 @@ STEP3 = Format(
     },
 )
 
+
+def _cdata_if_needed(text: str) -> str:
+    """What XML can't hold as it is stands in a CDATA section."""
+    return f"<![CDATA[{text}]]>" if set(text) & set("<&\n") else text
+
+
 MINICPM5 = Format(
     name="minicpm5",
     title="<function> and <param> tags",
     models=("MiniCPM 5",),
     example='<function name="get_weather"><param name="city">Paris</param></function>',
     thinking=State.THINKING,
+    syntax=CallSyntax(
+        begin='<function name="{name}">',
+        arguments=Elements(None, '<param name="{key}">', "</param>", spell_string=_cdata_if_needed),
+        end="</function>",
+        separator="",
+    ),
     states={
         **prose({"<function name=": Transition(State.NAME), "<functionname=": Transition(State.NAME)}),
         **invoke_parameter(

@@ -13,6 +13,8 @@ from collections.abc import Mapping
 
 from extproc.toolcalls.json_call import JsonCall
 from extproc.toolcalls.states import State, StateName
+from extproc.toolcalls.syntax.call_syntax import CallSyntax
+from extproc.toolcalls.syntax.shapes import call_object
 from extproc.toolcalls.table import Behind, Format, Gap, Header, Marker, Prose, Rules, Transition, Transitions
 
 _FENCE = "```"
@@ -67,6 +69,7 @@ FORMAT = Format(
     title="a JSON object, bare or in a ```json fence",
     models=("small models that are prompted for calls",),
     example='```json\n{"name": "get_weather", "arguments": {"city": "Paris"}}\n```',
+    syntax=CallSyntax(begin=f"```json\n{call_object()}", end="}\n```"),
     states={State.PROSE: Prose(FENCE_AND_BARE), **FENCE_AND_BARE_STATES},
 )
 

@@ -6,8 +6,11 @@ from extproc.toolcalls.formats.json import FENCE_AND_BARE_STATES, FENCE_AND_INLI
 from extproc.toolcalls.formats.shapes import json_array, prose
 from extproc.toolcalls.json_call import JsonCall
 from extproc.toolcalls.states import State
-from extproc.toolcalls.table import Format, Prose, Sink, Transition
+from extproc.toolcalls.syntax.call_syntax import CallSyntax
+from extproc.toolcalls.syntax.shapes import array, call_object
+from extproc.toolcalls.table import Format, Prose, Sink, Transition, Variant
 
+_INDENT = "\n    "
 _ARRAY = '[{"name": "get_weather", "arguments": {"city": "Paris"}}]'
 
 GRANITE = Format(
@@ -16,6 +19,7 @@ GRANITE = Format(
     models=("Granite 3.0 to 3.3",),
     example=f"<|tool_call|>{_ARRAY}",
     thinking=State.THINKING,
+    syntax=array("<|tool_call|>"),
     states={
         **prose({"<|tool_call|>": Transition(State.CALLS), "<tool_call>": Transition(State.CALLS)}),
         **json_array("<|tool_call|>", "</tool_call>"),
@@ -28,6 +32,7 @@ PHI4_MINI_JSON = Format(
     models=("Phi-4-mini",),
     aliases=("phi4_mini",),
     example=f"functools{_ARRAY}",
+    syntax=array("functools"),
     states={
         **prose({"functools": Transition(State.CALLS), "<|tool_call|>": Transition(State.CALLS)}, None),
         **json_array("functools", "<|/tool_call|>"),
@@ -42,16 +47,17 @@ HUNYUAN_A13B = Format(
     models=("Hunyuan-A13B",),
     example=f"<tool_calls>{_ARRAY}</tool_calls>",
     thinking=State.THINKING,
+    syntax=array("<tool_calls>", "</tool_calls>", result_tag=("<tool_response>", "</tool_response>")),
     states=_TOOL_CALLS,
-)
-
-JAMBA = Format(
-    name="jamba",
-    title="a JSON array in <tool_calls>",
-    models=("Jamba 1.5 to 1.7",),
-    example=f"<tool_calls>{_ARRAY}</tool_calls>",
-    thinking=State.THINKING,
-    states=_TOOL_CALLS,
+    variants=(
+        Variant(
+            name="jamba",
+            title="as hunyuan_a13b, one call a line",
+            models=("Jamba 1.5 to 1.7",),
+            example=f"<tool_calls>[\n    {_ARRAY[1:-1]}\n]</tool_calls>",
+            syntax=array("<tool_calls>", "</tool_calls>", indent=_INDENT),
+        ),
+    ),
 )
 
 _XLAM_MARKERS = {"[TOOL_CALLS]": Transition(State.CALLS), "<tool_call>": Transition(State.CALLS)}
@@ -62,6 +68,7 @@ XLAM = Format(
     models=("xLAM-2", "Qwen-xLAM"),
     example=_ARRAY,
     thinking=State.THINKING,
+    syntax=array(""),
     states={
         **prose(_XLAM_MARKERS),
         # Only what is said may hold calls without markers, not what is thought.
@@ -85,6 +92,7 @@ APERTUS = Format(
     aliases=("apertus2509",),
     example='<|tools_prefix|>[{"get_weather": {"city": "Paris"}}]<|tools_suffix|>',
     thinking=State.THINKING,
+    syntax=array("<|tools_prefix|>", "<|tools_suffix|>", begin='{"{name}": '),
     states={
         **prose({"<|tools_prefix|>": Transition(State.CALLS)}, ("<|inner_prefix|>", "<|inner_suffix|>")),
         **json_array(
@@ -102,30 +110,42 @@ _COHERE = {
 }
 
 
-def _cohere(name: str, models: tuple[str, ...]) -> Format:
-    return Format(
-        name=name,
-        title="a JSON array in <|START_ACTION|>",
-        models=models,
-        example=(
-            '<|START_ACTION|>[{"tool_call_id": "0", "tool_name": "get_weather", "parameters": {"city": "Paris"}}]'
-            "<|END_ACTION|>"
+_COHERE_EXAMPLE = (
+    '<|START_ACTION|>[{"tool_call_id": "0", "tool_name": "get_weather", "parameters": {"city": "Paris"}}]<|END_ACTION|>'
+)
+_COHERE_SYNTAX = array(
+    "<|START_ACTION|>",
+    "<|END_ACTION|>",
+    begin=call_object(name="tool_name", arguments="parameters", before='"tool_call_id": "{index}", '),
+    indent=_INDENT,
+)
+
+COHERE_COMMAND3 = Format(
+    name="cohere_command3",
+    title="a JSON array in <|START_ACTION|>",
+    models=("Command A reasoning",),
+    example=_COHERE_EXAMPLE,
+    thinking=State.THINKING,
+    syntax=_COHERE_SYNTAX,
+    states={
+        State.PROSE: Prose(_COHERE),
+        State.THINKING: Prose(_COHERE, Sink.REASONING),
+        **json_array(
+            "<|START_ACTION|>",
+            "<|END_ACTION|>",
+            body=JsonCall(then=State.AFTER_ARRAY_CALL, name_keys=frozenset({"tool_name", "name"})),
         ),
-        thinking=State.THINKING,
-        states={
-            State.PROSE: Prose(_COHERE),
-            State.THINKING: Prose(_COHERE, Sink.REASONING),
-            **json_array(
-                "<|START_ACTION|>",
-                "<|END_ACTION|>",
-                body=JsonCall(then=State.AFTER_ARRAY_CALL, name_keys=frozenset({"tool_name", "name"})),
-            ),
-        },
-    )
-
-
-COHERE_COMMAND3 = _cohere("cohere_command3", ("Command A reasoning",))
-COHERE_COMMAND4 = _cohere("cohere_command4", ("Command A+",))
+    },
+    variants=(
+        Variant(
+            name="cohere_command4",
+            title="as cohere_command3",
+            models=("Command A+",),
+            example=_COHERE_EXAMPLE,
+            syntax=_COHERE_SYNTAX,
+        ),
+    ),
+)
 
 _LLAMA_ENDS = {marker: Transition(State.PROSE) for marker in ("<|python_end|>", "<|eom_id|>", "<|eot_id|>")}
 _LLAMA_CALLS = {"<|python_tag|>": Transition(State.CALLS), "<|python_start|>": Transition(State.CALLS)}
@@ -136,6 +156,7 @@ LLAMA3_JSON = Format(
     models=("Llama 3.1 to 3.3", "Llama 4"),
     aliases=("llama4_json", "llama3"),
     example='{"name": "get_weather", "parameters": {"city": "Paris"}}',
+    syntax=CallSyntax(begin=call_object(arguments="parameters"), end="}", separator="; "),
     states={
         **prose({**_LLAMA_CALLS, **_LLAMA_ENDS, **FENCE_AND_INLINE}, None),
         **FENCE_AND_BARE_STATES,
@@ -147,10 +168,8 @@ FORMATS = (
     GRANITE,
     PHI4_MINI_JSON,
     HUNYUAN_A13B,
-    JAMBA,
     XLAM,
     APERTUS,
     COHERE_COMMAND3,
-    COHERE_COMMAND4,
     LLAMA3_JSON,
 )

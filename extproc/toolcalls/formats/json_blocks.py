@@ -7,6 +7,8 @@ import re
 from extproc.toolcalls.formats.shapes import function_parameter, json_block, prose
 from extproc.toolcalls.json_call import JsonCall
 from extproc.toolcalls.states import State
+from extproc.toolcalls.syntax.call_syntax import CallSyntax
+from extproc.toolcalls.syntax.shapes import TOOL_RESPONSE, call_object, object_in_tags
 from extproc.toolcalls.table import Behind, Format, Gap, Marker, Prose, Sink, Transition
 
 _OBJECT = '{"name": "get_weather", "arguments": {"city": "Paris"}}'
@@ -18,6 +20,11 @@ LONGCAT = Format(
     models=("LongCat-Flash",),
     example=f"<longcat_tool_call>\n{_OBJECT}\n</longcat_tool_call>",
     thinking=State.THINKING,
+    syntax=object_in_tags(
+        "longcat_tool_call",
+        result_tag=("<longcat_tool_response>\n", "\n</longcat_tool_response>"),
+        turn_tokens=("<longcat_", "</longcat_", "[Round "),
+    ),
     states={
         **prose({"<longcat_tool_call>": Transition(State.BLOCK)}, ("<longcat_think>", "</longcat_think>")),
         **function_parameter("<longcat_tool_call>", "</longcat_tool_call>"),
@@ -30,6 +37,7 @@ GRANITE4 = Format(
     models=("Granite 4.0",),
     example=f"<tool_call>\n{_OBJECT}\n</tool_call>",
     thinking=State.THINKING,
+    syntax=object_in_tags("tool_call", result_tag=TOOL_RESPONSE),
     states={**prose({"<tool_call>": Transition(State.BLOCK)}), **function_parameter("<tool_call>", "</tool_call>")},
 )
 
@@ -39,6 +47,9 @@ ERNIE45 = Format(
     models=("ERNIE 4.5", "ERNIE X1"),
     example=f"<tool_call>\n{_OBJECT}\n</tool_call>\n",
     thinking=State.THINKING,
+    syntax=CallSyntax(
+        begin=f"<tool_call>\n{call_object()}", end="}\n</tool_call>\n", separator="", turn_tokens=("<mask:",)
+    ),
     states={
         **prose(
             {
@@ -59,6 +70,7 @@ GRANITE_20B_FC = Format(
     models=("Granite 20B function calling",),
     aliases=("granite_20b_fc",),
     example=f"<function_call> {_OBJECT}",
+    syntax=CallSyntax(begin=f"<function_call> {call_object()}", end="}", result_tag=("<function_response> ", "")),
     states={**prose({"<function_call>": Transition(State.CALL)}, None), **json_block("<function_call>", None)},
 )
 
@@ -69,6 +81,9 @@ INTERNLM = Format(
     aliases=("internlm2", "interns1"),
     example=f"<|action_start|><|plugin|>{_OBJECT.replace('arguments', 'parameters')}<|action_end|>",
     thinking=State.THINKING,
+    syntax=CallSyntax(
+        begin=f"<|action_start|><|plugin|>\n{call_object(arguments='parameters')}", end="}<|action_end|>", separator=""
+    ),
     states={
         **prose({"<|action_start|>": Transition(State.BLOCK)}),
         State.BLOCK: Gap({"<|plugin|>": Transition(State.CALL), "{": Transition(State.CALL, Marker.KEPT)}),
@@ -92,6 +107,7 @@ GIGACHAT3 = Format(
     title="a JSON object behind <|function_call|>, or in a message of its own",
     models=("GigaChat 3",),
     example=f"<|function_call|>{_OBJECT}",
+    syntax=CallSyntax(begin=f"<|function_call|>{call_object()}", end="}"),
     states={
         **prose(
             {**_GIGACHAT_OPENERS, "<|message_sep|>": Transition(State.PROSE), "</s>": Transition(State.PROSE)}, None
@@ -122,6 +138,11 @@ INKLING = Format(
         '{"name": "get_weather", "args": {"city": "Paris"}}<|end_message|>'
     ),
     thinking=State.THINKING,
+    syntax=CallSyntax(
+        begin=f"<|message_model|>{{name}}<|content_invoke_tool_json|>{call_object(arguments='args')}",
+        end="}<|end_message|>",
+        separator="",
+    ),
     states={
         State.PROSE: Prose(_INKLING),
         State.THINKING: Prose(_INKLING, Sink.REASONING),

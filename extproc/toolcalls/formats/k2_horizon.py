@@ -12,6 +12,8 @@ from extproc.toolcalls.formats.shapes import prose
 from extproc.toolcalls.json_arguments import JsonArguments
 from extproc.toolcalls.json_call import JsonCall
 from extproc.toolcalls.states import State
+from extproc.toolcalls.syntax.call_syntax import CallSyntax
+from extproc.toolcalls.syntax.shapes import call_object
 from extproc.toolcalls.table import Behind, Format, Gap, Key, Marker, Name, Transition, Value
 from extproc.toolcalls.values import ANY_TYPE, STRING
 
@@ -33,6 +35,14 @@ K2_HORIZON = Format(
         "<ifm|arg_value>Paris</ifm|arg_value></ifm|tool_call></ifm|tool_calls>"
     ),
     thinking=State.THINKING,
+    # The block may hold tags as well. In JSON a value says what it is, and decoding can be forced.
+    syntax=CallSyntax(
+        opening="<ifm|tool_calls>",
+        begin=f"<ifm|tool_call>{call_object()}",
+        end="}</ifm|tool_call>",
+        separator="",
+        closing="</ifm|tool_calls>",
+    ),
     states={
         **prose({"<ifm|tool_calls>": Transition(State.SECTION)}),
         State.SECTION: Gap(_SECTION),

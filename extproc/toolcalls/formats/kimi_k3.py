@@ -5,6 +5,8 @@ from __future__ import annotations
 import re
 
 from extproc.toolcalls.states import State
+from extproc.toolcalls.syntax.arguments import Elements
+from extproc.toolcalls.syntax.call_syntax import CallSyntax
 from extproc.toolcalls.table import Behind, Format, Gap, Key, Name, Prose, Sink, Transition, Value
 from extproc.toolcalls.values import ANY_TYPE, STRING
 
@@ -36,6 +38,17 @@ _NEXT_CALL = {
 }
 _NEXT_ARGUMENT = {_open("argument "): Transition(State.KEY), **_NEXT_CALL}
 
+_JSON_TYPES = {'"': "string", "{": "object", "[": "array", "t": "boolean", "f": "boolean", "n": "null"}
+
+
+def _json_type(value: str) -> str:
+    return _JSON_TYPES.get(value[0], "number")
+
+
+def _attribute(text: str) -> str:
+    return text.replace("&", "&amp;").replace('"', "&quot;")
+
+
 KIMI_K3 = Format(
     name="kimi_k3",
     title="elements between <|open|> and <|close|>, with typed arguments",
@@ -46,6 +59,20 @@ KIMI_K3 = Format(
         "<|close|>call<|sep|><|close|>tools<|sep|><|close|>message<|sep|>"
     ),
     thinking=State.THINKING,
+    syntax=CallSyntax(
+        opening="<|open|>tools<|sep|>",
+        begin='<|open|>call tool="{name}" index="{number}"<|sep|>',
+        arguments=Elements(
+            "kimi_k3_xml",
+            '<|open|>argument key="{key}" type="{type}"<|sep|>',
+            "<|close|>argument<|sep|>",
+            type_word=_json_type,
+            spell_key=_attribute,
+        ),
+        end="<|close|>call<|sep|>",
+        separator="",
+        closing="<|close|>tools<|sep|>",
+    ),
     states={
         State.PROSE: Prose(_PROSE),
         State.THINKING: Prose(_PROSE, Sink.REASONING),

@@ -7,6 +7,8 @@ import re
 from extproc.toolcalls.formats.shapes import prose
 from extproc.toolcalls.nested_elements import NestedElements
 from extproc.toolcalls.states import State
+from extproc.toolcalls.syntax import literals
+from extproc.toolcalls.syntax.call_syntax import CallSyntax
 from extproc.toolcalls.table import Behind, Format, Gap, Name, Transition
 
 _MARKER = "]<]minimax[>["
@@ -26,6 +28,14 @@ MINIMAX_M3 = Format(
         f"{_MARKER}</invoke>{_MARKER}</tool_call>"
     ),
     thinking=State.THINKING,
+    syntax=CallSyntax(
+        opening=f"{_MARKER}<tool_call>\n",
+        begin=f'{_MARKER}<invoke name="{{name}}">',
+        arguments=literals.NestedElements("minimax_m3_xml", _MARKER),
+        end=f"{_MARKER}</invoke>\n",
+        separator="",
+        closing=f"{_MARKER}</tool_call>",
+    ),
     states={
         **prose(
             {

@@ -7,7 +7,8 @@ import re
 from extproc.toolcalls.formats.shapes import json_array, named_json, prose
 from extproc.toolcalls.json_arguments import JsonArguments
 from extproc.toolcalls.states import State
-from extproc.toolcalls.table import Behind, Format, Gap, Marker, Name, Prose, Transition
+from extproc.toolcalls.syntax.call_syntax import CallSyntax
+from extproc.toolcalls.table import Behind, Format, Gap, Marker, Name, Prose, Transition, Variant
 
 _KIMI_SECTIONS = {
     "<|tool_calls_section_begin|>": Transition(State.SECTION),
@@ -28,6 +29,14 @@ KIMI_K2 = Format(
         '{"city": "Paris"}<|tool_call_end|><|tool_calls_section_end|>'
     ),
     thinking=State.THINKING,
+    syntax=CallSyntax(
+        opening="<|tool_calls_section_begin|>",
+        begin="<|tool_call_begin|>functions.{name}:{index}<|tool_call_argument_begin|>",
+        end="<|tool_call_end|>",
+        separator="",
+        closing="<|tool_calls_section_end|>",
+        result_tag=("## Return of functions.{name}:{index}\n", ""),
+    ),
     states={
         **prose({**_KIMI_SECTIONS, **_KIMI_CALL}),
         State.SECTION: Gap({**_KIMI_CALL, **_KIMI_ENDS}),
@@ -87,23 +96,47 @@ DEEPSEEK_V3 = Format(
         '```json\n{"city": "Paris"}\n```<｜tool▁call▁end｜><｜tool▁calls▁end｜>'
     ),
     thinking=State.THINKING,
-    states=_V3_STATES,
-)
-
-DEEPSEEK_V31 = Format(
-    name="deepseek_v31",
-    title="a name and a JSON object between markers",
-    models=("DeepSeek-V3.1", "DeepSeek-V3.2-Exp"),
-    aliases=("deepseekv31",),
-    example=(
-        "<｜tool▁calls▁begin｜><｜tool▁call▁begin｜>get_weather<｜tool▁sep｜>"
-        '{"city": "Paris"}<｜tool▁call▁end｜><｜tool▁calls▁end｜>'
+    syntax=CallSyntax(
+        opening="<｜tool▁calls▁begin｜>",
+        begin="<｜tool▁call▁begin｜>function<｜tool▁sep｜>{name}\n```json\n",
+        end="\n```<｜tool▁call▁end｜>",
+        closing="<｜tool▁calls▁end｜>",
     ),
-    thinking=State.THINKING,
     states=_V3_STATES,
+    variants=(
+        Variant(
+            name="deepseek_v31",
+            title="a name and a JSON object between markers",
+            models=("DeepSeek-V3.1", "DeepSeek-V3.2-Exp"),
+            aliases=("deepseekv31",),
+            example=(
+                "<｜tool▁calls▁begin｜><｜tool▁call▁begin｜>get_weather<｜tool▁sep｜>"
+                '{"city": "Paris"}<｜tool▁call▁end｜><｜tool▁calls▁end｜>'
+            ),
+            syntax=CallSyntax(
+                opening="<｜tool▁calls▁begin｜>",
+                begin="<｜tool▁call▁begin｜>{name}<｜tool▁sep｜>",
+                end="<｜tool▁call▁end｜>",
+                separator="",
+                closing="<｜tool▁calls▁end｜>",
+            ),
+        ),
+    ),
 )
 
 _MISTRAL = {"[TOOL_CALLS]": Transition(State.CALL)}
+
+_MISTRAL_TOKENS = tuple(
+    f"[{slash}{word}]"
+    for word in ("INST", "AVAILABLE_TOOLS", "TOOL_RESULTS", "SYSTEM_PROMPT", "MODEL_SETTINGS", "THINK")
+    for slash in ("", "/")
+) + tuple(
+    f"[{word}]"
+    for word in (
+        *("TOOL_CALLS", "TOOL_CONTENT", "ARGS", "CALL_ID", "PREFIX", "MIDDLE", "SUFFIX"),
+        *("IMG", "IMG_BREAK", "IMG_END", "AUDIO", "BEGIN_AUDIO", "TRANSCRIBE"),
+    )
+)
 
 MISTRAL = Format(
     name="mistral",
@@ -111,6 +144,8 @@ MISTRAL = Format(
     models=("Mistral", "Magistral", "Devstral", "Ministral 3"),
     example='[TOOL_CALLS]get_weather[ARGS]{"city": "Paris"}',
     thinking=State.THINKING,
+    # As its tokenizers write it from v13 on; v11 has an id before the arguments, older ones an array.
+    syntax=CallSyntax(begin="[TOOL_CALLS]{name}[ARGS]", end="", separator="", turn_tokens=_MISTRAL_TOKENS),
     states={
         **prose(_MISTRAL, ("[THINK]", "[/THINK]")),
         State.CALL: Gap(
@@ -161,6 +196,16 @@ PLAMO3 = Format(
         "<|plamo:end_tool_arguments:plamo|><|plamo:end_tool_request:plamo|><|plamo:end_tool_requests:plamo|>"
     ),
     thinking=State.THINKING,
+    syntax=CallSyntax(
+        opening="<|plamo:begin_tool_requests:plamo|>",
+        begin=(
+            "<|plamo:begin_tool_request:plamo|><|plamo:begin_tool_name:plamo|>{name}<|plamo:end_tool_name:plamo|>"
+            "<|plamo:begin_tool_arguments:plamo|><|plamo:constrain|>json<|plamo:msg|>"
+        ),
+        end="<|plamo:end_tool_arguments:plamo|><|plamo:end_tool_request:plamo|>",
+        separator="",
+        closing="<|plamo:end_tool_requests:plamo|>",
+    ),
     states={
         **prose(
             {
@@ -190,7 +235,6 @@ PLAMO3 = Format(
 FORMATS = (
     KIMI_K2,
     DEEPSEEK_V3,
-    DEEPSEEK_V31,
     MISTRAL,
     PLAMO3,
 )

@@ -8,11 +8,14 @@ list between markers.
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 
 from extproc.toolcalls.formats.shapes import States, prose
 from extproc.toolcalls.json_call import JsonCall
 from extproc.toolcalls.python_call import PythonCall
 from extproc.toolcalls.states import State
+from extproc.toolcalls.syntax.call_syntax import CallSyntax
+from extproc.toolcalls.syntax.literals import PythonKeywords
 from extproc.toolcalls.table import Behind, Format, Gap, Header, Marker, Name, Prose, Transition, Transitions
 
 _BETWEEN_CALLS = re.compile(r"[\s,;]*")
@@ -45,11 +48,14 @@ def _bare_list(openers: Transitions, closers: Transitions) -> States:
     }
 
 
+_SYNTAX = CallSyntax(opening="[", begin="{name}(", arguments=PythonKeywords(), end=")", separator=", ", closing="]")
+
 PYTHONIC = Format(
     name="pythonic",
     title="a list of calls in Python's syntax",
     models=("Llama 3.2", "ToolACE", "Gemma 3"),
     example=_EXAMPLE,
+    syntax=_SYNTAX,
     states=_bare_list(
         {"<|python_start|>": Transition(State.LIST), "<|python_tag|>": Transition(State.LIST)},
         {"<|python_end|>": Transition(State.PROSE)},
@@ -61,6 +67,7 @@ LLAMA4_PYTHONIC = Format(
     title="as pythonic, between <|python_start|> and <|python_end|> or bare",
     models=("Llama 4",),
     example=f"<|python_start|>{_EXAMPLE}<|python_end|>",
+    syntax=replace(_SYNTAX, opening="<|python_start|>[", closing="]<|python_end|>"),
     states=_bare_list({"<|python_start|>": Transition(State.LIST)}, {"<|python_end|>": Transition(State.PROSE)}),
 )
 
@@ -70,6 +77,13 @@ OLMO3 = Format(
     models=("Olmo 3",),
     example="<function_calls>get_weather(city='Paris')</function_calls>",
     thinking=State.THINKING,
+    syntax=replace(
+        _SYNTAX,
+        opening="<function_calls>\n",
+        arguments=PythonKeywords(json_values=True),
+        separator="\n",
+        closing="\n</function_calls>",
+    ),
     states={
         **prose({"<function_calls>": Transition(State.CALLS)}),
         State.CALLS: Gap({"</function_calls>": Transition(State.PROSE)}, otherwise=State.CALL),
@@ -101,6 +115,7 @@ LFM2 = Format(
     models=("LFM2", "LFM2.5"),
     example=f"{_LFM2_OPENING}{_EXAMPLE}{_LFM2_CLOSING}",
     thinking=State.THINKING,
+    syntax=replace(_SYNTAX, opening="<|tool_call_start|>[", closing="]<|tool_call_end|>"),
     states={
         **prose({_LFM2_OPENING: Transition(State.CALLS)}),
         State.CALLS: Gap(

@@ -7,9 +7,14 @@ what its models add now and then: line breaks on both sides.
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from extproc.toolcalls.formats.shapes import States, function_parameter, prose
 from extproc.toolcalls.states import State
-from extproc.toolcalls.table import Format, Transition
+from extproc.toolcalls.syntax.arguments import Elements
+from extproc.toolcalls.syntax.call_syntax import CallSyntax
+from extproc.toolcalls.syntax.shapes import TOOL_RESPONSE
+from extproc.toolcalls.table import Format, Transition, Variant
 from extproc.toolcalls.tagged import Trim
 
 
@@ -22,6 +27,13 @@ _TOOL_CALL = ("<tool_call>", "</tool_call>")
 _THINK = ("<think>", "</think>")
 _EXAMPLE = "<tool_call>\n<function=get_weather>\n<parameter=city>\nParis\n</parameter>\n</function>\n</tool_call>"
 
+_SYNTAX = CallSyntax(
+    begin="<tool_call>\n<function={name}>\n",
+    arguments=Elements("qwen_xml", "<parameter={key}>\n", "\n</parameter>\n"),
+    end="</function>\n</tool_call>",
+    result_tag=TOOL_RESPONSE,
+)
+
 QWEN3_CODER = Format(
     name="qwen3_coder",
     title="<function=NAME> with <parameter=KEY> tags, in <tool_call>",
@@ -29,25 +41,18 @@ QWEN3_CODER = Format(
     aliases=("qwen3_xml", "nemotron_v3", "nanbeige"),
     example=_EXAMPLE,
     thinking=State.THINKING,
+    syntax=_SYNTAX,
     states=_states(*_TOOL_CALL, _THINK, Trim.LINE_BREAKS),
-)
-
-STEP3P5 = Format(
-    name="step3p5",
-    title="as qwen3_coder",
-    models=("Step-3.5", "Step-3.7"),
-    example=_EXAMPLE,
-    thinking=State.THINKING,
-    states=QWEN3_CODER.states,
-)
-
-STEP5 = Format(
-    name="step5",
-    title="as qwen3_coder",
-    models=("Step-5",),
-    example=_EXAMPLE,
-    thinking=State.THINKING,
-    states=QWEN3_CODER.states,
+    variants=(
+        Variant(
+            name="step3p5",
+            title="as qwen3_coder",
+            models=("Step-3.5", "Step-3.7", "Step-5"),
+            aliases=("step5",),
+            example=_EXAMPLE,
+            syntax=replace(_SYNTAX, result_tag=("<tool_response>", "</tool_response>")),
+        ),
+    ),
 )
 
 MIMO = Format(
@@ -56,8 +61,21 @@ MIMO = Format(
     models=("MiMo V2",),
     example="<tool_call><function=get_weather><parameter=city>Paris</parameter></function></tool_call>",
     thinking=State.THINKING,
+    syntax=CallSyntax(
+        begin="<tool_call><function={name}>",
+        arguments=Elements("qwen_xml", "<parameter={key}>", "</parameter>"),
+        end="</function></tool_call>",
+        separator="",
+        result_tag=_SYNTAX.result_tag,
+    ),
     states=_states(*_TOOL_CALL, _THINK, Trim.NOTHING),
 )
+
+
+def _wrapped_if_needed(text: str) -> str:
+    """A value that begins with a line break, where readers take the first one for markup."""
+    return f"\n{text}\n" if text.startswith("\n") else text
+
 
 SEED_OSS = Format(
     name="seed_oss",
@@ -65,6 +83,12 @@ SEED_OSS = Format(
     models=("Seed-OSS",),
     example=_EXAMPLE.replace("tool_call>", "seed:tool_call>"),
     thinking=State.THINKING,
+    syntax=CallSyntax(
+        begin="<seed:tool_call>\n<function={name}>\n",
+        arguments=Elements("qwen_xml", "<parameter={key}>", "</parameter>\n", spell_string=_wrapped_if_needed),
+        end="</function>\n</seed:tool_call>",
+        turn_tokens=("<seed:", "</seed:"),
+    ),
     states=_states(
         "<seed:tool_call>", "</seed:tool_call>", ("<seed:think>", "</seed:think>"), Trim.WRAPPING_LINE_BREAKS
     ),
@@ -72,8 +96,6 @@ SEED_OSS = Format(
 
 FORMATS = (
     QWEN3_CODER,
-    STEP3P5,
-    STEP5,
     MIMO,
     SEED_OSS,
 )

@@ -12,7 +12,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
-from extproc.openai.json_body import is_json
+import jiter
 
 Style: TypeAlias = Literal[
     "json", "qwen_xml", "minimax_xml", "minimax_m3_xml", "deepseek_xml", "deepseek_v4_1_xml", "glm_xml", "kimi_k3_xml"
@@ -114,7 +114,7 @@ def members(text: str) -> list[Member] | None:
     text = text.strip()
     if not text:
         return []
-    if not text.startswith("{") or not is_json(text):
+    if not text.startswith("{") or not _is_json(text):
         return None
     found: list[Member] = []
     at = _behind_structure(text, 1)
@@ -125,6 +125,15 @@ def members(text: str) -> list[Member] | None:
         found.append((key, text[at:end]))
         at = _behind_structure(text, end)
     return found
+
+
+def _is_json(text: str) -> bool:
+    """Whether `text` is one JSON value, strictly: without NaN, and without half a surrogate pair."""
+    try:
+        jiter.from_json(text.encode(), allow_inf_nan=False)
+    except (ValueError, UnicodeEncodeError):
+        return False
+    return True
 
 
 def _behind_structure(text: str, at: int) -> int:

@@ -1,4 +1,9 @@
-"""What is known about writing one format's calls."""
+"""What is known about writing one format's calls: what prompt mode shows to a model, and forced decoding goes by.
+
+What is written here the parser of the same format reads back as the same call, as far as the format can say it
+(`arguments` names what can't be). Sources: the models' chat templates, the tests of vLLM and SGLang, and the notations
+of xgrammar 0.2.8, whose structural tags accept what is written with a `style`.
+"""
 
 from __future__ import annotations
 
@@ -7,7 +12,7 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from extproc.tools.syntax.arguments import Arguments, Harmless, Json, Style, as_it_is
+from extproc.toolcalls.syntax.arguments import Arguments, Harmless, Json, Style, as_it_is
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -21,8 +26,8 @@ class CallSyntax:
     an assistant's turn, which the chat template has opened.
     """
 
-    format: str
-    """A name under which the parser knows the format."""
+    format: str = ""
+    """The name of the format; the format fills it in."""
     opening: str = ""
     """Before the first call of an answer."""
     begin: str
@@ -36,7 +41,7 @@ class CallSyntax:
     when it has nothing but a role for it, or nothing is known."""
     turn_tokens: tuple[str, ...] = ()
     """What the family's chat templates and vocabularies have for turns, where it has another shape than most
-    (`tools.markers`). One that isn't closed stands for all that begin so."""
+    (`extproc.tools.markers`). One that isn't closed stands for all that begin so."""
 
     @property
     def style(self) -> Style | None:

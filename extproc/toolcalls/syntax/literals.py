@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from extproc.tools.syntax.arguments import Harmless, Member, Spelled, Style
+from extproc.toolcalls.syntax.arguments import Harmless, Member, Spelled, Style
 
 
 class _Number(str):
