@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from extproc.toolcalls import FORMATS, ArgumentsDelta, CallEnd, CallStart, Event, Parser, Reasoning
+from extproc.toolcalls import NAMED, ArgumentsDelta, CallEnd, CallStart, Event, Parser, Reasoning
 from tests.call_texts import deepseek_v3, deepseek_v31, dsml, gemma, glm, hermes, kimi, minimax, qwen3, step3
 from tests.cuts import cuts, parsed
 from tests.json_values import same
@@ -321,7 +321,7 @@ def test_lfm2_takes_two_blocks_and_json() -> None:
 
 # SGLang
 
-EXAMPLES = {name: format_.example for format_ in FORMATS for name in (format_.name, *format_.aliases)}
+EXAMPLES = {name: format_.example for format_ in NAMED for name in (format_.name, *format_.aliases)}
 
 
 @pytest.mark.parametrize(

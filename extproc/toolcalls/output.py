@@ -46,8 +46,11 @@ class Output:
             self._thought = not text
         solid = text.rstrip()
         if solid:
-            self._events.append(Text("".join([*self._space, solid])))
-            self._space.clear()
+            if self._space:
+                self._events.append(Text("".join([*self._space, solid])))
+                self._space.clear()
+            else:
+                self._events.append(Text(solid))
         if len(solid) < len(text):
             self._space.append(text[len(solid) :])
 
@@ -59,8 +62,8 @@ class Output:
 
     def arguments(self, piece: str) -> None:
         if piece:
-            self._sent = True
             if self._opening is not None:
+                self._sent = True
                 opening = self._opening + piece.strip()
                 self._opening = opening if opening in ("", "{") else None
             self._events.append(ArgumentsDelta(self.calls, piece))

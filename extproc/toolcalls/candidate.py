@@ -1,0 +1,80 @@
+"""What may become a call: its text and what is known of it, until it has shown what it is."""
+
+from __future__ import annotations
+
+import re
+
+from extproc.toolcalls.table import Behind, Format, Gap, Header, Marker, Prose, Rules, Sink, Transition, Transitions
+
+_LONGEST_HEAD, _MOST_WORDS = 200, 4
+"""Of a call that is cut off before its first argument, without its markers: a name, a key, and what pads them."""
+
+# The beginning of a marker that nobody writes for another reason: `<|t`, `<tool_`; but not `<`, `<tool` or `fun`.
+_UNMISTAKABLE = re.compile(r"[^\w\s]{2,}\w|[^\w\s][^\W_]+[^\sa-zA-Z0-9]")
+
+
+class Candidate:
+    """The text from the first marker on, as (piece, whether it is a marker), and where it stands."""
+
+    __slots__ = ("_pieces", "marked", "origin")
+
+    def __init__(self) -> None:
+        self.origin: Prose | None = None
+        """The text that it stands in."""
+        self.marked = False
+        """A marker since then announces a call."""
+        self._pieces: list[tuple[str, bool]] = []
+
+    def __bool__(self) -> bool:
+        return bool(self._pieces)
+
+    def begin(self, origin: Prose) -> None:
+        self.origin = origin
+        self.marked = False
+
+    def add(self, text: str) -> None:
+        self._pieces.append((text, False))
+
+    def add_marker(self, text: str) -> None:
+        self._pieces.append((text, True))
+
+    def clear(self) -> None:
+        self._pieces.clear()
+
+    def text(self, *, markers: bool = True) -> str:
+        return "".join(piece for piece, is_marker in self._pieces if markers or not is_marker)
+
+    def may_be_head(self, held: str) -> bool:
+        """Whether what stands behind the marker is as short as a name and a key: prose can speak of markers."""
+        text = self.text(markers=False) + held
+        return len(text) <= _LONGEST_HEAD and len(text.split()) <= _MOST_WORDS
+
+    @property
+    def sink(self) -> Sink:
+        """Where its text goes if it is none: what only looked like a call doesn't end the thinking."""
+        return Sink.CONTENT if self.origin is None else self.origin.sink
+
+
+def announces(transition: Transition, *between: Rules) -> bool:
+    """Whether a marker says that a call comes. A bracket that belongs to the call doesn't, nor does a fence."""
+    return transition.marker is not Marker.KEPT and not any(
+        isinstance(state, Header) and not state.hidden for state in between
+    )
+
+
+def is_markup(held: str, transitions: Transitions, format_: Format) -> bool:
+    """Whether `held`, with which the output ends, is a marker that was to be a longer one, or surely the beginning of
+    one that announces a call."""
+    unmistakable = _UNMISTAKABLE.match(held) is not None
+    for marker, transition in transitions.items():
+        target = format_.states[transition.to]
+        if isinstance(target, Prose):
+            if held.startswith(marker) and transition.marker is not Marker.SHOWN:
+                return True
+        elif unmistakable and marker.startswith(held) and announces(transition, target):
+            return True
+    return False
+
+
+def is_behind_call(state: Rules) -> bool:
+    return isinstance(state, Gap) and state.behind is Behind.CALL

@@ -1,0 +1,176 @@
+"""The call that is being read: what is known of it, and what of it has left.
+
+It is a candidate until it has shown what it is. From then on its arguments leave as they become ready.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from extproc.toolcalls.candidate import Candidate
+from extproc.toolcalls.names import decoded, offered_name
+from extproc.toolcalls.output import Output
+from extproc.toolcalls.table import Body, Gap, Header, Key, Name, Reader, Rules, Value
+from extproc.toolcalls.tagged import ArgumentsWriter
+
+LONGEST_NAME = 512
+"""No tool has a longer name; what is longer is text."""
+
+
+class PendingCall:
+    """One after the other, the calls of an output."""
+
+    __slots__ = (
+        "_key",
+        "_key_types",
+        "_output",
+        "_parts",
+        "_tools",
+        "candidate",
+        "name",
+        "reader",
+        "skipped",
+        "writer",
+    )
+
+    def __init__(self, tools: Mapping[str, Mapping[str, Any]], output: Output) -> None:
+        self.candidate = Candidate()
+        self.name: str | None = None
+        """The tool's, as soon as it is known."""
+        self.writer: ArgumentsWriter | None = None
+        """Of a call whose arguments stand between tags; made with the name."""
+        self.reader: Reader | None = None
+        """Of a call in a notation of its own; made on entering its state."""
+        self.skipped: list[str] = []
+        """What lies behind a value, and may turn out to belong to it."""
+        self._tools = tools
+        self._output = output
+        self._parts: list[str] = []  # of the name, header or key being read
+        self._key = ""
+        self._key_types: frozenset[str] | None = None
+
+    # Words
+
+    @property
+    def word(self) -> str:
+        """The name, header or key that is being read, as far as it came."""
+        return "".join(self._parts)
+
+    def begin_word(self) -> None:
+        self._parts.clear()
+
+    def add_to_word(self, piece: str, *, markup: bool) -> None:
+        self._parts.append(piece)
+        if not self._output.in_call and piece:
+            (self.candidate.add_marker if markup else self.candidate.add)(piece)
+
+    def length_of_name(self, state: Name, piece: str) -> int:
+        """How much of `piece`, behind what came of the word, may be part of a name."""
+        before = self.word
+        possible = state.possible.match(before + piece)
+        length = min(possible.end() if possible else 0, LONGEST_NAME)
+        return min(max(length - len(before), 0), len(piece))
+
+    def read_name(self, state: Name) -> bool:
+        """The word is complete; returns whether it is a name."""
+        named = state.pattern.fullmatch(self.word)
+        if named is None:
+            return False
+        self.set_name(decoded(named["name"]) if state.entities else named["name"])
+        return True
+
+    def set_name(self, name: str) -> None:
+        self.name = offered_name(name, self._tools)
+        self.writer = ArgumentsWriter(self._tools.get(self.name))
+
+    def read_key(self, state: Key) -> None:
+        word = self.word
+        keyed = state.pattern.fullmatch(word)
+        if keyed is None or "key" in state.pattern.groupindex:
+            key = keyed["key"] if keyed else word
+            self._key = decoded(key) if state.entities else key
+            self._key_types = None
+        if keyed is not None and "type" in state.pattern.groupindex:
+            self._key_types = state.types.get(keyed["type"] or "")
+
+    # Arguments
+
+    def begin_value(self, state: Value) -> None:
+        if self.name is not None and self.writer is not None:
+            self.begin(self.name)
+            packed = self._key in state.packed_keys
+            self.writer.begin_value(self._key, state.trim, self._key_types, packed=packed)
+
+    def end_value(self) -> None:
+        if self.writer is not None:
+            self.writer.end_value()
+            self._output.arguments(self.writer.take())
+
+    def begin_body(self, state: Body) -> None:
+        self.reader = state.reader(self._tools, self.name)
+
+    # The whole
+
+    def begin(self, name: str) -> None:
+        """It is a call of this tool."""
+        self._output.begin_call(name)
+        self.candidate.clear()
+
+    def finish(self) -> None:
+        """A marker shows that a call between tags is complete."""
+        if self.name is None or self.writer is None:
+            return
+        self.begin(self.name)
+        self.writer.end()
+        self._output.arguments(self.writer.take())
+        self.end(whole=True)
+
+    def end(self, *, whole: bool) -> None:
+        self._output.end_call(whole=whole)
+        self.forget()
+        self.candidate.origin = None
+
+    def forget(self) -> None:
+        self.name = self.writer = self.reader = None
+
+    def end_with_output(self, held: str) -> None:
+        """The output ends between the markers of a call that has begun: it stands."""
+        writer = self.writer
+        if writer is None:
+            self._output.break_off_call()
+            return
+        if self.skipped:
+            writer.end_value()
+        elif writer.in_value:
+            writer.write(held)
+            writer.cut_off()
+        whole = not writer.in_value
+        writer.end()
+        self._output.arguments(writer.take())
+        self.end_as_it_is(whole=whole)
+
+    def end_as_it_is(self, *, whole: bool) -> None:
+        if whole:
+            self.end(whole=True)
+        else:
+            self._output.break_off_call()
+
+    def name_at_end(self, state: Rules, held: str) -> str | None:
+        """The name of the tool whose call is cut off here, if it is whole."""
+        word = self.word
+        match state:
+            case Name():
+                found = state.pattern.fullmatch(word)
+            case Header():
+                routed = (pattern.fullmatch(word) for pattern, _ in state.routes if "name" in pattern.groupindex)
+                found = next(filter(None, routed), None)
+            case Gap() | Key():
+                return self.name
+            case _:
+                return None
+        # No marker has ended it yet: it is whole if something else has, and if there is such a tool.
+        if found is None or (found.end("name") == len(word) and not held):
+            return None
+        name = offered_name(found["name"], self._tools)
+        return name if name in self._tools else None
