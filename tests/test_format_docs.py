@@ -49,7 +49,14 @@ def lantern(tmp_path_factory: pytest.TempPathFactory) -> Path:
     samples = copy / "tests" / "samples" / "formats.jsonl"
     samples.parent.mkdir(parents=True)
     samples.write_text(block("json"), encoding="utf-8")
-    for module in ("__init__.py", "cuts.py", "json_values.py", "test_format_samples.py", "generate_format_docs.py"):
+    for module in (
+        "__init__.py",
+        "cuts.py",
+        "json_values.py",
+        "sample_rows.py",
+        "test_format_samples.py",
+        "generate_format_docs.py",
+    ):
         shutil.copy(ROOT / "tests" / module, copy / "tests")
     return copy
 
