@@ -43,10 +43,12 @@ def lantern(tmp_path_factory: pytest.TempPathFactory) -> Path:
     copy = tmp_path_factory.mktemp("lantern")
     for package in ("extproc", "bench"):
         shutil.copytree(ROOT / package, copy / package, ignore=shutil.ignore_patterns("__pycache__"))
+    shutil.copytree(ROOT / "tests" / "format_writers", copy / "tests" / "format_writers")
     (named,) = re.findall(r"`(extproc/toolcalls/formats/\w+\.py)`", GUIDE)
     (copy / named).write_text(block("python"), encoding="utf-8")
     (copy / "docs").mkdir()
-    samples = copy / "tests" / "samples" / "formats.jsonl"
+    (written,) = re.findall(r"`(tests/samples/formats/\w+\.jsonl)`", GUIDE)
+    samples = copy / written
     samples.parent.mkdir(parents=True)
     samples.write_text(block("json"), encoding="utf-8")
     for module in (
@@ -54,10 +56,14 @@ def lantern(tmp_path_factory: pytest.TempPathFactory) -> Path:
         "cuts.py",
         "json_values.py",
         "sample_rows.py",
+        "test_format_properties.py",
         "test_format_samples.py",
         "generate_format_docs.py",
     ):
         shutil.copy(ROOT / "tests" / module, copy / "tests")
+    # As in the project's own: a busy machine is no reason to fail.
+    conftest = "from hypothesis import settings\nsettings.register_profile('p', deadline=None, derandomize=True)\n"
+    (copy / "tests" / "conftest.py").write_text(conftest + "settings.load_profile('p')\n", encoding="utf-8")
     return copy
 
 
@@ -75,9 +81,10 @@ def run(command: str, directory: Path) -> str:
 
 
 def test_the_guides_commands_work(lantern: Path) -> None:
-    tests, docs, bench = block("bash").splitlines()
+    tests, properties, docs, bench = block("bash").splitlines()
     rows = block("json").splitlines()
     assert f"{len(rows)} passed" in run(f"{tests} -v --rootdir . -p no:cacheprovider", lantern)
+    assert "failed" not in run(f"{properties} --rootdir . -p no:cacheprovider", lantern)
     run(docs, lantern)
     assert "⟦call get_weather⟧⟦set city⟧Paris⟦done⟧" in (lantern / "docs" / "formats.md").read_text(encoding="utf-8")
     assert "lantern" in run(f"{bench} --sizes 1 --runs 1", lantern)
@@ -92,7 +99,7 @@ def test_the_guides_samples_can_fail(lantern: Path, tmp_path: Path) -> None:
     shutil.copytree(lantern, wrong)
     row = json.loads(block("json").splitlines()[0])
     row["expect_calls"][0]["arguments"]["days"] = "3"
-    (wrong / "tests" / "samples" / "formats.jsonl").write_text(json.dumps(row), encoding="utf-8")
+    (wrong / "tests" / "samples" / "formats" / "lantern.jsonl").write_text(json.dumps(row), encoding="utf-8")
     with pytest.raises(subprocess.CalledProcessError) as failed:
         run("pytest tests/test_format_samples.py -k lantern --rootdir . -p no:cacheprovider", wrong)
     assert "['args']" in failed.value.stdout

@@ -7,7 +7,7 @@ import pytest
 from tests.json_values import same
 from tests.sample_rows import SAMPLES, Row, assert_right_in_every_cut, rows
 
-ROWS = rows(SAMPLES / "formats.jsonl")
+ROWS = [row for file in sorted((SAMPLES / "formats").glob("*.jsonl")) for row in rows(file)]
 
 
 @pytest.mark.parametrize("row", ROWS, ids=[row["id"] for row in ROWS])
