@@ -3,7 +3,8 @@
 One call of write_file, whose content is code of 1, 4, 16 and 64 kB, in every format, fed in pieces of four characters
 as a model's tokens come. Reported are microseconds of processor time per kB of the model's text (the median of several
 runs), the exponent with which the time grows from 4 to 64 kB (1 is linear, 2 is quadratic), and MB/s at 16 kB. What
-was measured is checked: a format that doesn't give the code back says so.
+was measured is checked: a format that doesn't give the code back says so. The last two columns are an answer fed in one
+piece: MB/s at the largest size, and its growth.
 
 Where vLLM or SGLang can be imported, their parsers of the same formats are measured beside ours (see `engines.py`).
 """
@@ -44,6 +45,10 @@ class Measured:
     """log-log slope from 4 kB (or the smallest) to the largest size, by the fastest runs: the least disturbed ones."""
     megabytes_per_second: float | None = None
     """At 16 kB, or at the largest size below."""
+    whole: float | None = None
+    """MB/s of an answer that is fed in one piece, at the largest size. Of ours only: the others are given tokens."""
+    whole_exponent: float | None = None
+    """Its growth, from the size before."""
     note: str = ""
 
 
@@ -83,9 +88,29 @@ def measure(format_: Format | Variant, name: str, parse: Parse, sizes: Sequence[
     exponent = None
     if high > low:
         exponent = math.log(fastest[high] / fastest[low]) / math.log(lengths[high] / lengths[low])
+    whole, whole_exponent = _whole(format_, parse, sorted(seconds)[-2:], runs) if name == "ours" else (None, None)
     at = max((size for size in seconds if size <= 16), default=low)
     per_kb = {size: seconds[size] * 1e6 / (lengths[size] / KILOBYTE) for size in seconds}
-    return Measured(format_.name, name, per_kb, exponent, lengths[at] / seconds[at] / 1e6, note)
+    return Measured(format_.name, name, per_kb, exponent, lengths[at] / seconds[at] / 1e6, whole, whole_exponent, note)
+
+
+def _whole(
+    format_: Format | Variant, parse: Parse, sizes: Sequence[int], runs: int
+) -> tuple[float | None, float | None]:
+    """MB/s at the last size, and the exponent from the one before."""
+    fastest: list[tuple[int, float]] = []
+    for size in sizes:
+        text = model_text(format_, code(size))
+        times = []
+        for _ in range(runs):
+            begin = time.process_time()
+            parse(format_.name, [text])
+            times.append(time.process_time() - begin)
+        fastest.append((len(text), min(times)))
+    length, took = fastest[-1]
+    shorter, before = fastest[0]
+    exponent = math.log(took / before) / math.log(length / shorter) if length > shorter else None
+    return length / took / 1e6, exponent
 
 
 def _predicted(seconds: dict[int, float], size: int) -> float:
@@ -105,7 +130,7 @@ def _is_the_call(arguments: str, content: str) -> bool:
 def heading(sizes: Sequence[int]) -> str:
     """The first line of the table."""
     heads = "".join(f"{f'{size} kB':>9}" for size in sizes)
-    return f"{'format':18} {'parser':7}{heads}{'grows':>7}{'MB/s':>7}"
+    return f"{'format':18} {'parser':7}{heads}{'grows':>7}{'MB/s':>7}{'whole':>8}{'grows':>7}"
 
 
 def line(one: Measured, sizes: Sequence[int]) -> str:
@@ -114,7 +139,9 @@ def line(one: Measured, sizes: Sequence[int]) -> str:
     grows = f"{one.exponent:.2f}" if one.exponent is not None else ""
     speed = f"{one.megabytes_per_second:.2f}" if one.megabytes_per_second is not None else ""
     columns = "".join(f"{cell:>9}" for cell in cells)
-    return f"{one.format:18} {one.parser:7}{columns}{grows:>7}{speed:>7}  {one.note}".rstrip()
+    whole = f"{one.whole:.0f}" if one.whole is not None else ""
+    whole_grows = f"{one.whole_exponent:.2f}" if one.whole_exponent is not None else ""
+    return f"{one.format:18} {one.parser:7}{columns}{grows:>7}{speed:>7}{whole:>8}{whole_grows:>7}  {one.note}".rstrip()
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
