@@ -217,6 +217,17 @@ def test_one_format_is_shown_as_its_models_write_it_also_by_an_alias() -> None:
     assert shown.endswith('<tool_call>\n{"name": "get_weather", "arguments": {"city": "Paris"}}\n</tool_call>\n')
 
 
+def test_a_formats_table_says_which_marker_leads_where() -> None:
+    shown = run("formats", "qwen3_coder", "--table").stdout
+    assert "\nPROSE (text)\n  '<tool_call>' -> BLOCK\n" in shown
+    assert "  '</function>' -> AFTER_FUNCTION  (ends the call)\n" in shown
+
+
+def test_every_formats_table_can_be_shown() -> None:
+    for format_ in NAMED:
+        assert f"{format_.name}: " in run("formats", format_.name, "--table").stdout
+
+
 def test_an_unknown_format_brings_near_names() -> None:
     done = run("formats", "hermas")
     assert done.stderr == "extproc: no tool-call format is named 'hermas'; did you mean 'hermes'?\n"

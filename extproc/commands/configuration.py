@@ -19,7 +19,8 @@ from extproc.descriptors import descriptor_limit, raise_descriptor_limit, too_fe
 from extproc.files import read_file, shown
 from extproc.replicas import hidden_replicas
 from extproc.supervisor import GatewayError
-from extproc.toolcalls import NAMED, Format, Variant, entry
+from extproc.toolcalls import NAMED, Format, Variant, entry, get_format
+from extproc.toolcalls.rows import rows
 
 
 def add_commands(commands: Commands) -> None:
@@ -117,10 +118,22 @@ def _formats(options: argparse.Namespace) -> int:
     if options.name is not None:
         format_ = entry(options.name)
         print(f"{_described(format_)}\n\nA call of get_weather for Paris:\n\n{format_.example}")
+        if options.table:
+            _print_table(get_format(options.name))
         return 0
     for format_ in NAMED:
         print(_described(format_), "\n  example  ", format_.example.replace("\n", r"\n"), "\n", sep="")
     return 0
+
+
+def _print_table(format_: Format) -> None:
+    print("\nHow it is read:")
+    state = ""
+    for row in rows(format_):
+        if row.state != state:
+            print(f"\n{row.state}")
+            state = row.state
+        print(f"  {row.on} -> {row.to}{f'  ({row.effect})' if row.effect else ''}")
 
 
 def _bootstrap(config: Config, processor: str, admin: str | None) -> str:
@@ -198,9 +211,11 @@ def _add_formats(commands: Commands) -> None:
         """
         extproc formats
         extproc formats hermes
+        extproc formats qwen3_coder --table
         """,
     )
     formats.add_argument("name", nargs="?", metavar="NAME", help="show this one as its models write it")
+    formats.add_argument("--table", action="store_true", help="also show how NAME is read: which marker leads where")
 
 
 def _add_probe(commands: Commands) -> None:
