@@ -7,22 +7,28 @@ type is known; but as soon as its beginning shows that it can be nothing but a s
 from __future__ import annotations
 
 import enum
+import re
 from collections.abc import Mapping
 from typing import Any
 
+from extproc.toolcalls.edges import CData, Edges, LineBreaks
 from extproc.toolcalls.values import (
+    CONTAINERS,
     STRING,
     STRING_OR_NULL,
     allowed_types,
+    listed_strings,
     object_members,
     parameter_schemas,
     quoted,
     typed,
 )
 
-_LONGEST_NULL = 32  # characters of `null` and the white space around it
-_VALUE_STARTS = frozenset("{[\"'-0123456789tfnTFN")  # what JSON and Python literals begin with
-_CDATA, _CDATA_END = "<![CDATA[", "]]>"
+_LONGEST_WORD = 32  # characters of `null` or `true`, and the white space around it
+_WORD_STARTS = frozenset("tfnTFN")
+_NUMBER_STARTS = frozenset("-0123456789")
+_LOOSE_STARTS = _WORD_STARTS | _NUMBER_STARTS | frozenset("{[\"'+.−(`uU")  # what a value that is no string begins with
+_of_number = re.compile(r"[\s0-9.eE+\-]*").fullmatch
 
 
 class Trim(enum.Enum):
@@ -34,7 +40,7 @@ class Trim(enum.Enum):
     WRAPPING_LINE_BREAKS = enum.auto()
     """The same, but only when there is one after the opening tag."""
     CDATA = enum.auto()
-    """`<![CDATA[` at the beginning and `]]>` at the end."""
+    """`<![CDATA[` at the beginning and `]]>` at the end, with white space around."""
 
 
 class ArgumentsWriter:
@@ -42,35 +48,34 @@ class ArgumentsWriter:
 
     __slots__ = (
         "_count",
-        "_decided",
-        "_edge",
+        "_edges",
+        "_first",
         "_in_value",
+        "_key",
         "_out",
-        "_packed_key",
+        "_packed",
         "_pieces",
         "_properties",
         "_root",
         "_size",
         "_streams",
-        "_trim",
         "_types",
-        "_wrapping",
     )
 
     def __init__(self, tool: Mapping[str, Any] | None) -> None:
         self._root, self._properties = parameter_schemas(tool or {})
         self._out: list[str] = []
         self._count = 0
+        # The value that is being written:
         self._in_value = False
-        self._trim = Trim.NOTHING
+        self._key = ""
+        self._packed = False  # it may hold all arguments
         self._types = STRING
-        self._packed_key: str | None = None
-        self._streams = False  # the value's beginning has left already
-        self._edge: str | None = None  # held at the end of what came; None before the beginning is known
-        self._wrapping: list[str] = []  # the beginning, when it may be a wrapping
-        self._decided = False  # the value may be other than a string, and has to be complete first
-        self._pieces: list[str] = []  # of a value that has to be complete first
+        self._edges: Edges | None = None
+        self._streams = False  # its beginning has left already
+        self._pieces: list[str] = []  # what came, when it has to be complete first
         self._size = 0  # how much that is
+        self._first = ""  # its first character that isn't white space
 
     @property
     def in_value(self) -> bool:
@@ -81,104 +86,92 @@ class ArgumentsWriter:
 
         `packed`: if the tool has no such parameter, an object in it holds the arguments themselves.
         """
-        self._packed_key = key if packed and self._properties and key not in self._properties else None
-        if self._packed_key is None:
-            self._begin_member(key)
+        self._key = key
+        self._packed = packed and bool(self._properties) and key not in self._properties
         self._in_value = True
-        self._trim = trim
+        self._edges = _edges(trim)
         self._types = types if types is not None else allowed_types(self._properties.get(key), self._root)
-        self._streams = self._types == STRING and self._packed_key is None
-        self._edge = None
-        self._wrapping.clear()
-        self._decided = False
+        self._streams = self._types == STRING and not self._packed
         self._pieces.clear()
         self._size = 0
+        self._first = ""
+        if not self._packed:
+            self._begin_member()
         if self._streams:
             self._out.append('"')
 
     def write(self, text: str) -> None:
         """The next piece of the value."""
-        if not text:
-            return
-        match self._trim:
-            case Trim.WRAPPING_LINE_BREAKS:
-                self._trim = Trim.LINE_BREAKS if text[0] == "\n" else Trim.NOTHING
-                self.write(text)
-                return
-            case Trim.LINE_BREAKS:
-                text = self._without_line_breaks(text)
-            case Trim.CDATA:
-                text = self._without_cdata(text)
-        self._append(text)
-
-    def _without_line_breaks(self, text: str) -> str:
-        if self._edge is None:
-            text = text.removeprefix("\n")
-            self._edge = ""
-        text = self._edge + text
-        self._edge = "\n" if text.endswith("\n") else ""
-        return text[:-1] if self._edge else text
-
-    def _without_cdata(self, text: str) -> str:
-        if self._edge is None:  # nothing but the beginning of the wrapping came yet
-            text = "".join(self._wrapping) + text
-            self._wrapping = [text]
-            if len(text) < len(_CDATA) and _CDATA.startswith(text):
-                return ""
-            self._wrapping.clear()
-            if not text.startswith(_CDATA):
-                self._trim = Trim.NOTHING
-                return text
-            self._edge = ""
-            text = text[len(_CDATA) :]
-        text = self._edge + text
-        keep = max(len(text) - len(_CDATA_END), 0)
-        self._edge = text[keep:]
-        return text[:keep]
-
-    def _append(self, text: str) -> None:
-        if not text:
-            return
+        if self._edges is not None:
+            text = self._edges.inside(text)
         if self._streams:
             self._out.append(quoted(text)[1:-1])
-            return
+        elif text:
+            self._hold(text)
+
+    def _hold(self, text: str) -> None:
         self._pieces.append(text)
         self._size += len(text)
-        if self._packed_key is None and not self._decided and not self._may_be_other_than_string(text):
+        self._first = self._first or text.lstrip()[:1]
+        if not self._packed and not self._may_be_other_than_string(text):
             self._streams = True
             self._out.append(quoted("".join(self._pieces))[:-1])
             self._pieces.clear()
 
     def _may_be_other_than_string(self, text: str) -> bool:
+        """Whether the value, of which `text` is the latest piece, may still prove to be something else."""
         if self._types == STRING_OR_NULL:
-            return self._size <= _LONGEST_NULL and "null".startswith("".join(self._pieces).strip())
-        text = text.lstrip()  # all that came before is white space
-        self._decided = bool(text)
-        return not text or text[0] in _VALUE_STARTS
+            if self._size > _LONGEST_WORD:
+                return False
+            word = "".join(self._pieces).strip()
+            return "null".startswith(word.lower()) or "None".startswith(word)
+        if not self._first:
+            return True
+        if "string" not in self._types:
+            return self._first in _LOOSE_STARTS
+        if self._first in _WORD_STARTS:
+            return self._size <= _LONGEST_WORD
+        if self._first in _NUMBER_STARTS:
+            return _of_number(text) is not None
+        return self._first == '"' or (self._first in "{[" and not self._types.isdisjoint(CONTAINERS))
 
     def end_value(self) -> None:
-        self._in_value = False
-        if self._trim is Trim.CDATA:
-            self._append("".join(self._wrapping) + (self._edge or "").removesuffix(_CDATA_END))
+        self._end(ended=True)
         text = "".join(self._pieces)
-        if self._packed_key is not None:
+        if self._packed:
             if members := object_members(text):
                 self._out.append(("{" if self._count == 0 else ", ") + members)
                 self._count += 1
                 return
-            self._begin_member(self._packed_key)
-        self._out.append('"' if self._streams else typed(text, self._types))
+            self._begin_member()
+        self._out.append('"' if self._streams else typed(text, self._types, self._listed()))
 
     def cut_off(self) -> None:
         """The output ends inside the value: what came of it stands, unfinished."""
-        self._append("".join(self._wrapping) + (self._edge or ""))
-        if not self._streams and self._pieces:
-            if self._packed_key is not None:
-                self._begin_member(self._packed_key)
-            self._out.append("".join(self._pieces).strip())
+        self._end(ended=False)
+        self._in_value = True
+        if self._streams or not self._first:
+            return
+        text = "".join(self._pieces).strip()
+        if self._packed and self._first == "{":
+            self._out.append(", " + text[1:] if self._count else text)
+            return
+        if self._packed:
+            self._begin_member()
+        self._out.append(text)
 
-    def _begin_member(self, key: str) -> None:
-        self._out.append(("{" if self._count == 0 else ", ") + quoted(key) + ": ")
+    def _end(self, *, ended: bool) -> None:
+        held = "" if self._edges is None else self._edges.held(ended=ended)
+        self._edges = None
+        self.write(held)
+        self._in_value = False
+
+    def _listed(self) -> frozenset[str]:
+        """The strings that the schema lists, where one of them might be taken for something else."""
+        return frozenset() if self._types == STRING else listed_strings(self._properties.get(self._key), self._root)
+
+    def _begin_member(self) -> None:
+        self._out.append(("{" if self._count == 0 else ", ") + quoted(self._key) + ": ")
         self._count += 1
 
     def end(self) -> None:
@@ -190,3 +183,13 @@ class ArgumentsWriter:
         taken = "".join(self._out)
         self._out.clear()
         return taken
+
+
+def _edges(trim: Trim) -> Edges | None:
+    match trim:
+        case Trim.NOTHING:
+            return None
+        case Trim.CDATA:
+            return CData()
+        case _:
+            return LineBreaks(wrapping=trim is Trim.WRAPPING_LINE_BREAKS)

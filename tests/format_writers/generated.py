@@ -90,7 +90,9 @@ def json_values(writer: Writer) -> st.SearchStrategy[Any]:
 def parameters(writer: Writer) -> st.SearchStrategy[Parameter]:
     """A parameter: its schema, and the values that it may have."""
     string = strings(writer)
-    nullable = st.one_of(st.none(), string.filter(lambda text: text.strip() not in ("null", "None")))
+    nullable = st.one_of(
+        st.none(), string.filter(lambda text: text.strip() != "None" and text.strip().lower() != "null")
+    )
     kinds: list[Parameter] = [
         ({"type": "string"}, string),
         ({"type": "string"}, string),
