@@ -11,7 +11,7 @@ INSTALL := install --require-hashes --only-binary :all:
 # Bytecode is kept, whatever the environment says: without it each start of a process costs a second of work more.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: run test test-search test-clients test-image test-alerts test-vllm lint protos requirements sbom audit clean
+.PHONY: run test test-search test-fuzz test-clients test-image test-alerts test-vllm lint protos requirements sbom audit clean
 
 # Done again when pyproject.toml changes. Without build isolation the build backend is the one that is pinned.
 $(VENV)/.ready: $(VENV)/.installed pyproject.toml
@@ -47,6 +47,11 @@ test: $(VENV)/.ready
 # The tests with generated examples once more, with others each time: what they find is to be kept (docs/architecture.md).
 test-search: $(VENV)/.ready
 	@HYPOTHESIS_SEARCH=1 $(BIN)/pytest --numprocesses 2 --dist loadfile -m 'hypothesis and not vllm and not clients'
+
+# A minute of broken outputs in every format, others each time. What they find is to be kept too.
+FUZZ_SECONDS ?= 60
+test-fuzz: $(VENV)/.ready
+	@$(BIN)/python -m tests.fuzz --seconds $(FUZZ_SECONDS)
 
 # A real vLLM on the CPU with a real model; the first time it downloads some 3 GB, which stay outside the checkout.
 test-vllm: $(VENV)/.ready

@@ -1,0 +1,111 @@
+"""Whether the letters that were planted in a text come out of it, each once: as text, in a call's name or arguments.
+
+They may vanish only in a few places, for which `_Place` has names. A place is where the parser read the letter; it is
+looked up only when one is missing.
+"""
+
+from __future__ import annotations
+
+import enum
+import re
+from collections import Counter
+from dataclasses import replace
+from itertools import count
+
+from extproc.toolcalls import Parser
+from extproc.toolcalls.json_call import JsonCall
+from extproc.toolcalls.table import Body, Gap, Header, Key, Name, Reader
+from tests.fuzz.inputs import Input
+from tests.fuzz.reading import Outcome, Said, read
+from tests.fuzz.watching import part_of_object, reader_of, rules_of, state_of
+
+_FIRST, _LAST = "가", "힣"
+_find = re.compile(f"[{_FIRST}-{_LAST}]").findall
+
+# Of a call that was cut off, what is markup: `machine.py` has the same limits.
+_LONGEST_HEAD, _MOST_WORDS = 200, 4
+
+
+class _Place(enum.Enum):
+    """Where a letter may vanish."""
+
+    HEADER = "a message's header"
+    NAME = "what stands around a tool's name: an attribute, an id"
+    KEY = "what stands around a key, or a key whose value never came"
+    JUNK = "what a gap takes for junk, though it may hold words"
+    MEMBER = "a JSON call's member that is neither its name nor its arguments"
+    HEAD = "the head of a call that was cut off"
+    CUT_OFF = "what a reader had begun when the output ended"
+    BROKEN = "a key, or so, that a reader had begun when the call broke off"
+
+
+def wrong(input_: Input, outcome: Outcome) -> str | None:
+    """Why letters are missing, or come too often; None when all is right."""
+    planted = _find(input_.text)
+    if not planted:
+        return None
+    came = _letters(outcome)
+    if planted == came:
+        return None
+    planted.sort()
+    came.sort()
+    return None if planted == came else _why(input_)
+
+
+def _letters(outcome: Outcome) -> list[str]:
+    return _find("\n".join(item.text if isinstance(item, Said) else item.name + item.arguments for item in outcome))
+
+
+def _why(input_: Input) -> str | None:
+    """Each letter gets a name of its own; then it can be told where the missing ones stood."""
+    names = count(ord(_FIRST))
+    text = re.sub(f"[{_FIRST}-{_LAST}]", lambda _: chr(next(names)), input_.text)
+    input_ = replace(input_, text=text)
+    came = Counter(_letters(read(input_, [text])))
+    parser = input_.parser()
+    wrongs = set()
+    lost_by: dict[int, tuple[Reader, str, int, int]] = {}
+    for at, character in enumerate(text):
+        parser.feed(character)
+        if not _FIRST <= character <= _LAST or came[character] == 1:
+            continue
+        if came[character] > 1:
+            wrongs.add("twice: " + state_of(parser))
+        elif _may_vanish(parser) or _is_head(text[at:]):
+            continue
+        elif isinstance(rules_of(parser), Body) and (reader := reader_of(parser)):
+            _, state, first, _ = lost_by.get(id(reader), (reader, state_of(parser), at, at))
+            lost_by[id(reader)] = reader, state, first, at
+        else:
+            wrongs.add("lost: " + state_of(parser))
+    for reader, state, first, last in lost_by.values():
+        cut_off = reader is reader_of(parser) and not reader.done
+        broken = reader.done and not reader.whole and _is_head(text[first : last + 1])
+        if not cut_off and not broken:
+            wrongs.add("lost: " + state)
+    return ", ".join(sorted(wrongs)) or None
+
+
+def _may_vanish(parser: Parser) -> _Place | None:
+    """The place in which the parser has just read a letter, if it may vanish there."""
+    match rules_of(parser):
+        case Header(hidden=True):
+            return _Place.HEADER
+        case Name():
+            return _Place.NAME
+        case Key():
+            return _Place.KEY
+        case Gap(junk=junk) if junk.fullmatch(_FIRST):
+            return _Place.JUNK
+        case JsonCall() if _in_other_member(reader_of(parser)):
+            return _Place.MEMBER
+    return None
+
+
+def _in_other_member(reader: object) -> bool:
+    return part_of_object(reader) in ("IN_KEY", "IN_OTHER", "IN_NAME")
+
+
+def _is_head(rest: str) -> bool:
+    """Whether the letter stands in what may be the head of a call, with which the output ends."""
+    return len(rest) <= _LONGEST_HEAD and len(rest.split()) <= _MOST_WORDS

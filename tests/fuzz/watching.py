@@ -1,0 +1,35 @@
+"""Where the parser stands in its format's table: the one look inside it that the fuzzer takes."""
+
+from __future__ import annotations
+
+from extproc.toolcalls import Parser
+from extproc.toolcalls.table import Reader, Rules
+
+_NAMES: dict[int, str] = {}  # of formats' states, which live as long as the process
+
+
+def rules_of(parser: Parser) -> Rules:
+    return parser._state
+
+
+def name_of(parser: Parser, rules: Rules) -> str:
+    """The name of a state: the same in every process."""
+    name = _NAMES.get(id(rules))
+    if name is None:
+        for state, known in parser._format.states.items():
+            _NAMES[id(known)] = str(state)
+        name = _NAMES[id(rules)]
+    return name
+
+
+def state_of(parser: Parser) -> str:
+    return name_of(parser, rules_of(parser))
+
+
+def reader_of(parser: Parser) -> Reader | None:
+    return parser._call.reader
+
+
+def part_of_object(reader: object) -> str:
+    """Which part of a call's object a reader of JSON is in."""
+    return str(getattr(getattr(reader, "_expect", None), "name", ""))
