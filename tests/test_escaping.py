@@ -265,7 +265,7 @@ def test_it_is_undone_in_arguments_however_they_are_spelled(text: str, ascii_onl
 def test_an_opening_character_is_not_held_back() -> None:
     text, arguments = Unescaper(OPENERS), JsonUnescaper(OPENERS)
     assert [text.feed(piece) for piece in ("a <", SPACE, SPACE + "b")] == ["a <", "", SPACE + "b"]
-    assert [arguments.feed(piece) for piece in ('"<', "\\u2", "00b", "/s>\\")] == ['"<', "", "", "/s>\\"]
+    assert [arguments.feed(piece) for piece in ('"<', "\\u2", "00b", "/s+\\")] == ['"<', "", "", "/s+\\"]
     assert [arguments.feed(piece) for piece in ("x<\\", 'n"')] == ["x<", '\\n"']
 
 

@@ -12,7 +12,8 @@ import pytest
 
 from extproc.openai.choice import NamedTool, ToolChoice
 from extproc.toolcalls import SYNTAXES, CallSyntax, get_format, parse
-from extproc.toolcalls.table import Prose
+from extproc.toolcalls.states import State
+from extproc.toolcalls.table import Body, Prose
 from extproc.tools import grammar
 from extproc.tools.grammar import structural_tag
 from tests.schema_strategies import Json
@@ -91,12 +92,12 @@ class TestWhatIsForced:
             grammar_of(syntax, "required")
             grammar_of(syntax, NamedTool("now"))
 
-    def test_one_format_only_where_a_call_is_demanded(self) -> None:
-        """Inkling's first marker begins every other message as well."""
+    def test_two_formats_only_where_a_call_is_demanded(self) -> None:
+        """Inkling's first marker begins every other message as well, and Functionary's is Python's prompt."""
         without = {
             name for name, syntax in FORCED.items() if structural_tag(syntax, [STRICT], "auto", parallel=True) is None
         }
-        assert without == {"inkling"}
+        assert without == {"inkling", "functionary_v32"}
 
     def test_it_is_json(self) -> None:
         for syntax in FORCED.values():
@@ -254,11 +255,13 @@ class TestThinking:
         table = get_format(syntax.format)
         if table.thinking is None:
             return
-        prose, thinking = table.states[table.start], table.states[table.thinking]
-        assert isinstance(prose, Prose)
+        first, thinking = table.states[table.start], table.states[table.thinking]
         assert isinstance(thinking, Prose)
-        assert prose.transitions[opening].to == table.thinking
-        assert thinking.transitions[closing].to == table.start
+        assert thinking.transitions[closing].to == State.PROSE
+        assert not isinstance(first, Body)
+        assert opening in first.transitions
+        text = f"{opening}: a{closing}b"
+        assert (parse(text, format=syntax.format).reasoning or "").strip(": ") == "a"
 
     def test_there_is_none_unless_it_is_allowed(self) -> None:
         assert "think" not in json.dumps(grammar_of("hermes", "required"))

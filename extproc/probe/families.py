@@ -15,10 +15,15 @@ _FAMILIES: tuple[tuple[str, str | None], ...] = (
     # A finetune or a distillate writes what it was tuned to write, whatever the model below it: these come first.
     (r"deepseek-r1-(distill|0528-qwen)", None),
     (r"hermes-?[2-4]", "hermes"),
+    (r"firefunction-?v2", "phi4_mini_json"),
+    (r"cogito.*671b", "deepseek_v3"),
     (r"xlam", "xlam"),
     (r"toolace", "pythonic"),
     (r"nemotron-?3|nemotron-(nano|super|ultra)-?v?3", "qwen3_coder"),
+    (r"nemotron-nano-(\d+b-)?v2|nemotron-super-(\d+b-)?v1[.-]5", "nemotron_json"),
     (r"nemotron-(nano|super|ultra)", None),
+    (r"functionary.*v?3[.-]1", "functionary_v31"),
+    (r"functionary.*v?3[.-]2", "functionary_v32"),
     (r"nanbeige", "qwen3_coder"),
     (r"trinity", "hermes"),
     # Families of several generations: the particular before the general.
@@ -63,6 +68,7 @@ _FAMILIES: tuple[tuple[str, str | None], ...] = (
     (r"muse-spark", "muse"),
     # Families with one format.
     (r"apertus", "apertus"),
+    (r"apriel", "apriel"),
     (r"(?<![a-z])beam(?![a-z])", "beam"),
     (r"(?<![a-z])dots[.-]", "dots"),
     (r"inkling", "inkling"),
@@ -72,12 +78,15 @@ _FAMILIES: tuple[tuple[str, str | None], ...] = (
     (r"(?<![a-z])ling-?3", "ling3"),
     (r"longcat", "longcat"),
     (r"mimo-?v2", "mimo"),
+    (r"mimo-?vl", "hermes"),
     (r"minicpm-?5", "minicpm5"),
     (r"olmo-?3", "olmo3"),
     (r"phi-?4-mini", "phi4_mini_json"),
     (r"plamo-?3", "plamo3"),
     (r"poolside|laguna", "poolside_v1"),
+    (r"reka-edge", "hermes"),
     (r"seed-oss", "seed_oss"),
+    (r"solar-open", "solar_open"),
 )
 """Patterns of names, tried in this order, and the format; None for families whose format isn't known here."""
 

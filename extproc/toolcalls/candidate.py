@@ -71,7 +71,7 @@ def is_markup(held: str, transitions: Transitions, format_: Format) -> bool:
         if isinstance(target, Prose):
             if held.startswith(marker) and transition.marker is not Marker.SHOWN:
                 return True
-        elif unmistakable and marker.startswith(held) and announces(transition, target):
+        elif announces(transition, target) and (held.startswith(marker) or (unmistakable and marker.startswith(held))):
             return True
     return False
 

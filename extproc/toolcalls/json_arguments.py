@@ -14,17 +14,21 @@ from extproc.toolcalls.table import Body, Reader, Verdict
 class JsonArguments(Body):
     """A JSON object, handed on verbatim. Anything else shows that this was no call."""
 
+    offered_only: bool = False
+    """So does the name of a tool that isn't offered: no marker has said that a call comes."""
+
     def reader(self, tools: Mapping[str, Any], name: str | None) -> Reader:
-        return JsonArgumentsReader(name)
+        return JsonArgumentsReader(name, may_be_call=not self.offered_only or name in tools)
 
 
 class JsonArgumentsReader:
     """See `table.Reader`."""
 
-    __slots__ = ("_pieces", "_value", "done", "name", "verdict", "whole")
+    __slots__ = ("_may_be_call", "_pieces", "_value", "done", "name", "verdict", "whole")
 
-    def __init__(self, name: str | None) -> None:
+    def __init__(self, name: str | None, *, may_be_call: bool = True) -> None:
         self.name = name
+        self._may_be_call = may_be_call
         self.verdict = Verdict.UNDECIDED
         self.done = False
         self.whole = False
@@ -42,7 +46,7 @@ class JsonArgumentsReader:
                 position += 1
             if position == len(text):
                 return position
-            if text[position] != "{":
+            if text[position] != "{" or not self._may_be_call:
                 self.done = True
                 self.verdict = Verdict.NOT_A_CALL
                 return position

@@ -105,7 +105,7 @@ def _text_with_calls(syntax: CallSyntax, tools: Sequence[Json], *, parallel: boo
     return {"type": "triggered_tags", "triggers": triggers, "tags": tags, "stop_after_first": not parallel}
 
 
-_MARKER = re.compile(r"<[^<>]+>|\[[A-Z_]+\]")
+_MARKER = re.compile(r"<[^<>{]+(?:>|(?={name}))|\[[A-Z_]+\]")
 _NO_MARKERS = {"[", "<|message_model|>"}  # what other text begins with as well
 
 
@@ -175,6 +175,7 @@ def _some(syntax: CallSyntax, calls: list[Json], *, parallel: bool) -> Json:
 # Thinking
 
 _THINKING_TAGS = {
+    "apriel": ("Here are my reasoning steps", "[BEGIN FINAL RESPONSE]"),
     "apertus": ("<|inner_prefix|>", "<|inner_suffix|>"),
     "cohere_command3": ("<|START_THINKING|>", "<|END_THINKING|>"),
     "cohere_command4": ("<|START_THINKING|>", "<|END_THINKING|>"),
@@ -184,6 +185,7 @@ _THINKING_TAGS = {
     "mistral": ("[THINK]", "[/THINK]"),
     "plamo3": ("<|plamo:begin_think:plamo|>", "<|plamo:end_think:plamo|>"),
     "seed_oss": ("<seed:think>", "</seed:think>"),
+    "solar_open": ("<|think|>", "<|end|>"),
 }
 _USUAL_TAGS = ("<think>", "</think>")
 

@@ -99,7 +99,7 @@ def _read(format_: Format) -> Iterator[str]:
             yield from state.transitions
 
 
-_OPENING = re.compile(r"[^\w\s`].*\w.*", re.DOTALL)
+_OPENING = re.compile(r"[^\w\s`].*\w.*|[^\w\s`]{3,}", re.DOTALL)
 
 
 def _from_opening(marker: str) -> str:

@@ -228,6 +228,26 @@ _ARRAYS = (
         verbatim=True,
     ),
     Writer(
+        "nemotron_json",
+        partial(_arrays, "<TOOLCALL>", "</TOOLCALL>"),
+        ("<TOOLCALL>", "</TOOLCALL>", *TAGS),
+        verbatim=True,
+    ),
+    Writer(
+        "apriel",
+        partial(
+            _arrays,
+            "<tool_calls>",
+            "</tool_calls>",
+            thinking=("Here are my reasoning steps:\n", "\n[BEGIN FINAL RESPONSE]\n"),
+        ),
+        (
+            *("<tool_calls>", "</tool_calls>", "<tool_call>", "</tool_call>", "<thinking>", "</thinking>"),
+            *("[BEGIN FINAL RESPONSE]", "[END FINAL RESPONSE]", "Here are my reasoning steps:"),
+        ),
+        verbatim=True,
+    ),
+    Writer(
         "hunyuan_a13b",
         partial(_arrays, "<tool_calls>", "</tool_calls>"),
         ("<tool_calls>", "</tool_calls>", *TAGS),

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from functools import partial
 
-from tests.format_writers.output import TAGS, THINK, Call, Output, Writer, laid_out
+from tests.format_writers.output import TAGS, THINK, Call, Output, Writer, laid_out, without
 
 
 def _named(
@@ -60,6 +60,33 @@ def _plamo_call(output: Output, call: Call) -> str:
     )
 
 
+def _functionary_v31_call(output: Output, call: Call) -> str:
+    return f"<function={call.name}>{output.json(call.arguments)}</function>"
+
+
+def _functionary_v32(output: Output) -> str:
+    def section(calls: Sequence[Call]) -> str:
+        return "".join(f">>>{call.name}\n{output.json(call.arguments)}" for call in calls)
+
+    return laid_out(output, section, thinking=("", ""), gap="", say=lambda text: f">>>all\n{text}")
+
+
+def _functionary_v32_behind_its_prompt(output: Output) -> str:
+    return _functionary_v32(output).removeprefix(">>>")
+
+
+def _solar(output: Output) -> str:
+    def section(calls: Sequence[Call]) -> str:
+        return "<|tool_calls|>" + "".join(
+            f"<|tool_call:begin|>call{call.number}<|tool_call:name|>{call.name}"
+            f"<|tool_call:args|>{output.json(call.arguments)}<|tool_call:end|>"
+            for call in calls
+        )
+
+    turn = "<|end|><|begin|>assistant"
+    return laid_out(output, section, thinking=("<|think|>", turn), gap=turn, say=lambda text: f"<|content|>{text}")
+
+
 _KIMI_SECTION = ("<|tool_calls_section_begin|>", "<|tool_calls_section_end|>")
 _V3_SECTION = ("<｜tool▁calls▁begin｜>", "<｜tool▁calls▁end｜>")
 _V3_MARKUP = (*_V3_SECTION, "<｜tool▁call▁begin｜>", "<｜tool▁sep｜>", "<｜tool▁call▁end｜>", *TAGS)
@@ -94,6 +121,41 @@ WRITERS = (
     _mistral(_mistral_call, "v13"),
     _mistral(_mistral_v11_call, "v11"),
     _mistral(_mistral_call_without_specials, "without special tokens"),
+    Writer(
+        "functionary_v31",
+        partial(_named, ("", ""), _functionary_v31_call),
+        ("<function=", "</function>", "<|python_tag|>"),
+        thinks=False,
+        verbatim=True,
+    ),
+    # What stands in front of a recipient ends neither in its bracket nor in the beginning of it.
+    Writer(
+        "functionary_v32",
+        _functionary_v32,
+        (">>>", ">>>all\n"),
+        thinks=False,
+        verbatim=True,
+        says=without(r">\Z"),
+    ),
+    Writer(
+        "functionary_v32",
+        _functionary_v32_behind_its_prompt,
+        (">>>", ">>>all\n"),
+        variant="behind its prompt",
+        thinks=False,
+        verbatim=True,
+        offered_only=True,
+        says=without(r">\Z"),
+    ),
+    Writer(
+        "solar_open",
+        _solar,
+        (
+            *("<|think|>", "<|end|>", "<|begin|>", "<|content|>", "<|flush|>", "<|tool_calls|>", "<|calls|>"),
+            *(f"<|tool_call:{part}|>" for part in ("begin", "name", "args", "end")),
+        ),
+        verbatim=True,
+    ),
     Writer(
         "plamo3",
         partial(_named, _PLAMO_SECTION, _plamo_call, thinking=_PLAMO_THINKING),

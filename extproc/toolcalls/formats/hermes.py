@@ -18,8 +18,8 @@ _CALL = {"<tool_call>": Transition(State.BLOCK)}
 FORMAT = Format(
     name="hermes",
     title="a JSON object in <tool_call> tags",
-    models=("Qwen2.5", "Qwen3", "QwQ", "Hermes 2 to 4", "Trinity"),
-    aliases=("qwen", "qwen25", "qwen3_json", "trinity"),
+    models=("Qwen2.5", "Qwen3", "QwQ", "Hermes 2 to 4", "Trinity", "MiMo-VL", "Reka Edge"),
+    aliases=("qwen", "qwen25", "qwen3_json", "trinity", "mimo_vl", "reka_edge"),
     example='<tool_call>\n{"name": "get_weather", "arguments": {"city": "Paris"}}\n</tool_call>',
     thinking=State.THINKING,
     syntax=object_in_tags("tool_call", result_tag=TOOL_RESPONSE),

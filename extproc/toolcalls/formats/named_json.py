@@ -89,8 +89,8 @@ _V3_STATES = {
 DEEPSEEK_V3 = Format(
     name="deepseek_v3",
     title="a name and a fenced JSON object between markers",
-    models=("DeepSeek-V3-0324", "DeepSeek-R1-0528"),
-    aliases=("deepseekv3",),
+    models=("DeepSeek-V3-0324", "DeepSeek-R1-0528", "Cogito v2 671B"),
+    aliases=("deepseekv3", "cogito"),
     example=(
         "<｜tool▁calls▁begin｜><｜tool▁call▁begin｜>function<｜tool▁sep｜>get_weather\n"
         '```json\n{"city": "Paris"}\n```<｜tool▁call▁end｜><｜tool▁calls▁end｜>'

@@ -28,6 +28,7 @@ def array(
     begin: str = call_object(),
     indent: str = "",
     result_tag: tuple[str, str] | None = None,
+    turn_tokens: tuple[str, ...] = (),
 ) -> CallSyntax:
     """An array of objects; with an `indent`, one on each line."""
     return CallSyntax(
@@ -37,4 +38,5 @@ def array(
         separator=f",{indent}" if indent else ", ",
         closing=("\n]" if indent else "]") + closing,
         result_tag=result_tag,
+        turn_tokens=turn_tokens,
     )
