@@ -53,7 +53,7 @@ def markers(name: str) -> list[str]:
         found.update(re.findall(r"</?[^\s<>\]]*[|｜:_]?\w[^<>\n]*>|\[[A-Z_/]+\]", text))
     found = {marker.strip() for marker in found}
     # A bracket, a fence and a word are markup only where a call needs no marker: see the tests of echoes.
-    plain = re.compile(r"[\w\s=]*|[^\w]*|.*`.*", re.DOTALL)
+    plain = re.compile(r"[\w\s=:]*|[^\w]*|.*`.*", re.DOTALL)
     own = {
         marker for marker in found if not plain.fullmatch(marker) and not re.search("NAME|KEY|VALUE|TEXT|city", marker)
     }

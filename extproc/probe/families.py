@@ -58,6 +58,8 @@ _FAMILIES: tuple[tuple[str, str | None], ...] = (
     (r"(hunyuan|hy)-?4(?![.\d]|b)", "hy_v4"),
     (r"step-?(3[.-][57]|5)", "step3p5"),
     (r"step-?3(?![.\d])", "step3"),
+    (r"command-r7b", "cohere_command3"),
+    (r"command-r(?![a-z])|aya-expanse", "command_r"),
     (r"command-a-(plus|\+)|command-a\+", "cohere_command4"),
     (r"command-a-reasoning", "cohere_command3"),
     (r"gigachat-?3[.-]5", "gigachat35"),

@@ -287,7 +287,11 @@ class Parser:
             self._take_from(reader, state)
             return end
         call.candidate.add(text[position:end])
-        if reader.done:
+        if reader.verdict is Verdict.MARKUP:
+            call.candidate.clear()
+            call.forget()
+            self._go(self._format.states[state.then])
+        elif reader.done:
             self._give_back(state.otherwise, markers=not state.hides_markers)
         return end
 

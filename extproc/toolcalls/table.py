@@ -179,6 +179,8 @@ class Verdict(enum.Enum):
     UNDECIDED = enum.auto()
     CALL = enum.auto()
     NOT_A_CALL = enum.auto()
+    MARKUP = enum.auto()
+    """It is neither a call nor text."""
 
 
 class Reader(Protocol):

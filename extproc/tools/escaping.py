@@ -150,7 +150,7 @@ class Escaper:
         return found[1] + SPACE + found[2] if found[3] in self._offered else found.group()
 
 
-_NAMED = re.compile(r'"(?:name|function)"\s*:\s*"([^"\\]{1,256})"|"([^"\\]{1,256})"\s*:\s*\{')
+_NAMED = re.compile(r'"(?:name|tool_name|function)"\s*:\s*"([^"\\]{1,256})"|"([^"\\]{1,256})"\s*:\s*\{')
 _OBJECT = re.compile(r'\{(?=\s*")')
 _PYTHON_CALL = re.compile(r"(\[[\s\[]*+)(([\w.\-]{1,256}+)[ \t]*\()")
 

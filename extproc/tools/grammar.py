@@ -116,7 +116,7 @@ def _marker(syntax: CallSyntax) -> str | None:
     return marker if marker not in _NO_MARKERS else None
 
 
-_READ_AS_BARE_JSON = {"hermes", "json", "llama3_json", "xlam"}
+_READ_AS_BARE_JSON = {"command_r", "hermes", "json", "llama3_json", "poolside_v1", "xlam"}
 """Formats whose parsers take a JSON object with the name of a tool for a call, alone or in a fence. Small models write
 such when they should write the format. Nothing but the name tells it from other text."""
 _WHITE_SPACE: Json = {"type": "regex", "pattern": r"[ \n\t]*"}

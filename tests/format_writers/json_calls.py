@@ -5,9 +5,18 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from functools import partial
 
-from tests.format_writers.output import AROUND, NOWHERE, TAGS, THINK, Call, Output, Writer, laid_out, without
-
-_FENCE_OR_BARE = r"`|(?:^|\n)\s*[{\[]"
+from tests.format_writers.output import (
+    AROUND,
+    FENCE_OR_BARE,
+    NOWHERE,
+    TAGS,
+    THINK,
+    Call,
+    Output,
+    Writer,
+    laid_out,
+    without,
+)
 
 
 def call_object(
@@ -85,7 +94,7 @@ _BLOCKS = (
         partial(_blocks, "<tool_call>\n", "\n</tool_call>"),
         ("<tool_call>", "</tool_call>", *TAGS),
         verbatim=True,
-        says=without(_FENCE_OR_BARE),
+        says=without(FENCE_OR_BARE),
     ),
     _hermes_like("granite4", "tool_call"),
     Writer(
@@ -228,6 +237,19 @@ _ARRAYS = (
         verbatim=True,
     ),
     Writer(
+        "command_r",
+        partial(
+            _arrays,
+            "Action: ```json\n",
+            "\n```",
+            element=lambda output, call: call_object(output, call, name="tool_name", arguments="parameters"),
+        ),
+        ("Action:", "Action :"),
+        thinks=False,
+        verbatim=True,
+        says=without(FENCE_OR_BARE),
+    ),
+    Writer(
         "nemotron_json",
         partial(_arrays, "<TOOLCALL>", "</TOOLCALL>"),
         ("<TOOLCALL>", "</TOOLCALL>", *TAGS),
@@ -314,10 +336,10 @@ _BARE = (
         thinks=False,
         verbatim=True,
         offered_only=True,
-        says=without(_FENCE_OR_BARE),
+        says=without(FENCE_OR_BARE),
     ),
     Writer(
-        "json", _bare, (), variant="bare", thinks=False, verbatim=True, offered_only=True, says=without(_FENCE_OR_BARE)
+        "json", _bare, (), variant="bare", thinks=False, verbatim=True, offered_only=True, says=without(FENCE_OR_BARE)
     ),
     Writer("llama3_json", _llama, (), places=NOWHERE, thinks=False, verbatim=True, offered_only=True),
     Writer(
@@ -336,7 +358,7 @@ _BARE = (
         places=NOWHERE,
         verbatim=True,
         offered_only=True,
-        says=without(_FENCE_OR_BARE),
+        says=without(FENCE_OR_BARE),
     ),
     Writer(
         "xlam",
@@ -345,7 +367,7 @@ _BARE = (
         variant="fenced",
         verbatim=True,
         offered_only=True,
-        says=without(_FENCE_OR_BARE),
+        says=without(FENCE_OR_BARE),
     ),
 )
 

@@ -15,6 +15,8 @@ from typing import Any
 
 THINK = ("<think>\n", "\n</think>\n\n")
 TAGS = ("<think>", "</think>")
+FENCE_OR_BARE = r"`|(?:^|\n)\s*[{\[]"
+"""The pattern of text that may be a call where calls need no marker."""
 
 
 class Spelled(float):

@@ -8,9 +8,11 @@ it is.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from functools import partial
 
 from tests.format_writers.output import (
+    FENCE_OR_BARE,
     TAGS,
     THINK,
     Call,
@@ -293,7 +295,10 @@ _PAIRS = (
     _pair_writer("glm45", partial(_pairs, "tool_call", line="\n"), variant="4.5"),
     _pair_writer("glm45", partial(_pairs, "tool_call"), variant="4.7"),
     _pair_writer("ling3", partial(_pairs, "tool_call")),
-    _pair_writer("poolside_v1", partial(_pairs, "tool_call", line="\n")),
+    replace(
+        _pair_writer("poolside_v1", partial(_pairs, "tool_call", line="\n"), also=("<user>", "</user>")),
+        says=without(FENCE_OR_BARE),
+    ),
     _pair_writer("iquest_q1", partial(_pairs, "iquest_tool_call"), tag="iquest_tool_call"),
     _pair_writer("hy_v3", partial(_hy_pairs, line="\n"), also=_HY_MARKUP),
     _pair_writer("hy_v4", _hy_pairs, also=_HY_MARKUP),

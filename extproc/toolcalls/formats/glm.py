@@ -15,21 +15,21 @@ from extproc.toolcalls.syntax.arguments import Elements
 from extproc.toolcalls.syntax.call_syntax import CallSyntax
 from extproc.toolcalls.table import Behind, Format, Gap, Transition, Variant
 
-_TAGS = ("<arg_key>", "</arg_key>", "<arg_value>", "</arg_value>")
-_EXAMPLE = "<tool_call>get_weather\n<arg_key>city</arg_key>\n<arg_value>Paris</arg_value>\n</tool_call>"
+TAGS = ("<arg_key>", "</arg_key>", "<arg_value>", "</arg_value>")
+EXAMPLE = "<tool_call>get_weather\n<arg_key>city</arg_key>\n<arg_value>Paris</arg_value>\n</tool_call>"
 
 
 def _states(opening: str, closing: str) -> States:
-    return {**prose({opening: Transition(State.BLOCK)}), **key_value(opening, closing, _TAGS)}
+    return {**prose({opening: Transition(State.BLOCK)}), **key_value(opening, closing, TAGS)}
 
 
 _TOOL_CALL = _states("<tool_call>", "</tool_call>")
 
-_ON_LINES = Elements("glm_xml", "<arg_key>{key}</arg_key>\n<arg_value>", "</arg_value>\n")
+ON_LINES = Elements("glm_xml", "<arg_key>{key}</arg_key>\n<arg_value>", "</arg_value>\n")
 _IN_A_ROW = Elements("glm_xml", "<arg_key>{key}</arg_key><arg_value>", "</arg_value>")
 _SYNTAX = CallSyntax(
     begin="<tool_call>{name}\n",
-    arguments=_ON_LINES,
+    arguments=ON_LINES,
     end="</tool_call>",
     result_tag=("<tool_response>\n", "\n</tool_response>"),
     turn_tokens=("<sop>", "<eop>"),
@@ -41,14 +41,13 @@ _SYNTAX_IN_A_ROW = CallSyntax(
     separator="",
     result_tag=("<tool_response>", "</tool_response>"),
 )
-_ROLES = tuple(f"<{slash}{role}>" for role in ("system", "user", "assistant") for slash in ("", "/"))
 
 GLM45 = Format(
     name="glm45",
     title="NAME, <arg_key> and <arg_value> in <tool_call>",
     models=("GLM-4.5", "GLM-4.6", "Spark 2.5"),
     aliases=("glm", "spark25"),
-    example=_EXAMPLE,
+    example=EXAMPLE,
     thinking=State.THINKING,
     syntax=_SYNTAX,
     states=_TOOL_CALL,
@@ -57,22 +56,15 @@ GLM45 = Format(
             name="glm47",
             title="as glm45, without line breaks",
             models=("GLM-4.7", "GLM-5"),
-            example=_EXAMPLE.replace("\n", ""),
+            example=EXAMPLE.replace("\n", ""),
             syntax=_SYNTAX_IN_A_ROW,
         ),
         Variant(
             name="ling3",
             title="as glm45, without line breaks",
             models=("Ling 3",),
-            example=_EXAMPLE.replace("\n", ""),
+            example=EXAMPLE.replace("\n", ""),
             syntax=replace(_SYNTAX_IN_A_ROW, result_tag=None, turn_tokens=("<role>", "</role>")),
-        ),
-        Variant(
-            name="poolside_v1",
-            title="as glm45",
-            models=("Poolside Laguna",),
-            example=_EXAMPLE,
-            syntax=replace(_SYNTAX, result_tag=None, turn_tokens=_ROLES),
         ),
     ),
 )
@@ -81,7 +73,7 @@ IQUEST_Q1 = Format(
     name="iquest_q1",
     title="as glm45, in <iquest_tool_call>",
     models=("IQuest",),
-    example=_EXAMPLE.replace("tool_call>", "iquest_tool_call>"),
+    example=EXAMPLE.replace("tool_call>", "iquest_tool_call>"),
     thinking=State.THINKING,
     syntax=CallSyntax(begin="<iquest_tool_call>{name}", arguments=_IN_A_ROW, end="</iquest_tool_call>", separator=""),
     states=_states("<iquest_tool_call>", "</iquest_tool_call>"),
@@ -91,7 +83,7 @@ _HY_STATES = with_suffixes(
     {
         **prose({"<tool_calls>": Transition(State.SECTION), "<tool_call>": Transition(State.BLOCK)}),
         State.SECTION: Gap({"<tool_call>": Transition(State.BLOCK), "</tool_calls>": Transition(State.PROSE)}),
-        **key_value("<tool_call>", "</tool_call>", _TAGS, separator="<tool_sep>"),
+        **key_value("<tool_call>", "</tool_call>", TAGS, separator="<tool_sep>"),
         State.AFTER_BLOCK: Gap(
             {
                 "<tool_call>": Transition(State.BLOCK),
@@ -117,7 +109,7 @@ HY_V3 = Format(
     syntax=CallSyntax(
         opening="<tool_calls>\n",
         begin="<tool_call>{name}<tool_sep>\n",
-        arguments=_ON_LINES,
+        arguments=ON_LINES,
         end="</tool_call>\n",
         separator="",
         closing="</tool_calls>",
