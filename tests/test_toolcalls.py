@@ -187,7 +187,6 @@ def test_a_call_that_is_only_repeated_is_none_when_the_next_one_is_cut_off() -> 
         ("xlam", '[{"name": "get_weather", "arguments": '),
         ("pythonic", "[get_weather("),
         ("glm45", "A tag such as <tool_call>opens a call"),
-        ("openai", "<|channel|>final Sunny, 24 degrees."),
         ("openai", "to"),
     ],
 )

@@ -28,7 +28,8 @@ class Candidate:
     def __bool__(self) -> bool:
         return bool(self._pieces)
 
-    def begin(self, origin: Prose) -> None:
+    def begin(self, origin: Prose | None) -> None:
+        """`origin` is None where the text before it is over."""
         self.origin = origin
         self.marked = False
 

@@ -17,6 +17,7 @@ from typing import Any, Literal, TypeAlias
 from extproc.toolcalls.candidate import announces, is_behind_call, is_markup
 from extproc.toolcalls.events import Event, Parsed, collect
 from extproc.toolcalls.formats import get_format
+from extproc.toolcalls.headers import LONGEST_HEADER, reach, route
 from extproc.toolcalls.hiding import hiding
 from extproc.toolcalls.output import Output, at_line_start
 from extproc.toolcalls.pending_call import LONGEST_NAME, PendingCall
@@ -106,6 +107,10 @@ class Parser:
         self._state = state
         self._step = _STEPS.get(type(state), Parser._body)
 
+    def _hold(self, text: str, at: int) -> int:
+        self._held = text[at:]
+        return len(text)
+
     # Prose
 
     def _prose(self, state: Prose, text: str, position: int) -> int:
@@ -119,8 +124,7 @@ class Parser:
             at, marker = found
             if marker is None:
                 self._output.text(state.sink, text[start:at])
-                self._held = text[at:]
-                return len(text)
+                return self._hold(text, at)
             transition = state.transitions[marker]
             if transition.line_start:
                 line_start = at_line_start(text[looked:at], line_start)
@@ -148,7 +152,7 @@ class Parser:
                 self._output.text(target.sink, marker)
         else:
             if isinstance(self._state, Prose):
-                candidate.begin(self._state)
+                candidate.begin(None if is_behind_call(target) else self._state)
                 call.name = None  # there may be one that was only repeated, and led to no call
             if not kept and not self._output.in_call and not is_behind_call(target):
                 candidate.add_marker(marker)
@@ -174,38 +178,57 @@ class Parser:
         end = min(len(text), position + 2 * LONGEST_NAME)
         at, marker = state.lexer.find(text, position, end) or (end, None)
         stop = position + call.length_of_name(state, text[position:at])
-        call.add_to_word(text[position:stop], markup=False)
+        call.add_to_word(text[position:stop])
         if stop < at or (marker is not None and not call.read_name(state)):
             self._give_back(state.otherwise, markers=not state.hides_markers)
             return stop
         if marker is None:
-            self._held = text[at:]
-            return len(text)
+            return self._hold(text, at)
         return self._follow(state.transitions[marker], marker, at)
 
-    def _header_or_key(self, state: Header | Key, text: str, position: int) -> int:
+    def _key(self, state: Key, text: str, position: int) -> int:
         at, marker = state.lexer.find(text, position) or (len(text), None)
-        self._call.add_to_word(text[position:at], markup=isinstance(state, Header))
+        self._call.add_to_word(text[position:at])
         if marker is None:
-            self._held = text[at:]
-            return len(text)
-        transition = state.transitions[marker]
-        if isinstance(state, Key):
-            self._call.read_key(state)
-        elif transition.marker is not Marker.SHOWN:
-            transition = self._route(state, transition)
+            return self._hold(text, at)
+        self._call.read_key(state)
+        return self._follow(state.transitions[marker], marker, at)
+
+    def _header(self, state: Header, text: str, position: int) -> int:
+        call = self._call
+        end = len(text) if state.possible is None else min(len(text), position + 2 * LONGEST_HEADER)
+        at, marker = state.lexer.find(text, position, end) or (end, None)
+        transition = state.transitions.get(marker or "")
+        if state.possible is not None:
+            header = call.word + text[position:at]
+            said, possible = reach(state.possible, header, len(header) - (at - position))
+            if possible < len(header) or (transition is not None and transition.marker is Marker.KEPT):
+                self._leave_unfinished(state, header[:said], header[said:possible])
+                return at - (len(header) - possible)
+        call.add_to_header(text[position:at])
+        if marker is None or transition is None:
+            return self._hold(text, at)
+        call.candidate.add_marker(call.word)
+        leads = None if transition.marker is Marker.SHOWN else route(state.routes, call.word, self._tools)
+        if leads is not None:
+            call.take_header(leads.name, hidden=state.hidden)
+            transition = Transition(leads.to, transition.marker)
         return self._follow(transition, marker, at)
 
-    def _route(self, state: Header, transition: Transition) -> Transition:
-        word = self._call.word
-        for pattern, to in state.routes:
-            if routed := pattern.fullmatch(word):
-                if "name" in pattern.groupindex:
-                    self._call.set_name(routed["name"])
-                elif state.hidden and not self._output.in_call:
-                    self._call.candidate.clear()  # a header that introduces prose is markup
-                return Transition(to, transition.marker)
-        return transition
+    def _leave_unfinished(self, state: Header, said: str, text: str) -> None:
+        """The header never gets its end: `text`, and what follows it, is what it introduces."""
+        call, leads = self._call, route(state.unfinished, said, self._tools)
+        call.candidate.add_marker(said)
+        if leads is None:
+            call.candidate.add(text)
+            self._give_back(state.otherwise)
+        else:
+            call.take_header(leads.name, hidden=True)
+            self._enter(self._format.states[leads.to])
+            if isinstance(self._state, Prose):
+                self._output.text(self._state.sink, text)
+            elif text:
+                call.candidate.add(text)
 
     # Values between tags
 
@@ -217,8 +240,7 @@ class Parser:
         writer.write(text[position:at])
         if marker is None:
             self._output.arguments(writer.take())
-            self._held = text[at:]
-            return len(text)
+            return self._hold(text, at)
         transition = state.transitions[marker]
         target = self._format.states[transition.to]
         if isinstance(target, Gap) and target.behind is Behind.VALUE:
@@ -243,8 +265,7 @@ class Parser:
         if found is not None:
             marker = found[1]
             if marker is None:
-                self._held = text[position:]
-                return len(text)
+                return self._hold(text, position)
             if behind_value:
                 call.skipped.clear()
                 call.end_value()
@@ -269,7 +290,7 @@ class Parser:
         if not isinstance(target, Prose):
             self._enter(target)
         elif self._call.candidate:
-            self._give_back(state.otherwise)
+            self._give_back(state.otherwise, markers=not state.hides_markers)
         else:
             if self._output.in_call:
                 self._call.finish()
@@ -327,10 +348,10 @@ class Parser:
         call, candidate = self._call, self._call.candidate
         name = call.name_at_end(self._state, held)
         match self._state:
-            case Header() as state:
+            case Header():
                 # A recipient says it as well as any marker.
                 marked = name is not None or candidate.marked
-                marked = marked and state.possible.fullmatch(call.word) is not None
+                candidate.add_marker(call.word)
             case Gap() as state if not candidate:
                 marked = is_behind_call(state) or is_markup(held, state.transitions, self._format)
             case Body():
@@ -355,7 +376,7 @@ class Parser:
         # What only looked like a call doesn't end the thinking.
         thinking = candidate.sink is Sink.REASONING and candidate.origin is not None
         self._go(candidate.origin if thinking and candidate.origin else self._format.states[to])
-        self._output.text(candidate.sink, text)
+        self._output.text(self._state.sink if isinstance(self._state, Prose) else candidate.sink, text)
 
 
 _Step: TypeAlias = Callable[[Parser, Any, str, int], int]
@@ -364,8 +385,8 @@ _STEPS: Mapping[type[Rules], _Step] = {
     Value: Parser._value,
     Gap: Parser._gap,
     Name: Parser._name,
-    Header: Parser._header_or_key,
-    Key: Parser._header_or_key,
+    Header: Parser._header,
+    Key: Parser._key,
 }
 """How each kind of state reads on: from a position in a text to where the next state does. All others are bodies."""
 

@@ -16,6 +16,9 @@ def offered_name(name: str, offered: Collection[str]) -> str:
     namespace, _, rest = name.partition(".")
     if namespace == rest and rest in offered:
         return rest  # formats with namespaces double a name that has none: `echo.echo`
+    plain = name.replace(".", "_")
+    if plain in offered:
+        return plain  # the tools that a model knows by itself have names with dots, which OpenAI's may not have
     counted = _COUNTED.fullmatch(name)
     if counted and counted["name"] in offered:
         return str(counted["name"])

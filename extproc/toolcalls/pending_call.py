@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from extproc.toolcalls.candidate import Candidate
+from extproc.toolcalls.headers import route
 from extproc.toolcalls.names import decoded, offered_name
 from extproc.toolcalls.output import Output
 from extproc.toolcalls.table import Body, Gap, Header, Key, Name, Reader, Rules, Value
@@ -60,10 +61,23 @@ class PendingCall:
     def begin_word(self) -> None:
         self._parts.clear()
 
-    def add_to_word(self, piece: str, *, markup: bool) -> None:
+    def add_to_word(self, piece: str) -> None:
         self._parts.append(piece)
         if not self._output.in_call and piece:
-            (self.candidate.add_marker if markup else self.candidate.add)(piece)
+            self.candidate.add(piece)
+
+    def add_to_header(self, piece: str) -> None:
+        """The same; how much of it is markup is known at its end."""
+        self._parts.append(piece)
+
+    def take_header(self, name: str | None, *, hidden: bool) -> None:
+        """What was read is a header. One that is hidden ends the text before it; without a tool's name it is markup."""
+        if name is not None:
+            self.set_name(name)
+        elif hidden:
+            self.candidate.clear()
+        if hidden:
+            self.candidate.origin = None
 
     def length_of_name(self, state: Name, piece: str) -> int:
         """How much of `piece`, behind what came of the word, may be part of a name."""
@@ -162,15 +176,16 @@ class PendingCall:
         match state:
             case Name():
                 found = state.pattern.fullmatch(word)
+                name, end = (found["name"], found.end("name")) if found else (None, 0)
             case Header():
-                routed = (pattern.fullmatch(word) for pattern, _ in state.routes if "name" in pattern.groupindex)
-                found = next(filter(None, routed), None)
+                leads = route(state.routes, word, self._tools)
+                name, end = (leads.name, leads.name_end) if leads else (None, 0)
             case Gap() | Key():
                 return self.name
             case _:
                 return None
         # No marker has ended it yet: it is whole if something else has, and if there is such a tool.
-        if found is None or (found.end("name") == len(word) and not held):
+        if name is None or (end == len(word) and not held):
             return None
-        name = offered_name(found["name"], self._tools)
+        name = offered_name(name, self._tools)
         return name if name in self._tools else None

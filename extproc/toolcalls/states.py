@@ -27,10 +27,20 @@ class State(enum.Enum):
     """Text behind calls that may be said twice."""
     BROKEN_CALL = enum.auto()
     """The text of what was to be a call."""
+    BEHIND_CALL = enum.auto()
+    """Text in which more calls may stand."""
+    TOLD = enum.auto()
+    """What is said to a tool, and is no call."""
+    MESSAGE = enum.auto()
+    """The beginning of a message to the reader."""
 
     # Around calls
     HEADER = enum.auto()
     """Of a message."""
+    QUOTED_HEADER = enum.auto()
+    """A header in the middle of a text, which may only speak of one."""
+    QUOTED_END = enum.auto()
+    """Behind an end in the middle of a text, which may only be spoken of."""
     RECIPIENT = enum.auto()
     SECTION = enum.auto()
     """Behind a marker that opens a section of calls."""

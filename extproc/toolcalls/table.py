@@ -112,6 +112,8 @@ class Gap(_Marked):
     behind: Behind = Behind.PART
     ends_with_output: bool = False
     """The call whose name is known is whole when the output ends here: its closing marker is a stop token."""
+    hides_markers: bool = False
+    """Where it leads `otherwise`, only the text between the markers is given back."""
 
     def targets(self) -> set[StateName]:
         return _Marked.targets(self) | {self.otherwise}
@@ -137,20 +139,29 @@ class Name(_Marked):
         return _Marked.targets(self) | {self.otherwise}
 
 
+Routes: TypeAlias = tuple[tuple[re.Pattern[str], StateName], ...]
+"""Where a header leads: the first pattern that fits all of it decides. A group `name` in it names the tool that is
+called; a group `offered` does too, and the pattern fits only if there is such a tool."""
+
+
 @dataclass(frozen=True, slots=True)
 class Header(_Marked):
-    """A message's header up to a marker: the first of `routes` that fits all of it says where to go."""
+    """A message's header up to a marker."""
 
-    routes: tuple[tuple[re.Pattern[str], StateName], ...] = ()
-    """A pattern with a group `name` names the tool that is called. A marker that is shown leads where its transition
-    says."""
+    routes: Routes = ()
+    """A marker that is shown leads where its transition says."""
     hidden: bool = True
     """The header is markup, also when it introduces prose. One that isn't announces no call."""
-    possible: re.Pattern[str] = re.compile(r".*", re.DOTALL)
-    """What the text has to be while it is still being written. At the end of the output, other text is given back."""
+    possible: re.Pattern[str] | None = None
+    """What the text has to be while it is still being written; None if that may be anything. Other text, and a marker
+    that is kept, show that the header never gets its end. Its group `said` is as far as the header is sure to go."""
+    unfinished: Routes = ()
+    """Where one leads that never gets its end, by what it said. When none fits, it is no header: all is given back."""
+    otherwise: StateName = State.PROSE
 
     def targets(self) -> set[StateName]:
-        return _Marked.targets(self) | {to for _, to in self.routes}
+        routed = {to for _, to in (*self.routes, *self.unfinished)}
+        return _Marked.targets(self) | routed | {self.otherwise}
 
 
 @dataclass(frozen=True, slots=True)

@@ -34,6 +34,9 @@ States = dict[StateName, Rules]
 
 THINK = ("<think>", "</think>")
 
+QUOTED = (*",.;:)", *(quote + mark for quote in "`'\"" for mark in ",.;:) "))
+"""What stands behind a marker that is only spoken of: no message begins so."""
+
 _BRACKETS = re.compile(r"[\s,;`}\]]*")
 """Between and behind objects: closing brackets too many (small models write them), commas, the end of a fence."""
 
