@@ -16,9 +16,10 @@ from extproc.toolcalls.events import (
 )
 from extproc.toolcalls.formats import FORMATS, NAMED, SYNTAXES, UnknownFormatError, call_syntax, entry, get_format
 from extproc.toolcalls.hiding import TEMPLATE_TOKENS
-from extproc.toolcalls.machine import Parser, parse
+from extproc.toolcalls.machine import Parser
 from extproc.toolcalls.syntax.call_syntax import CallSyntax
 from extproc.toolcalls.table import Format, Variant
+from extproc.toolcalls.whole import parse
 
 __all__ = [
     "FORMATS",

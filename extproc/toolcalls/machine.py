@@ -15,9 +15,9 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Literal, TypeAlias
 
 from extproc.toolcalls.candidate import announces, is_behind_call, is_markup
-from extproc.toolcalls.events import Event, Parsed, collect
+from extproc.toolcalls.events import Event
 from extproc.toolcalls.formats import get_format
-from extproc.toolcalls.headers import LONGEST_HEADER, reach, route
+from extproc.toolcalls.headers import LONGEST_HEADER, Route, reach, route
 from extproc.toolcalls.hiding import hiding
 from extproc.toolcalls.output import Output, at_line_start
 from extproc.toolcalls.pending_call import LONGEST_NAME, PendingCall
@@ -209,8 +209,8 @@ class Parser:
         if marker is None or transition is None:
             return self._hold(text, at)
         call.candidate.add_marker(call.word)
-        leads = None if transition.marker is Marker.SHOWN else route(state.routes, call.word, self._tools)
-        if leads is not None:
+        if transition.marker is not Marker.SHOWN:
+            leads = route(state.routes, call.word, self._tools) or Route(transition.to)
             call.take_header(leads.name, hidden=state.hidden)
             transition = Transition(leads.to, transition.marker)
         return self._follow(transition, marker, at)
@@ -389,15 +389,3 @@ _STEPS: Mapping[type[Rules], _Step] = {
     Key: Parser._key,
 }
 """How each kind of state reads on: from a position in a text to where the next state does. All others are bodies."""
-
-
-def parse(
-    text: str,
-    *,
-    format: Format | str,  # noqa: A002 - the public name; nothing here formats a string
-    tools: Sequence[Mapping[str, Any]] | None = None,
-    reasoning: Literal["open"] | None = None,
-) -> Parsed:
-    """Take a whole output apart: the streaming parser, fed once."""
-    parser = Parser(format=format, tools=tools, reasoning=reasoning)
-    return collect([*parser.feed(text), *parser.close()])

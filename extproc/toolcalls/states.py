@@ -42,6 +42,8 @@ class State(enum.Enum):
     QUOTED_END = enum.auto()
     """Behind an end in the middle of a text, which may only be spoken of."""
     RECIPIENT = enum.auto()
+    OTHERS = enum.auto()
+    """Where the header of a message begins that is not the model's own."""
     SECTION = enum.auto()
     """Behind a marker that opens a section of calls."""
     SECTION_END = enum.auto()

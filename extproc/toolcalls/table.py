@@ -149,7 +149,7 @@ class Header(_Marked):
     """A message's header up to a marker."""
 
     routes: Routes = ()
-    """A marker that is shown leads where its transition says."""
+    """A marker that is shown leads where its transition says, and any does when none fits."""
     hidden: bool = True
     """The header is markup, also when it introduces prose. One that isn't announces no call."""
     possible: re.Pattern[str] | None = None

@@ -9,7 +9,7 @@ from extproc.toolcalls.json_call import JsonCall
 from extproc.toolcalls.states import State
 from extproc.toolcalls.syntax.call_syntax import CallSyntax
 from extproc.toolcalls.syntax.shapes import TOOL_RESPONSE, call_object, object_in_tags
-from extproc.toolcalls.table import Behind, Format, Gap, Marker, Prose, Sink, Transition
+from extproc.toolcalls.table import Behind, Format, Gap, Marker, Transition
 
 _OBJECT = '{"name": "get_weather", "arguments": {"city": "Paris"}}'
 
@@ -121,42 +121,6 @@ GIGACHAT3 = Format(
     },
 )
 
-_INKLING = {
-    "<|content_invoke_tool_json|>": Transition(State.CALL),
-    "<|message_model|>": Transition(State.RECIPIENT),
-    "<|content_text|>": Transition(State.PROSE),
-    "<|content_thinking|>": Transition(State.THINKING),
-    "<|end_message|>": Transition(State.PROSE),
-}
-
-INKLING = Format(
-    name="inkling",
-    title="messages, of which those behind <|content_invoke_tool_json|> hold a JSON object",
-    models=("Inkling",),
-    example=(
-        "<|message_model|>get_weather<|content_invoke_tool_json|>"
-        '{"name": "get_weather", "args": {"city": "Paris"}}<|end_message|>'
-    ),
-    thinking=State.THINKING,
-    syntax=CallSyntax(
-        begin=f"<|message_model|>{{name}}<|content_invoke_tool_json|>{call_object(arguments='args')}",
-        end="}<|end_message|>",
-        separator="",
-    ),
-    states={
-        State.PROSE: Prose(_INKLING),
-        State.THINKING: Prose(_INKLING, Sink.REASONING),
-        # The recipient stands in the object again.
-        State.RECIPIENT: Gap(_INKLING, junk=re.compile(r"[^<]*"), behind=Behind.CALL),
-        State.CALL: JsonCall(
-            then=State.AFTER_CALL,
-            arguments_keys=frozenset({"args", "arguments", "parameters"}),
-            hides_markers=True,
-        ),
-        State.AFTER_CALL: Gap(_INKLING, junk=re.compile(r"[\s}\]]*"), behind=Behind.CALL),
-    },
-)
-
 FORMATS = (
     LONGCAT,
     GRANITE4,
@@ -164,5 +128,4 @@ FORMATS = (
     GRANITE_20B_FC,
     INTERNLM,
     GIGACHAT3,
-    INKLING,
 )
