@@ -262,9 +262,10 @@ def test_what_the_backend_cut_off_is_no_fault_and_goes_to_the_client_as_far_as_i
 @every_way
 @every_policy
 def test_a_call_that_was_cut_off_before_a_required_argument_is_no_fault(read: Read, policy: str) -> None:
+    """It stays open, or the client would take it for the call that the model meant."""
     text = "<tool_call>\n<function=get_weather>\n<parameter=country>\nFrance\n</parameter>\n"
     answer = read(text, "length", weather(policy, format="qwen3_coder"))
-    assert answer == Answer(calls=(("get_weather", '{"country": "France"}'),), finish_reason="length")
+    assert answer == Answer(calls=(("get_weather", '{"country": "France"'),), finish_reason="length")
 
 
 @every_way

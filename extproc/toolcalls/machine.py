@@ -97,7 +97,7 @@ class Parser:
             case Gap(ends_with_output=True) if not cut_off and call.name is not None and not held:
                 call.finish()
             case _ if self._output.in_call:
-                call.end_with_output(held)
+                call.end_with_output(held, cut_off=cut_off)
             case _:
                 self._close_candidate(held)
         self._output.end()
@@ -168,7 +168,7 @@ class Parser:
             case Value():
                 self._call.begin_value(state)
             case Name() | Header() | Key():
-                self._call.begin_word()
+                self._call.begin_word(state)
 
     # Names, headers and keys: words up to a marker
 

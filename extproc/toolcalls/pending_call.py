@@ -23,6 +23,7 @@ class PendingCall:
     """One after the other, the calls of an output."""
 
     __slots__ = (
+        "_awaits_value",
         "_key",
         "_key_types",
         "_output",
@@ -50,6 +51,7 @@ class PendingCall:
         self._parts: list[str] = []  # of the name, header or key being read
         self._key = ""
         self._key_types: frozenset[str] | None = None
+        self._awaits_value = False  # a key has begun, but not its value
 
     # Words
 
@@ -58,8 +60,9 @@ class PendingCall:
         """The name, header or key that is being read, as far as it came."""
         return "".join(self._parts)
 
-    def begin_word(self) -> None:
+    def begin_word(self, state: Name | Header | Key) -> None:
         self._parts.clear()
+        self._awaits_value = isinstance(state, Key)
 
     def add_to_word(self, piece: str) -> None:
         self._parts.append(piece)
@@ -111,6 +114,7 @@ class PendingCall:
     # Arguments
 
     def begin_value(self, state: Value) -> None:
+        self._awaits_value = False
         if self.name is not None and self.writer is not None:
             self.begin(self.name)
             packed = self._key in state.packed_keys
@@ -148,8 +152,9 @@ class PendingCall:
     def forget(self) -> None:
         self.name = self.writer = self.reader = None
 
-    def end_with_output(self, held: str) -> None:
-        """The output ends between the markers of a call that has begun: it stands."""
+    def end_with_output(self, held: str, *, cut_off: bool) -> None:
+        """The output ends between the markers of a call that has begun: it stands. Unless one more argument has begun,
+        or the output is `cut_off`, its end is the call's."""
         writer = self.writer
         if writer is None:
             self._output.break_off_call()
@@ -159,8 +164,9 @@ class PendingCall:
         elif writer.in_value:
             writer.write(held)
             writer.cut_off()
-        whole = not writer.in_value
-        writer.end()
+        whole = not (writer.in_value or self._awaits_value or cut_off)
+        if whole:
+            writer.end()
         self._output.arguments(writer.take())
         self.end_as_it_is(whole=whole)
 
