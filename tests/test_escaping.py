@@ -204,7 +204,10 @@ def test_a_repeated_result_is_text(format_: Format | Variant) -> None:
     escape = escaper(format_.name).offering(["get_weather"])
     backwards = '{"arguments": {"city": "Paris"}, "name": "get_weather"}'
     written = syntax.write([("get_weather", '{"city": "Paris"}')] * 2)
-    for text in (format_.example, written, backwards, f"```json\n{backwards}\n```", f"[[{written}"):
+    loose = ("{'name': 'get_weather', 'arguments': {'city': 'Paris'}}", "{{name: get_weather, arguments: {city: 1}}}")
+    hidden = "{'n\\x61me': 'g\\x65t_weather', 'arguments': {'city': 'Paris'}}"
+    plain = (format_.example, written, backwards, *loose, hidden)
+    for text in (*plain, f"```json\n{backwards}\n```", f"```\n{loose[0]}\n```", f"[[{written}"):
         for before in ("", "As it says: ", "Look:\n"):
             parsed = parse_output(before + escape.text(text), format=format_.name, tools=[WEATHER])
             assert parsed.calls == [], text

@@ -38,13 +38,13 @@ GOOD = call("get_weather", PARIS)
 ALSO_GOOD = call("get_weather", ROME)
 UNKNOWN = call("get_wether", PARIS)
 INVALID = call("get_weather", '{"city": 5}')
-MALFORMED = call("get_weather", '{"city": Paris}')
+MALFORMED = call("get_weather", '{"city": }')
 CUT_OFF = GOOD[:-20]
 
 FAULTY = {
     "unknown_tool_call": (UNKNOWN, 'get_wether({"city": "Paris"})'),
     "invalid_tool_arguments": (INVALID, 'get_weather({"city": 5})'),
-    "malformed_tool_arguments": (MALFORMED, 'get_weather({"city": Paris})'),
+    "malformed_tool_arguments": (MALFORMED, 'get_weather({"city": })'),
 }
 """Each code with a call that has this fault, and the same as text."""
 

@@ -1,20 +1,24 @@
 """Reads a JSON object that holds a call, as it arrives.
 
-The keys come in any order, and the arguments are handed on verbatim while they are being written. Until the
-object has shown that it is a call nothing of it may leave, so the reader has two faces: `verdict` is UNDECIDED,
-then CALL or NOT_A_CALL for good; `take()` returns what has become ready since the last time.
+The keys come in any order, and the arguments are handed on while they are being written. Until the object has shown
+that it is a call nothing of it may leave, so the reader has two faces: `verdict` is UNDECIDED, then CALL or NOT_A_CALL
+for good; `take()` returns what has become ready since the last time.
 """
 
 from __future__ import annotations
 
 import enum
+import re
 from collections.abc import Mapping
-from collections.abc import Set as AbstractSet
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
-from extproc.toolcalls.json_scanner import JsonString, JsonValue
+from extproc.toolcalls.json_arguments import NO_ARGUMENTS
+from extproc.toolcalls.json_encoded import DecodedString, QuotedArguments
+from extproc.toolcalls.json_scanner import JsonValue
+from extproc.toolcalls.quoted_text import json_text
 from extproc.toolcalls.table import Body, Reader, Verdict
+from extproc.toolcalls.values import parameter_schemas
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,13 +30,14 @@ class JsonCall(Body):
     name_keys: frozenset[str] = frozenset({"name", "function"})
     arguments_keys: frozenset[str] = frozenset({"arguments", "parameters"})
     other_keys: frozenset[str] = frozenset({"id", "type"})
-    """What else a call may hold. Any other key shows that an object without a marker is no call."""
+    """What else a call may hold. Any other key shows that an object without a marker is no call. Behind a marker the
+    others are the arguments, if no key of `arguments_keys` comes."""
 
     name_is_key: bool = False
-    """The object is `{"NAME": {...}}`."""
+    """The object is `{"NAME": {...}}`. Each further member is a call of its own, read from its key on."""
 
     def reader(self, tools: Mapping[str, Any], name: str | None) -> Reader:
-        return JsonCallReader(self, tools.keys())
+        return JsonCallReader(self, tools)
 
 
 class _Expect(enum.Enum):
@@ -43,64 +48,82 @@ class _Expect(enum.Enum):
     VALUE = enum.auto()
     IN_NAME = enum.auto()
     IN_ARGUMENTS = enum.auto()
-    IN_ENCODED_ARGUMENTS = enum.auto()
+    IN_QUOTED_ARGUMENTS = enum.auto()
     IN_WORD_ARGUMENTS = enum.auto()
     IN_OTHER = enum.auto()
+    IN_COMMENT = enum.auto()
+
+
+@dataclass(slots=True)
+class _Member:
+    """One that isn't known to belong to a call."""
+
+    key: str
+    is_object: bool
+    pieces: list[str] = field(default_factory=list)
+
+
+_bare = re.compile(r"[\w$.\-]*+").match
+_bare_begin = re.compile(r"[^\W\d]").match
+_end_of_comment = re.compile(r"[\n<]").search
+_LONGEST_BARE = 256
 
 
 class JsonCallReader:
     """One object. `scan` consumes text; `done` tells that the object ended (or broke off) at the returned end."""
 
     __slots__ = (
-        "_arguments",
         "_depth",
         "_expect",
         "_has_arguments",
-        "_keeps_other",
+        "_has_key",
         "_key",
+        "_members",
         "_name",
         "_named_by_key",
-        "_offered",
-        "_other",
         "_pieces",
-        "_scanner",
+        "_quoted",
+        "_ready",
         "_string",
         "_table",
+        "_tools",
+        "_value",
         "done",
         "verdict",
         "whole",
     )
 
-    def __init__(self, table: JsonCall, offered: AbstractSet[str]) -> None:
+    def __init__(self, table: JsonCall, tools: Mapping[str, Any]) -> None:
         self.verdict = Verdict.UNDECIDED
         self.done = False
         self.whole = False
         self._table = table
-        self._offered = offered
+        self._tools = tools
         self._expect = _Expect.OBJECT
+        self._has_key = False
         self._key = ""
         self._name: str | None = None
         self._has_arguments = False
-        self._pieces: list[str] = []  # of the key or name being read
-        self._arguments: list[str] = []  # ready to be handed on
-        self._other: list[str] = []  # an object under a key that means nothing
-        self._keeps_other = False
+        self._pieces: list[str] = []  # of the key, name or word being read
+        self._ready: list[str] = []  # of the arguments, to be handed on
+        self._members: list[_Member] = []  # that may be the arguments, if none come
         self._depth = 0  # of wrapping objects
         self._named_by_key = False
-        self._scanner = JsonValue()
-        self._string = JsonString()
+        self._value = JsonValue()
+        self._string: DecodedString | None = None  # None for a word without quotes
+        self._quoted = QuotedArguments('"')
 
     @property
     def name(self) -> str | None:
         """The tool's name, when it has been read. A key may be any other one until an object follows it."""
         undecided = self.verdict is Verdict.UNDECIDED
-        tentative = undecided and self._named_by_key and not self._has_arguments and self._name not in self._offered
+        tentative = undecided and self._named_by_key and not self._has_arguments and self._name not in self._tools
         return None if tentative else self._name
 
     def take(self) -> str:
         """The arguments that became ready since the last time."""
-        taken = "".join(self._arguments)
-        self._arguments.clear()
+        taken = "".join(self._ready)
+        self._ready.clear()
         return taken
 
     def scan(self, text: str, position: int) -> int:
@@ -109,28 +132,34 @@ class JsonCallReader:
         while position < size and not self.done:
             match self._expect:
                 case _Expect.IN_ARGUMENTS:
-                    position, piece = self._scanner.scan(text, position)
-                    self._arguments.append(piece)
-                    self._after_value(broken=position < size)
-                case _Expect.IN_WORD_ARGUMENTS:
-                    position, piece = self._scanner.scan(text, position)
-                    self._pieces.append(piece)
-                    self._after_value(broken=position < size)
-                case _Expect.IN_ENCODED_ARGUMENTS:
-                    position, piece = self._string.scan(text, position)
-                    self._arguments.append(piece)
-                    if self._string.done:
-                        self._expect = _Expect.KEY
-                case _Expect.IN_KEY | _Expect.IN_NAME:
-                    position, piece = self._string.scan(text, position)
-                    self._pieces.append(piece)
-                    if self._string.done:
-                        self._end_of_string("".join(self._pieces))
+                    position, piece = self._value.scan(text, position)
+                    self._ready.append(piece)
+                    if position < size or self._value.done:
+                        self._end_value(self._ready)
                 case _Expect.IN_OTHER:
-                    position, piece = self._scanner.scan(text, position)
-                    if self._keeps_other:
-                        self._other.append(piece)
-                    self._after_value(broken=position < size)
+                    position, piece = self._value.scan(text, position)
+                    pieces = self._members[-1].pieces
+                    pieces.append(piece)
+                    if position < size or self._value.done:
+                        self._end_value(pieces)
+                case _Expect.IN_WORD_ARGUMENTS:
+                    position, piece = self._value.scan(text, position)
+                    self._pieces.append(piece)
+                    if position < size or self._value.done:
+                        self._end_plain_arguments("".join(self._pieces))
+                        self._end_value(self._ready)
+                case _Expect.IN_QUOTED_ARGUMENTS:
+                    position, piece = self._quoted.scan(text, position)
+                    self._ready.append(piece)
+                    if self._quoted.done:
+                        self._end_plain_arguments(self._quoted.plain)
+                        self._end_arguments()
+                case _Expect.IN_KEY | _Expect.IN_NAME:
+                    position = self._in_string(text, position)
+                case _Expect.IN_COMMENT:
+                    stop = _end_of_comment(text, position)
+                    position = size if stop is None else stop.start()
+                    self._expect = _Expect.IN_COMMENT if stop is None else _Expect.KEY
                 case _:
                     position = self._structure(text, position)
         return position
@@ -140,11 +169,22 @@ class JsonCallReader:
         if self.done:
             return
         self.done = True
-        if self._expect is _Expect.IN_WORD_ARGUMENTS and not "null".startswith(word := "".join(self._pieces)):
-            self._arguments.append(word)
+        match self._expect:
+            case _Expect.IN_ARGUMENTS:
+                self._ready.append(self._value.end_of_input())
+                if self._value.done:
+                    self._expect = _Expect.KEY
+            case _Expect.IN_QUOTED_ARGUMENTS:
+                self._ready.append(self._quoted.end_of_input())
+            case _Expect.IN_WORD_ARGUMENTS:
+                self._pieces.append(self._value.end_of_input())
+                if not "null".startswith(word := "".join(self._pieces)):
+                    self._ready.append(word)
+            case _Expect.IN_OTHER:
+                self._members[-1].pieces.append(self._value.end_of_input())
         self.whole = self._has_arguments and self._expect is _Expect.KEY
-        if self.verdict is Verdict.UNDECIDED:
-            self._arguments += self._other
+        if self.verdict is Verdict.UNDECIDED and not self._has_arguments:
+            self._ready.append(self._arguments_of_members(closing=""))
 
     def _structure(self, text: str, position: int) -> int:
         """One character outside of keys and values."""
@@ -156,15 +196,24 @@ class JsonCallReader:
                 self._expect = _Expect.KEY
             case _Expect.OBJECT, "[":
                 pass
-            case _Expect.KEY, '"':
-                self._begin_string(_Expect.IN_KEY)
+            case _Expect.OBJECT, '"' | "'" if self._table.name_is_key:
+                self._begin_string(_Expect.IN_KEY, character)
+            case _Expect.KEY, '"' | "'":
+                self._begin_string(_Expect.IN_KEY, character)
             case _Expect.KEY, ",":
                 pass
+            case _Expect.KEY, "{" if not self._has_key:
+                self._depth += 1  # who copies from a template may write `{{`
             case _Expect.KEY, "}" if self._depth:
                 self._depth -= 1
             case _Expect.KEY, "}":
                 self.done = self.whole = True
                 self._decide_at_end()
+            case _Expect.KEY, "/" | "#" if not self._table.offered_only:
+                self._expect = _Expect.IN_COMMENT
+            case _Expect.KEY, _ if _bare_begin(character):
+                self._begin_string(_Expect.IN_KEY, None)
+                return position
             case _Expect.COLON, ":":
                 self._expect = _Expect.VALUE
             case _Expect.VALUE, _:
@@ -174,22 +223,35 @@ class JsonCallReader:
                 return position
         return position + 1
 
-    def _after_value(self, *, broken: bool) -> None:
-        if self._scanner.done:
-            if self._expect is _Expect.IN_WORD_ARGUMENTS and (word := "".join(self._pieces)) != "null":
-                self._arguments.append(word)
-            self._expect = _Expect.KEY
-        elif broken:
-            self._break_off("<")
+    # Keys and names
 
-    def _begin_string(self, expect: _Expect) -> None:
+    def _begin_string(self, expect: _Expect, quote: str | None) -> None:
         self._expect = expect
-        self._string = JsonString()
+        self._string = None if quote is None else DecodedString(quote)
         self._pieces.clear()
 
-    def _end_of_string(self, string: str) -> None:
+    def _in_string(self, text: str, position: int) -> int:
+        if self._string is not None:
+            end, piece = self._string.scan(text, position)
+            self._pieces.append(piece)
+            if self._table.offered_only and self._string.is_python and "\\" in text[position:end]:
+                self._reject()  # JSON's escapes are spelled out where text from outside is shown, Python's aren't
+            elif self._string.done:
+                self._end_string("".join(self._pieces))
+            return end
+        found = _bare(text, position)
+        end = position if found is None else found.end()
+        self._pieces.append(text[position:end])
+        if end < len(text):
+            self._end_string("".join(self._pieces))
+        elif self._table.offered_only and sum(map(len, self._pieces)) > _LONGEST_BARE:
+            self._reject()
+        return end
+
+    def _end_string(self, string: str) -> None:
         if self._expect is _Expect.IN_KEY:
             self._expect = _Expect.COLON
+            self._has_key = True
             if self._table.name_is_key and self._name is None:
                 self._name = string
                 self._named_by_key = True
@@ -201,7 +263,7 @@ class JsonCallReader:
         else:
             self._expect = _Expect.KEY
             self._name = string
-            if self._table.offered_only and string not in self._offered:
+            if self._table.offered_only and string not in self._tools:
                 self._reject()
             elif self._has_arguments:
                 self.verdict = Verdict.CALL
@@ -210,54 +272,98 @@ class JsonCallReader:
         table = self._table
         return key in table.name_keys or key in table.arguments_keys or key in table.other_keys
 
+    # Values
+
     def _begin_value(self, character: str, position: int) -> int:
         """The value's first character; returns where the value's own scanner goes on."""
         if self._key == "function" and character == "{":
             self._expect = _Expect.KEY  # `{"type": "function", "function": {...}}`
             self._depth += 1
             return position + 1
-        if self._named_by_key and character != "{":
+        if self._named_by_key and character != "{" and not (character in "\"'nN" and self._name in self._tools):
             # Not `{"NAME": {...}}` after all.
             self._named_by_key = False
             self._key, self._name = self._name or "", None
         if self._key in self._table.name_keys and self._name is None:
-            if character != '"':
+            if character in "\"'":
+                self._begin_string(_Expect.IN_NAME, character)
+                return position + 1
+            if not _bare_begin(character):
                 self._break_off(character)
                 return position
-            self._begin_string(_Expect.IN_NAME)
-            return position + 1
+            self._begin_string(_Expect.IN_NAME, None)
+            return position
+        self._value = JsonValue()
         if self._key in self._table.arguments_keys and not self._has_arguments:
-            # A list is no arguments either, but an offered tool's name and this key beside it are meant as a call. The
-            # client tells the model what is wrong with it; of mere text an agent makes nothing, and asks for ever.
-            begins = '{"n[' if self._key == "arguments" else '{"n'
-            if self._table.offered_only and character not in begins:
-                self._reject()
-                return position
-            self._has_arguments = True
-            if self._name is not None:
-                self.verdict = Verdict.CALL
-            if character == '"':
-                self._begin_string(_Expect.IN_ENCODED_ARGUMENTS)
-                return position + 1
-            self._expect = _Expect.IN_ARGUMENTS if character in "{[" else _Expect.IN_WORD_ARGUMENTS
-            self._pieces.clear()
-        else:
-            self._expect = _Expect.IN_OTHER
-            # Models misspell the key. Behind a marker an object under an unknown one is better than no arguments.
-            known = self._is_known(self._key)
-            self._keeps_other = not (known or self._table.offered_only or self._other) and character == "{"
-        self._scanner = JsonValue()
+            return self._begin_arguments(character, position)
+        self._expect = _Expect.IN_OTHER
+        self._members.append(_Member(self._key, is_object=character == "{"))
         return position
 
+    def _begin_arguments(self, character: str, position: int) -> int:
+        # A list is no arguments either, but an offered tool's name and this key beside it are meant as a call. The
+        # client tells the model what is wrong with it; of mere text an agent makes nothing, and asks for ever.
+        begins = "{\"'nN[" if self._key == "arguments" else "{\"'nN"
+        if self._table.offered_only and character not in begins:
+            self._reject()
+            return position
+        self._has_arguments = True
+        if self._name is not None:
+            self.verdict = Verdict.CALL
+        if character in "\"'":
+            self._expect = _Expect.IN_QUOTED_ARGUMENTS
+            self._quoted = QuotedArguments(character)
+            return position + 1
+        self._expect = _Expect.IN_ARGUMENTS if character in "{[" else _Expect.IN_WORD_ARGUMENTS
+        self._pieces.clear()
+        return position
+
+    def _end_value(self, pieces: list[str]) -> None:
+        """The value is complete, or broken off."""
+        value = self._value
+        if not value.done:
+            pieces.append(value.break_off())
+            self._break_off("<")
+            return
+        if self._expect is _Expect.IN_OTHER:
+            self._expect = _Expect.KEY
+        else:
+            self._end_arguments()
+        for character in value.rest:
+            if not self.done:
+                self._structure(character, 0)
+
+    def _end_plain_arguments(self, json: str) -> None:
+        if json and json not in NO_ARGUMENTS:
+            self._ready.append(json)
+
+    def _end_arguments(self) -> None:
+        self._expect = _Expect.KEY
+        if self._named_by_key:
+            self.done = self.whole = True
+
+    # What it is
+
+    def _arguments_of_members(self, closing: str = "}") -> str:
+        """The arguments, where no key says that they are."""
+        members = [member for member in self._members if not self._is_known(member.key)]
+        _, properties = parameter_schemas(self._tools.get(self._name or "", {}))
+        if not any(member.key in properties for member in members):
+            # Models misspell the key. An object under another one is rather the arguments than one of them.
+            for member in members:
+                if member.is_object:
+                    return "".join(member.pieces)
+        if not members:
+            return ""
+        return "{" + ", ".join(f"{json_text(member.key)}: {''.join(member.pieces)}" for member in members) + closing
+
     def _break_off(self, character: str) -> None:
-        """`character` can't stand here. A call that has begun ends; a `<`, which opens a marker, ends one that
-        has at least a name; anything else shows that this is no call."""
+        """`character` can't stand here. A call that has begun ends; what opens a marker or closes the list around it
+        ends one that has at least a name; anything else shows that this is no call."""
         self.done = True
         if self.verdict is Verdict.CALL:
             self.whole = self._expect is _Expect.KEY
-            if self._expect is _Expect.IN_ARGUMENTS:
-                self._arguments.append(self._scanner.closers())
-        elif character == "<":
+        elif character in "<`]":
             self._decide_at_end()
         else:
             self._reject()
@@ -270,7 +376,7 @@ class JsonCallReader:
         else:
             self.verdict = Verdict.CALL
             if not self._has_arguments:
-                self._arguments += self._other
+                self._ready.append(self._arguments_of_members())
 
     def _reject(self) -> None:
         self.verdict = Verdict.NOT_A_CALL

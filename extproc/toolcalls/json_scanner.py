@@ -1,168 +1,395 @@
-"""Scans JSON that arrives in pieces, without building values.
+"""Scans JSON that arrives in pieces, without building values, and hands it on as valid JSON.
 
-`JsonValue` follows one value to its end and hands its text on as it comes. It is lenient where models are:
-words such as `True` or `NaN` pass, and a raw control character inside a string, which JSON forbids and small
-models write all the time, is handed on escaped. Each character is looked at once, and long strings are crossed
-by a regular expression, not character by character.
+What is JSON is handed on to the letter. What models write instead is mended while it passes, where it is certain what
+was meant: quotes of another kind and quotes that aren't escaped, words of other languages, keys and words without
+quotes, commas too many and too few, comments, brackets that were forgotten. What isn't certain stays as it is.
+
+Each character is looked at once, and strings are crossed by a regular expression. Where what follows decides, no more
+than a window of it is held back.
 """
 
 from __future__ import annotations
 
-import json
+import enum
 import re
+from typing import TypeAlias
 
-_WHITESPACE = " \t\r\n"
-_CLOSER = {"{": "}", "[": "]"}
+from extproc.toolcalls import json_runs
+from extproc.toolcalls.json_brackets import OpenBrackets
+from extproc.toolcalls.json_comments import end_of_comment, end_of_comment_for_value
+from extproc.toolcalls.json_following import ANYTHING, WINDOW, after_blanks
+from extproc.toolcalls.json_strings import DoubleQuoted
+from extproc.toolcalls.json_words import BareWord, Place
+from extproc.toolcalls.mended_text import MendedText
+from extproc.toolcalls.quoted_text import QuotedText
 
-_in_string_stop = re.compile(r'["\\\x00-\x1f]').search
-_structure_stop = re.compile(r'["{}\[\]<]').search
-_word_stop = re.compile(r'[\s,:{}\[\]"<]').search
-# An escape that is not finished yet, or the first half of a surrogate pair, whose second half must come along.
-_unfinished_escape = re.compile(
-    r"\\(?:u[0-9a-fA-F]{0,3})?\Z|\\u[dD][89abAB][0-9a-fA-F]{2}(?:\\(?:u[0-9a-fA-F]{0,3})?)?\Z"
-)
+_string_stop = json_runs.string_stop
+_begins_key = re.compile(r"[\w$@]").match
 
 
-class JsonValue:
+class _Expect(enum.Enum):
+    VALUE = enum.auto()
+    KEY = enum.auto()
+    COLON = enum.auto()
+    NEXT = enum.auto()
+    BEGIN = enum.auto()
+    """The first character between double quotes."""
+    STRING = enum.auto()
+    """More of a string in which nothing was odd."""
+    PART = enum.auto()
+    """More of a key or a value that has a reader of its own."""
+    MORE = enum.auto()
+    """The string goes on between other quotes."""
+
+
+_Part: TypeAlias = DoubleQuoted | QuotedText | BareWord
+
+
+class JsonValue(MendedText):
     """One JSON value, from its first character to its last.
 
-    `scan(text, start)` takes what belongs to the value and returns (end, piece): the value's text up to `end`,
-    ready to be handed on. `done` tells whether the value is complete. `text[end]`, when there is one, does not
-    belong to the value: either it is complete, or a `<` outside of any string broke it off (no JSON has one).
+    `scan(text, start)` takes what belongs to the value and returns (end, piece): the value's text, as far as it is
+    certain. `done` tells whether the value is complete. `text[end]`, when there is one, does not belong to the value:
+    either it is complete, or something broke it off that can't stand outside of a string (`<`, or a backtick).
     """
 
-    __slots__ = ("_begun", "_closers", "_escaped", "_in_string", "_in_word", "done")
+    __slots__ = (
+        "_brackets",
+        "_broken",
+        "_expect",
+        "_in_string",
+        "_owes_comma",
+        "_part",
+        "_then",
+        "done",
+        "rest",
+    )
 
     def __init__(self) -> None:
+        super().__init__()
         self.done = False
-        self._begun = False
-        self._closers: list[str] = []
-        self._in_string = False
-        self._escaped = False
-        self._in_word = False
-
-    def closers(self) -> str:
-        """The brackets that would close what is open."""
-        return "".join(reversed(self._closers))
+        self.rest = ""
+        """What had to be seen to tell where the value ends, and lies behind it: blanks and brackets."""
+        self._expect = _Expect.VALUE
+        self._in_string = False  # that is STRING, and nothing is held
+        self._brackets = OpenBrackets()
+        self._owes_comma = False
+        self._part: _Part = DoubleQuoted()  # a key or a value that is being read,
+        self._then = _Expect.NEXT  # and what comes behind it
+        self._broken = False
 
     def scan(self, text: str, start: int) -> tuple[int, str]:
-        pieces: list[str] | None = None  # only used when something has to be replaced
-        mark = position = start
-        size = len(text)
-        while position < size and not self.done:
-            if self._in_string:
-                if self._escaped:
-                    self._escaped = False
-                    position += 1
-                    continue
-                stop = _in_string_stop(text, position)
-                if stop is None:
-                    position = size
-                    break
-                position = stop.end()
-                character = stop.group()
-                if character == '"':
-                    self._in_string = False
-                    self.done = not self._closers
-                elif character == "\\":
-                    self._escaped = True
-                else:
-                    pieces = pieces or []
-                    pieces += (text[mark : position - 1], json.dumps(character)[1:-1])
-                    mark = position
-            elif self._in_word:
-                stop = _word_stop(text, position)
-                position = size if stop is None else stop.start()
-                self.done = stop is not None
-                self._in_word = not self.done
-            elif not self._begun:
-                character = text[position]
-                if character == "<":
-                    break
-                if character in _WHITESPACE:
-                    position += 1
-                    continue
-                self._begun = True
-                if character in '"{[':
-                    position = self._open(character, position)
-                else:
-                    self._in_word = True
-            else:
-                stop = _structure_stop(text, position)
-                if stop is None:
-                    position = size
-                    break
-                character = stop.group()
-                if character == "<":
-                    position = stop.start()
-                    break
-                if character in '"{[':
-                    position = self._open(character, stop.start())
-                else:
-                    position = stop.end()
-                    # A bracket of the wrong kind closes too: the model meant to close something.
-                    self._closers.pop()
-                    self.done = not self._closers
-        piece = text[mark:position]
-        return position, piece if pieces is None else "".join([*pieces, piece])
+        if self._in_string and _string_stop(text, start) is None:
+            self._before = text
+            return len(text), text[start:] if start else text
+        if not self._held:
+            return self._scan(text, start)
+        text = self._held + text[start:]
+        held, self._held = len(self._held), ""
+        end, piece = self._scan(text, 0)
+        if end < held:
+            self.rest = text[end:held]
+        return start + max(0, end - held), piece
 
-    def _open(self, character: str, position: int) -> int:
-        if character == '"':
-            self._in_string = True
-        else:
-            self._closers.append(_CLOSER[character])
+    def break_off(self) -> str:
+        """What closes the value where something else begins."""
+        return self._brackets.close(len(self._brackets.closers))
+
+    def end_of_input(self) -> str:
+        """What was held back, where there is no more text."""
+        self._final = True
+        held, self._held = self._held, ""
+        _, piece = self._scan(held, 0)
+        word = self._part.so_far() if self._expect is _Expect.PART and isinstance(self._part, BareWord) else ""
+        return piece + word
+
+    def _scan(self, text: str, position: int) -> tuple[int, str]:
+        start = position
+        self._begin(position)
+        self._broken = False
+        size = len(text)
+        while position < size and not self.done and not self._broken:
+            match self._expect:
+                case _Expect.STRING:
+                    position = self._string(text, position)
+                case _Expect.VALUE:
+                    position = self._value(text, position)
+                case _Expect.NEXT:
+                    position = self._next(text, position)
+                case _Expect.KEY:
+                    position = self._key(text, position)
+                case _Expect.COLON:
+                    position = self._colon(text, position)
+                case _Expect.BEGIN:
+                    position = self._begin_string(text, position)
+                case _Expect.PART:
+                    position = self._in_part(text, position)
+                case _Expect.MORE:
+                    position = self._more(text, position)
+        piece = self._end(text, start, position)
+        self._in_string = self._expect is _Expect.STRING and not self._held
+        return position, piece
+
+    # Between values
+
+    def _blank(self, text: str, position: int) -> int:
+        """Where the blanks at `position` end; those that JSON doesn't know become one that it does."""
+        found = json_runs.blanks(text, position)
+        end = position if found is None else found.end()
+        if end == position and text[position].isspace():
+            return self._replace(text, position, after_blanks(text, position, len(text)), " ")
+        return end
+
+    def _leave_out(self, text: str, position: int, end: int) -> int:
+        """Leave out a comment, or wait for more of it."""
+        return self._replace(text, position, end, "") if end > position else self._wait(text, position)
+
+    def _otherwise(self, text: str, position: int) -> int:
+        """What may stand between any two parts; what makes no sense stays."""
+        character = text[position]
+        if character in "<`":
+            self._broken = True
+            return position
+        end = end_of_comment(text, position, final=self._final) if character in "/#" else None
+        return position + 1 if end is None else self._leave_out(text, position, end)
+
+    def _next(self, text: str, position: int) -> int:
+        """Behind a value."""
+        after = self._blank(text, position)
+        if after > position:
+            return after
+        character = text[position]
+        in_object = self._brackets.in_object
+        match character:
+            case ",":
+                return self._comma(text, position)
+            case "}" | "]" | ")":
+                return self._close(text, position)
+            case '"' | "'":
+                pass
+            case "{" | "[" if in_object:
+                self._open(character)
+                return position + 1
+            case "{" | "[":
+                pass
+            case _ if not (in_object and _begins_key(character)):
+                return self._otherwise(text, position)
+        self._owes_comma = True
+        self._expect = _Expect.KEY if in_object else _Expect.VALUE
+        return position
+
+    def _comma(self, text: str, position: int) -> int:
+        """A comma is one when something follows that it may stand before; until then it is owed."""
+        end = after_blanks(text, position + 1, position + WINDOW)
+        if self._is_last(text, end) and end < position + WINDOW:
+            return self._wait(text, position)
+        self._expect = _Expect.KEY if self._brackets.in_object else _Expect.VALUE
+        if self._owes_comma or end == position + WINDOW or text[end : end + 1] in ("", *"}]),<`/#"):
+            self._owes_comma = True
+            return self._replace(text, position, position + 1, "")
         return position + 1
 
+    def _pay_comma(self, text: str, position: int) -> None:
+        """A key, or a value of a list, begins here."""
+        if self._owes_comma:
+            self._owes_comma = False
+            before = self._character_before(text, position)
+            self._replace(text, position, position, "," if before.isspace() else ", ")
 
-class JsonString:
-    """One JSON string, decoded as it comes: `scan` returns (end, decoded piece); starts behind the opening quote."""
+    def _open(self, character: str) -> None:
+        self._brackets.open(character)
+        self._owes_comma = False
+        self._expect = _Expect.KEY if character == "{" else _Expect.VALUE
 
-    __slots__ = ("_held", "_value", "done")
+    def _close(self, text: str, position: int) -> int:
+        count = self._brackets.closed_by(text, position, final=self._final)
+        if count is None:
+            return self._wait(text, position)
+        if count == 0:
+            return position + 1
+        closing = self._brackets.close(count)
+        self._owes_comma = False
+        self._expect = _Expect.NEXT
+        self.done = not self._brackets.closers
+        return position + 1 if closing == text[position] else self._replace(text, position, position + 1, closing)
 
-    def __init__(self) -> None:
-        self.done = False
-        self._held = ""
-        self._value = JsonValue()
-        self._value.scan('"', 0)
+    # Keys
 
-    def scan(self, text: str, start: int) -> tuple[int, str]:
-        end, piece = self._value.scan(text, start)
-        piece = self._held + piece
-        self._held = ""
-        if self._value.done:
-            self.done = True
-            piece = piece[:-1]
-        elif unfinished := _unfinished_escape.search(piece):
-            if not _is_escaped(piece, unfinished.start()):
-                self._held = piece[unfinished.start() :]
-                piece = piece[: unfinished.start()]
-            elif _odd_backslashes_at_end(piece):
-                self._held = "\\"
-                piece = piece[:-1]
-        return end, unescape(piece)
+    def _key(self, text: str, position: int) -> int:
+        if not self._owes_comma:
+            members = json_runs.members(text, position)
+            if members is not None and members.end() > position:
+                return members.end()
+        after = self._blank(text, position)
+        if after > position:
+            return after
+        character = text[position]
+        match character:
+            case '"':
+                self._pay_comma(text, position)
+                self._read(DoubleQuoted(), then=_Expect.COLON)
+                return position + 1
+            case "'":
+                self._pay_comma(text, position)
+                self._read(QuotedText("'", ANYTHING), then=_Expect.COLON)
+                return self._replace(text, position, position + 1, '"')
+            case "}" | "]" | ")":
+                return self._close(text, position)
+            case ",":
+                return self._replace(text, position, position + 1, "")
+            case "{" if self._character_before(text, position) == "{":
+                # Templates write `{{` for a brace; who copies from one does, too.
+                self._brackets.open_twice()
+                return self._replace(text, position, position + 1, "")
+            case "{" | "[":
+                self._open(character)
+                return position + 1
+            case _ if _begins_key(character):
+                self._pay_comma(text, position)
+                self._read(BareWord(Place.KEY), then=_Expect.COLON)
+                return position
+        return self._otherwise(text, position)
 
+    def _colon(self, text: str, position: int) -> int:
+        after = self._blank(text, position)
+        if after > position:
+            return after
+        character = text[position]
+        match character:
+            case ":":
+                self._expect = _Expect.VALUE
+                return position + 1
+            case "=":
+                if self._is_last(text, position, 2):
+                    return self._wait(text, position)
+                self._expect = _Expect.VALUE
+                return self._replace(text, position, position + 1 + text.startswith("=>", position), ":")
+            case '"' | "'" | "{" | "[":
+                self._expect = _Expect.VALUE
+                return self._replace(text, position, position, ": ")
+            case "}" | "]" | ",":
+                self._expect = _Expect.NEXT
+                return position
+        return self._otherwise(text, position)
 
-def _odd_backslashes_at_end(text: str) -> bool:
-    return (len(text) - len(text.rstrip("\\"))) % 2 == 1
+    # Values
 
+    def _value(self, text: str, position: int) -> int:
+        is_inside, in_list = bool(self._brackets.closers), self._brackets.in_list
+        if in_list and not self._owes_comma:
+            elements = json_runs.elements(text, position)
+            if elements is not None and elements.end() > position:
+                return elements.end()
+        after = self._blank(text, position)
+        if after > position:
+            return after
+        character = text[position]
+        match character:
+            case "<" | "`":
+                self._broken = True
+                return position
+            case "}" | "]" | ")" if in_list:
+                return self._close(text, position)
+            case "," if in_list:
+                return self._replace(text, position, position + 1, "")
+            case "}" | "]" | "," if is_inside:
+                self._expect = _Expect.NEXT
+                return position
+            case "/" | "#" if is_inside:
+                end = end_of_comment_for_value(text, position, final=self._final)
+                if end is not None:
+                    return self._leave_out(text, position, end)
+        if in_list:
+            self._pay_comma(text, position)
+        match character:
+            case '"':
+                self._expect = _Expect.BEGIN
+                return position + 1
+            case "'":
+                return self._open_quotes(text, position)
+            case "{" | "[":
+                self._open(character)
+                return position + 1
+            case "(" if is_inside:
+                self._open(character)
+                return self._replace(text, position, position + 1, "[")
+        word = json_runs.word(text, position) if is_inside else None
+        if word is not None:
+            self._expect = _Expect.NEXT
+            return word.end()
+        self._read(BareWord(self._brackets.place()), then=_Expect.NEXT)
+        return position
 
-def _is_escaped(text: str, position: int) -> bool:
-    """Whether the character at `position` is itself escaped by a backslash."""
-    return _odd_backslashes_at_end(text[:position])
+    # Strings and words
 
+    def _begin_string(self, text: str, position: int) -> int:
+        if text[position] == '"' and self._brackets.closers:
+            if self._is_last(text, position, 2):
+                return self._wait(text, position)
+            if text.startswith('""', position):
+                self._read(QuotedText('"""', self._brackets.ends()), then=_Expect.NEXT)
+                return self._replace(text, position, position + 2, "")
+        self._part = DoubleQuoted(self._brackets.ends(), self._brackets.closers, opens=text[position] in "{[")
+        self._then = _Expect.NEXT
+        self._expect = _Expect.STRING
+        return position
 
-def unescape(text: str) -> str:
-    """The text that the inside of a JSON string stands for; an escape that is none (`\\d`) stays as it is."""
-    return _escape.sub(_character, text) if "\\" in text else text
+    def _string(self, text: str, position: int) -> int:
+        run = json_runs.run(text, position)
+        position = position if run is None else run.end()
+        if position == len(text):
+            return position
+        if text[position] == '"' and self._brackets.in_object:
+            found = json_runs.end_of_member(text, position)
+            if found is not None:
+                self._expect = _Expect.NEXT if found[1] is None else _Expect.VALUE
+                return found.end()
+        return self._in_part(text, position)
 
+    def _open_quotes(self, text: str, position: int) -> int:
+        quotes = text[position : position + 3]
+        if quotes == "'" * len(quotes) and self._is_last(text, position, 3):
+            return self._wait(text, position)
+        quote = quotes if quotes == "'''" else "'"
+        self._read(QuotedText(quote, self._brackets.ends()), then=_Expect.NEXT)
+        return self._replace(text, position, position + len(quote), '"')
 
-_escape = re.compile(r"\\(?:u[dD][89abAB][0-9a-fA-F]{2}\\u[dD][c-fC-F][0-9a-fA-F]{2}|u[0-9a-fA-F]{4}|.)", re.DOTALL)
+    def _read(self, part: _Part, *, then: _Expect) -> None:
+        self._part, self._then = part, then
+        self._expect = _Expect.PART
 
+    def _in_part(self, text: str, position: int) -> int:
+        part = self._part
+        if isinstance(part, DoubleQuoted):
+            before = self._character_before(text, position)
+            end, piece = part.scan(text, position, before, final=self._final)
+        else:
+            end, piece = part.scan(text, position, final=self._final)
+        self._replace(text, position, end, piece)
+        if part.done:
+            self._end_part(part)
+            return end
+        if isinstance(part, DoubleQuoted) and part.odd:
+            self._expect = _Expect.PART
+        return self._wait(text, end) if end < len(text) else end
 
-def _character(escape: re.Match[str]) -> str:
-    try:
-        character: str = json.loads(f'"{escape.group()}"')
-    except ValueError:
-        return escape.group()
-    # Half a surrogate pair is no character and can't be encoded any more.
-    return "\ufffd" if "\ud800" <= character <= "\udfff" else character
+    def _end_part(self, part: _Part) -> None:
+        self._expect = self._then
+        if isinstance(part, BareWord):
+            if self._then is _Expect.COLON and not part.is_key:
+                self._expect = _Expect.NEXT
+        elif part.continues:
+            self._expect = _Expect.MORE
+            return
+        else:
+            self._out.append('"')
+        self.done = not self._brackets.closers
+
+    def _more(self, text: str, position: int) -> int:
+        match text[position]:
+            case '"':
+                self._part = DoubleQuoted(self._brackets.ends(), self._brackets.closers)
+                self._expect = _Expect.STRING
+            case "'":
+                self._read(QuotedText("'", self._brackets.ends()), then=self._then)
+        return self._replace(text, position, position + 1, "")

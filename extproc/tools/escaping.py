@@ -144,14 +144,18 @@ class Escaper:
         """Whether some object in the text may be a call of an offered tool."""
         if "\\u00" in text:
             text = _ESCAPE.sub(_as_itself, text)
-        return any(found[1] in self._offered or found[2] in self._offered for found in _NAMED.finditer(text))
+        return any(found[found.lastindex or 0] in self._offered for found in _NAMED.finditer(text))
 
     def _broken_list(self, found: re.Match[str]) -> str:
         return found[1] + SPACE + found[2] if found[3] in self._offered else found.group()
 
 
-_NAMED = re.compile(r'"(?:name|tool_name|function)"\s*:\s*"([^"\\]{1,256})"|"([^"\\]{1,256})"\s*:\s*\{')
-_OBJECT = re.compile(r'\{(?=\s*")')
+_NAMED = re.compile(
+    # Other quotes will do, and none.
+    r"""\b(?:name|tool_name|function)["']?\s*:\s*(?:"([^"\\]{1,256})"|'([^'\\]{1,256})'|([\w$.\-]{1,256}))"""
+    r"""|"([^"\\]{1,256})"\s*:\s*\{"""
+)
+_OBJECT = re.compile(r"""\{(?=\s*["'\w{,])""")
 _PYTHON_CALL = re.compile(r"(\[[\s\[]*+)(([\w.\-]{1,256}+)[ \t]*\()")
 
 

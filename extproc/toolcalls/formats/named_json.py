@@ -226,6 +226,7 @@ PLAMO3 = Format(
                 "{": Transition(State.ARGUMENTS, Marker.KEPT),
                 **{marker: Transition(rule.to, ends_call=True) for marker, rule in _PLAMO_ENDS.items()},
             },
+            otherwise=State.ARGUMENTS,
         ),
         State.ARGUMENTS: JsonArguments(then=State.AFTER_CALL),
         State.AFTER_CALL: Gap({**_PLAMO_CALL, **_PLAMO_ENDS}, junk=re.compile(r"[\s}\]]*"), behind=Behind.CALL),

@@ -76,6 +76,9 @@ def json_array(opening: str, closing: str | None, *, body: JsonCall | None = Non
     transitions = {"{": Transition(State.ARRAY_CALL, Marker.KEPT), opening: Transition(State.CALLS)}
     if closing is not None:
         transitions[closing] = Transition(State.PROSE)
+    if body is not None and body.name_is_key:
+        # The same object may hold another call.
+        transitions |= {quote: Transition(State.ARRAY_CALL, Marker.KEPT) for quote in "\"'"}
     return {
         State.CALLS: Gap({"{": Transition(State.ARRAY_CALL, Marker.KEPT)}, junk=re.compile(r"[\s\[,]*")),
         State.ARRAY_CALL: body or JsonCall(then=State.AFTER_ARRAY_CALL),
@@ -104,6 +107,7 @@ def named_json(
                 "```": Transition(State.BEFORE_ARGUMENTS),
                 **{marker: Transition(rule.to, ends_call=True) for marker, rule in ends.items()},
             },
+            otherwise=State.ARGUMENTS,
             ends_with_output=ends_with_output,
         ),
         State.ARGUMENTS: JsonArguments(then=State.AFTER_ARGUMENTS),
