@@ -90,7 +90,7 @@ class Parser:
                 if not is_markup(held, state.transitions, self._format):
                     self._output.text(state.sink, held)
             case Body():
-                self._close_body()
+                self._close_body(held)
             case Name(ends_with_output=True) if not cut_off and call.word.strip() in self._tools and not held:
                 call.set_name(call.word.strip())
                 call.finish()
@@ -305,8 +305,7 @@ class Parser:
         if reader.verdict is Verdict.CALL and reader.name is not None:
             call.begin(reader.name)
             self._step = Parser._begun_body
-            self._take_from(reader, state)
-            return end
+            return self._take_from(reader, state, text, end)
         call.candidate.add(text[position:end])
         if reader.verdict is Verdict.MARKUP:
             call.candidate.clear()
@@ -314,22 +313,25 @@ class Parser:
             self._go(self._format.states[state.then])
         elif reader.done:
             self._give_back(state.otherwise, markers=not state.hides_markers)
-        return end
+            return end
+        self._held = text[end:]
+        return len(text)
 
     def _begun_body(self, state: Body, text: str, position: int) -> int:
         reader = self._call.reader
         assert reader is not None  # made on entering the state
-        end = reader.scan(text, position)
-        self._take_from(reader, state)
-        return end
+        return self._take_from(reader, state, text, reader.scan(text, position))
 
-    def _take_from(self, reader: Reader, state: Body) -> None:
+    def _take_from(self, reader: Reader, state: Body, text: str, end: int) -> int:
         self._output.arguments(reader.take())
         if reader.done:
             self._call.end(whole=reader.whole)
             self._go(self._format.states[state.then])
+            return end
+        self._held = text[end:]
+        return len(text)
 
-    def _close_body(self) -> None:
+    def _close_body(self, held: str) -> None:
         call, reader = self._call, self._call.reader
         assert reader is not None  # made on entering the state
         reader.end_of_input()
@@ -339,6 +341,7 @@ class Parser:
             self._output.arguments(reader.take())
             call.end_as_it_is(whole=reader.whole)
         else:
+            call.candidate.add(held)
             self._close_candidate("")
 
     # What was no call

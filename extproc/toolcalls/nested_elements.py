@@ -1,24 +1,29 @@
 """Reads a call's arguments when they are nested elements: `<key>value</key>`, every tag behind one marker.
 
-Elements inside an element make it an object, `item` elements a list; text makes it a leaf, which the schema types.
-Which of them an element is shows only in what follows, so an element leaves when that is known: a leaf when it is
-complete, except that a long text leaves as it comes.
+What stands behind a marker and is no tag is text; the marker is nothing then. Attributes say nothing, except that
+`<parameter name="key">` opens `key`. The tag of the next call, or one that ends the section of calls, ends a call whose
+own end is missing; but not in an element that can only be a string: a call that stands there is quoted.
 """
 
 from __future__ import annotations
 
-import enum
+import re
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
+from extproc.toolcalls.element_schema import ElementSchema
+from extproc.toolcalls.element_writer import ElementWriter
 from extproc.toolcalls.lexer import Lexer
 from extproc.toolcalls.table import Body, Reader, Verdict
-from extproc.toolcalls.values import STRING, allowed_types, parameter_schemas, quoted, typed
+from extproc.toolcalls.values import parameter_schemas
 
-_LONG = 32  # characters after which a text that can only be a string leaves as it comes
-_ITEM = "item"
 _LONGEST_TAG = 256
+_tag_end = re.compile(r"[<>]").search
+_VALUE = r"(?:\"[^\"]*+\"|'[^']*+'|[^\s\"']++)"
+_attributes = re.compile(rf"(?P<tag>[^\s=\"']++)(?:\s++[\w:.\-]++\s*+=\s*+{_VALUE})++").fullmatch
+_name_attribute = re.compile(r"\sname\s*+=\s*+[\"']?([^\"']++)").search
+_PARAMETERS = frozenset(("parameter", "param", "argument", "arg"))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -27,36 +32,19 @@ class NestedElements(Body):
 
     marker: str
     """What stands before every tag."""
-    closing: str
-    """The name in the tag that closes the call."""
+    call: str
+    """The name of the tags around a call."""
+    section: str
+    """The name of the tags around all calls."""
 
     def reader(self, tools: Mapping[str, Any], name: str | None) -> Reader:
         return NestedElementsReader(self, name, tools.get(name or ""))
 
 
-class _Kind(enum.Enum):
-    UNKNOWN = enum.auto()
-    TEXT = enum.auto()
-    OBJECT = enum.auto()
-    LIST = enum.auto()
-
-
-@dataclass(slots=True)
-class _Element:
-    tag: str
-    schema: Any
-    kind: _Kind = _Kind.UNKNOWN
-    members: int = 0
-    streams: bool = False
-    """A text whose beginning has left already."""
-    pieces: list[str] = field(default_factory=list)
-    size: int = 0
-
-
 class NestedElementsReader:
     """See `table.Reader`."""
 
-    __slots__ = ("_held", "_in_tag", "_lexer", "_open", "_out", "_root", "_table", "done", "name", "verdict", "whole")
+    __slots__ = ("_arguments", "_lexer", "_rest", "_table", "done", "name", "verdict", "whole")
 
     def __init__(self, table: NestedElements, name: str | None, tool: Mapping[str, Any] | None) -> None:
         self.name = name
@@ -65,141 +53,83 @@ class NestedElementsReader:
         self.whole = False
         self._table = table
         self._lexer = Lexer([table.marker])
-        self._root, _ = parameter_schemas(tool or {})
-        self._open = [_Element("", self._root, _Kind.OBJECT)]
-        self._out: list[str] = []
-        self._held = ""  # the beginning of a marker or of a tag
-        self._in_tag = False
+        schema, _ = parameter_schemas(tool or {})
+        self._arguments = ElementWriter(ElementSchema([schema], schema))
+        self._rest = ""
 
     def take(self) -> str:
-        taken = "".join(self._out)
-        self._out.clear()
-        return taken
+        return self._arguments.take()
 
     def scan(self, text: str, position: int) -> int:
-        start = position
-        offset = len(self._held)
-        text, position = self._held + text[position:], 0
-        self._held = ""
         while position < len(text) and not self.done:
-            position = self._tag(text, position) if self._in_tag else self._text(text, position)
-        return start + position - offset
+            found = self._lexer.find(text, position)
+            at, marker = (len(text), None) if found is None else found
+            if at > position:
+                self._arguments.text(text[position:at])
+            position = at
+            if marker is None:
+                break
+            behind = self._tag(text, at, at + len(marker))
+            if behind is None:
+                break
+            position = behind
+        self._rest = text[position:]
+        return position
 
     def end_of_input(self) -> None:
-        if self.done:
-            return
-        self.done = True
-        element = self._open[-1]
-        if element.kind is _Kind.UNKNOWN and element.pieces:
-            self._member(self._open[-2], element.tag)
-            self._out.append(quoted("".join(element.pieces))[:-1])
+        if not self.done:
+            self.done = True
+            # The beginning of a marker is one, unless it is a bracket.
+            self._arguments.cut_off(self._rest if len(self._rest) == 1 else "")
 
-    def _text(self, text: str, position: int) -> int:
-        found = self._lexer.find(text, position)
-        at, marker = (len(text), None) if found is None else found
-        self._characters(text[position:at])
-        if marker is None:
-            self._held = text[at:]
-            return len(text)
-        self._in_tag = True
-        return at + len(marker)
-
-    def _tag(self, text: str, position: int) -> int:
-        end = text.find(">", position)
-        if end < 0 and len(text) - position < _LONGEST_TAG:
-            self._held = text[position:]
-            return len(text)
-        self._in_tag = False
-        tag = text[position + 1 : end].strip()
-        if end < 0 or text[position] != "<":
-            return position  # no tag: the marker stands for nothing, and text goes on
-        if tag == "/" + self._table.closing:
+    def _tag(self, text: str, marker: int, start: int) -> int | None:
+        """What stands behind a marker; returns where the text goes on, None if more of it has to come first."""
+        if start == len(text):
+            return None
+        end = _tag_end(text, start + 1, start + _LONGEST_TAG)
+        if end is None and text[start] == "<" and len(text) < start + _LONGEST_TAG:
+            return None
+        if end is None or text[start] != "<" or end.group() == "<" or not text[start + 1 : end.start()].strip("/ "):
+            return start  # no tag: the marker stands for nothing, and text goes on
+        spelled = text[start : end.end()]
+        inside = spelled[1:-1].strip()
+        closing = inside.startswith("/")
+        name = inside.strip("/").strip()
+        if closing and name == self._table.call and not self._arguments.is_open(name):
             self._end_call()
-        elif tag.startswith("/"):
-            self._close(tag[1:].strip())
+        elif self._is_outside(closing, name):
+            self._end_call()
+            return marker
+        elif closing:
+            self._arguments.close(name, spelled)
         else:
-            self._begin(tag)
-        return end + 1
+            self._begin(name, spelled, closed=inside.endswith("/"))
+        return end.end()
 
-    def _characters(self, text: str) -> None:
-        element = self._open[-1]
-        if not text or element.kind in (_Kind.OBJECT, _Kind.LIST):
-            return  # what stands between elements means nothing
-        if element.streams:
-            self._out.append(quoted(text)[1:-1])
-            return
-        element.pieces.append(text)
-        element.size += len(text)
-        if element.size > _LONG and self._types(element) == STRING:
-            element.kind = _Kind.TEXT
-            element.streams = True
-            self._member(self._open[-2], element.tag)
-            self._out.append(quoted("".join(element.pieces))[:-1])
-            element.pieces.clear()
+    def _is_outside(self, closing: bool, inside: str) -> bool:
+        """Whether a tag is none of this call, whose own end is missing."""
+        arguments = self._arguments
+        if closing:
+            return inside == self._table.section and not arguments.is_open(inside)
+        attributes = _attributes(inside)
+        opens_call = attributes is not None and attributes["tag"] == self._table.call and _name_attribute(inside)
+        return (
+            bool(inside == self._table.section or opens_call) and not arguments.in_text and not arguments.knows(inside)
+        )
 
-    def _begin(self, tag: str) -> None:
-        parent = self._open[-1]
-        if parent.kind is _Kind.TEXT or (parent.kind is _Kind.UNKNOWN and "".join(parent.pieces).strip()):
-            self._close(parent.tag)  # its closing tag is missing
-            parent = self._open[-1]
-        if parent.kind is _Kind.UNKNOWN:
-            parent.kind = _Kind.LIST if tag == _ITEM else _Kind.OBJECT
-            self._member(self._open[-2], parent.tag)
-        self._open.append(_Element(tag, self._schema_of(parent, tag)))
-
-    def _close(self, tag: str) -> None:
-        if not any(element.tag == tag for element in self._open[1:]):
-            return  # one too many
-        while self._close_last() != tag:
-            pass
-
-    def _close_last(self) -> str:
-        element = self._open.pop()
-        if element.streams:
-            self._out.append('"')
-        elif element.kind in (_Kind.OBJECT, _Kind.LIST):
-            opening, closing = ("{", "}") if element.kind is _Kind.OBJECT else ("[", "]")
-            self._out.append(closing if element.members else opening + closing)
-        else:
-            self._member(self._open[-1], element.tag)
-            self._out.append(_leaf("".join(element.pieces), self._types(element)))
-        return element.tag
-
-    def _member(self, parent: _Element, tag: str) -> None:
+    def _begin(self, inside: str, spelled: str, *, closed: bool) -> None:
+        arguments = self._arguments
+        tag = key = inside
+        if not arguments.knows(inside) and (attributes := _attributes(inside)):
+            tag = key = attributes["tag"]
+            named = _name_attribute(inside) if tag in _PARAMETERS and not arguments.knows(tag) else None
+            key = named[1] if named is not None else tag
         self.verdict = Verdict.CALL
-        opening = "[" if parent.kind is _Kind.LIST else "{"
-        self._out.append(", " if parent.members else opening)
-        if parent.kind is not _Kind.LIST:
-            self._out.append(quoted(tag) + ": ")
-        parent.members += 1
+        arguments.begin(tag, key, spelled)
+        if closed:
+            arguments.close(tag, "")
 
     def _end_call(self) -> None:
-        while self._open:
-            if len(self._open) == 1 and not self._open[0].members:
-                self._open.pop()
-                self._out.append("{}")
-            else:
-                self._close_last()
+        self._arguments.end()
         self.verdict = Verdict.CALL
         self.done = self.whole = True
-
-    def _types(self, element: _Element) -> frozenset[str]:
-        return allowed_types(element.schema, self._root)
-
-    def _schema_of(self, parent: _Element, tag: str) -> Any:
-        if not isinstance(parent.schema, Mapping):
-            return None
-        if parent.kind is _Kind.LIST:
-            return parent.schema.get("items")
-        properties = parent.schema.get("properties")
-        return properties.get(tag) if isinstance(properties, Mapping) else None
-
-
-def _leaf(text: str, types: frozenset[str]) -> str:
-    """The JSON text of an element without elements: an empty one may be an empty container."""
-    if not text.strip() and "string" not in types:
-        if "array" in types:
-            return "[]"
-        if "object" in types:
-            return "{}"
-    return typed(text, types)

@@ -211,7 +211,10 @@ class Reader(Protocol):
         """The tool's name, as soon as it is known whole: not later than the verdict CALL."""
 
     def scan(self, text: str, position: int) -> int:
-        """Consume what belongs to the call from `position`; returns the end."""
+        """Consume what belongs to the call from `position`; returns the end.
+
+        While the call isn't done, what is behind the end comes again, with more text behind it.
+        """
 
     def end_of_input(self) -> None:
         """The output ends here. The verdict on what isn't decided yet is left to the machine."""

@@ -28,8 +28,9 @@ STRING_OR_NULL = frozenset({"string", "null"})
 CONTAINERS = frozenset({"array", "object"})
 _NUMBERS = frozenset({"integer", "number"})
 
-_OF_OBJECTS = frozenset(("properties", "additionalProperties", "patternProperties"))
-_OF_ARRAYS = frozenset(("items", "prefixItems"))
+# What a schema without a type says it with.
+OBJECT_WORDS = frozenset(("properties", "additionalProperties", "patternProperties"))
+ARRAY_WORDS = frozenset(("items", "prefixItems"))
 _MOST_SCHEMAS = 256  # of those that say together what one value is
 
 _NO_VALUE = frozenset(("", "none", "nil", "undefined"))  # what a null may be spelled like, where no string can stand
@@ -82,9 +83,9 @@ def _types(schema: object, root: Schema, seen: set[int]) -> set[str]:
         for branch in _branches(schema, "allOf"):
             said = _types(branch, root, seen)
             types = (types & said) or types or said
-    if not types and not schema.keys().isdisjoint(_OF_OBJECTS):
+    if not types and not OBJECT_WORDS.isdisjoint(schema):
         types.add("object")
-    if not types and not schema.keys().isdisjoint(_OF_ARRAYS):
+    if not types and not ARRAY_WORDS.isdisjoint(schema):
         types.add("array")
     if types and schema.get("nullable") is True:
         types.add("null")

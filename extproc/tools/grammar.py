@@ -182,6 +182,7 @@ _THINKING_TAGS = {
     "inkling": ("<|content_thinking|>", "<|end_message|>"),
     "kimi_k3": ("<|open|>think<|sep|>", "<|close|>think<|sep|>"),
     "longcat": ("<longcat_think>", "</longcat_think>"),
+    "minimax_m3": ("<mm:think>", "</mm:think>"),
     "mistral": ("[THINK]", "[/THINK]"),
     "plamo3": ("<|plamo:begin_think:plamo|>", "<|plamo:end_think:plamo|>"),
     "seed_oss": ("<seed:think>", "</seed:think>"),

@@ -209,16 +209,17 @@ def _minimax_m3(output: Output) -> str:
     def section(calls: Sequence[Call]) -> str:
         return f"{_MARKER}<tool_call>\n{''.join(map(invoke, calls))}{_MARKER}</tool_call>"
 
-    return laid_out(output, section)
+    return laid_out(output, section, thinking=_MM_THINK)
 
 
+_MM_THINK = ("<mm:think>", "</mm:think>")
 _NESTED = (
     Writer(
         "minimax_m3",
         _minimax_m3,
-        (_MARKER, *TAGS),
+        (_MARKER, *_MM_THINK, *TAGS),
         types=Types.ELEMENTS,
-        names=lambda key: key.isidentifier() and key not in ("item", "invoke"),
+        names=str.isidentifier,
         plain_keys=True,
         holds=without(r"\]<\]minimax\[>\["),
     ),
