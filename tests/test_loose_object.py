@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import re
+import time
 from typing import Any
 
 import pytest
@@ -163,11 +165,34 @@ def test_generated_arguments_come_back_exactly(arguments: dict[str, Any], format
     assert json.dumps(json.loads(call.arguments)) == json.dumps(arguments)
 
 
+_PLAIN = st.text("ab ,:{}[]()\"'<|\n", min_size=1, max_size=12).filter(
+    lambda text: bool(text) and text == text.strip(" ,:{}[]()\"'\n") and not re.search(r"<\||,\s*[ab]*\s*:\Z", text)
+)
+
+
+@given(st.lists(_PLAIN, min_size=1, max_size=4), st.data(), st.integers(1, 40))
+def test_a_string_that_nothing_closes_ends_with_the_next_one_or_the_call(
+    values: list[str], data: st.DataObject, size: int
+) -> None:
+    quotes = ['<|"|>', "", '"']
+    written = [f'k{at}:<|"|>{value}' + data.draw(st.sampled_from(quotes)) for at, value in enumerate(values)]
+    text = "<|tool_call>call:f{" + ",".join(written) + "}<tool_call|>"
+    (call,) = collect(events_of([text[at : at + size] for at in range(0, len(text), size)])).calls
+    assert json.loads(call.arguments) == {f"k{at}": value for at, value in enumerate(values)}
+
+
+def test_a_marker_that_never_comes_is_looked_for_once() -> None:
+    started = time.process_time()
+    parse("<|tool_call>call:f{a:<x>" * 40_000, format="gemma4", tools=TOOLS)
+    assert time.process_time() - started < 20, "it would be a minute"
+
+
 _PIECES = st.lists(
     st.sampled_from(
         [
             *r"""call: f call:f{ { a: <|"|> , } " ' [ ] 1 true \ < <| : ( )""".split(),
-            *("<|tool_call>", "<tool_call|>", "<channel|>", "<|channel>thought\n", "<|tool_response>"),
+            *("<|tool_call>", "<tool_call|>", "<channel|>", "<|channel>thought\n", "<|channel>", "<|tool_response>"),
+            *('<|"|>x}<tool_call|>', '<|"|>x,b:<|"|>', '"<|"|>', '}"<', "<|turn>model\n", "thought\n", "<tool_call"),
             *(" ", "\n", "x y"),
         ]
     ),

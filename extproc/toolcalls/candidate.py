@@ -4,7 +4,19 @@ from __future__ import annotations
 
 import re
 
-from extproc.toolcalls.table import Behind, Format, Gap, Header, Marker, Prose, Rules, Sink, Transition, Transitions
+from extproc.toolcalls.table import (
+    Behind,
+    Body,
+    Format,
+    Gap,
+    Header,
+    Marker,
+    Prose,
+    Rules,
+    Sink,
+    Transition,
+    Transitions,
+)
 
 _LONGEST_HEAD, _MOST_WORDS = 200, 4
 """Of a call that is cut off before its first argument, without its markers: a name, a key, and what pads them."""
@@ -39,6 +51,14 @@ class Candidate:
     def add_marker(self, text: str) -> None:
         self._pieces.append((text, True))
 
+    def cut(self, size: int) -> None:
+        """Take away so much of its end, which is no marker."""
+        while size > 0:
+            text, _ = self._pieces.pop()
+            if len(text) > size:
+                self.add(text[: len(text) - size])
+            size -= len(text)
+
     def clear(self) -> None:
         self._pieces.clear()
 
@@ -49,6 +69,16 @@ class Candidate:
         """Whether what stands behind the marker is as short as a name and a key: prose can speak of markers."""
         text = self.text(markers=False) + held
         return len(text) <= _LONGEST_HEAD and len(text.split()) <= _MOST_WORDS
+
+    def was_to_be_call(self, state: Rules, held: str, format_: Format) -> bool:
+        """Whether the output ends, in `state`, in what a marker said was to be a call, or in markup around calls."""
+        match state:
+            case Header() | Body():
+                return self.marked  # a body's own reader has judged the text
+            case Gap() if not self:
+                return is_behind_call(state) or is_markup(held, state.transitions, format_)
+            case _:
+                return self.marked and self.may_be_head(held)
 
     @property
     def sink(self) -> Sink:

@@ -5,9 +5,10 @@ from __future__ import annotations
 import enum
 import re
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
-from extproc.toolcalls.lexer import Lexer
+from extproc.toolcalls.delimited_text import StringMarkers
+from extproc.toolcalls.quoted_text import PREFIX, Follows
 
 # Words that mean a JSON value.
 JSON_NUMBER = re.compile(r"-?(?:0|[1-9][0-9]*)(?:\.[0-9]+)?(?:[eE][+-]?[0-9]+)?")
@@ -19,31 +20,76 @@ class Shape(enum.Enum):
 
     CALL = enum.auto()
     """`(key=value, ...)`; values may also stand alone."""
+    KEYWORDS = enum.auto()
+    """The same as a value: `dict(key=value)`."""
     OBJECT = enum.auto()
     BRACES = enum.auto()
     """Python's `{`: its first element shows whether it is an object or a list."""
     LIST = enum.auto()
+    GROUP = enum.auto()
+    """Python's `(`, also behind `list` and the like: a comma shows that it is a list."""
 
 
+class Place(enum.Enum):
+    """Where a Python call stands, which tells what may follow it."""
+
+    LIST = enum.auto()
+    """In the brackets of a list behind a marker that says "call"."""
+    BARE_LIST = enum.auto()
+    """In those of a list that no marker announces."""
+    LINES = enum.auto()
+    """On a line of its own."""
+    FENCE = enum.auto()
+    """On a line of its own in a code block."""
+    WRAPPED = enum.auto()
+    """In the brackets of another call: `print(f())`."""
+
+
+# Blanks, and comments in Python. A comment with quotes in it is none: it may be part of a string.
+_BLANKS = r"""(?:\s++|\#[^\n'"]*+(?:\n|(\Z)))*+"""
+_LINE_END = r"""[ \t]*+(?:\#[^\n'"]*+)?+\r?\n"""
 _KEYWORD = r"[\w.\-]++\s*+(?:(\Z)|[=:](?:(\Z)|[^=]))"
+_VALUE_END = r"[)\]}]\s*+(?:(\Z)|[,;<)\]}])"
 
-
-def _after_argument(next_call: str) -> re.Pattern[str]:
-    """What follows a string that is a call's argument: the next one, or the call's end. Behind that comes the end of
-    the list, a marker, or `next_call`."""
-    end = rf"[)\]](?:\s*+[,;]?+\s*+(?:(\Z)|[\]<])|{next_call})"
-    return re.compile(rf"\s*+(?:(\Z)|,\s*+(?:(\Z)|\)|{_KEYWORD})|{end})")
-
-
-# What may follow a string, by what it stands in (see QuotedText). Behind the last bracket nothing but blanks, a comma
-# and one character more is looked at: blanks and commas mean nothing there, so they may be consumed with the call.
-_AFTER_KEY = re.compile(r"\s*+(?:(\Z)|[=:,)\]}])")
-_AFTER_ARGUMENT_IN_LIST = _after_argument(r"\s*+[,;]\s*+[^\W\d]")
-_AFTER_ARGUMENT_IN_LINES = _after_argument(r"(?:\s*+[,;]\s*+|[ \t]*+\r?\n\s*+)[^\W\d]")
-_AFTER_VALUE = {
-    Shape.OBJECT: re.compile(r"\s*+(?:(\Z)|,\s*+(?:(\Z)|[\w.\-'\"<)\]}])|[)\]}]\s*+(?:(\Z)|[,;<)\]}]))"),
-    Shape.LIST: re.compile(r"\s*+(?:(\Z)|,\s*+(?:(\Z)|[^,:;=])|[)\]}]\s*+(?:(\Z)|[,:;<)\]}]))"),
+_AFTER_CALL = {
+    Place.LIST: rf"{_BLANKS}(?:(\Z)|[\]<]|[,;]{_BLANKS}(?:(\Z)|[\]<]|[^\W\d]))",
+    Place.LINES: rf"(?:{_BLANKS}[,;]?+{_BLANKS}(?:(\Z)|[\]<])|(?:\s*+[,;]\s*+|{_LINE_END}{_BLANKS})[^\W\d])",
+    Place.WRAPPED: rf"\s*+\){_BLANKS}(?:(\Z)|[\]<`,;]|[^\W\d])",
 }
+_AFTER_CALL[Place.BARE_LIST] = _AFTER_CALL[Place.LIST]
+_AFTER_CALL[Place.FENCE] = rf"(?:{_BLANKS}`|{_AFTER_CALL[Place.LINES]})"
+
+# Another string on the same line, which ends as it should, or is followed by yet another.
+_STRING = rf"""{PREFIX}(?:(\Z)
+    |'(?:[^'\\\n]++|\\(?:.|\Z))*+(?:'|(\Z))
+    |"(?:[^"\\\n]++|\\(?:.|\Z))*+(?:"|(\Z)))"""
+
+
+def _follows(end: str, *, python: bool = True) -> Follows:
+    """`end` is a pattern of what may follow a string, but for blanks and the end of the text."""
+    end = rf"\s*+(?:(\Z)|{end})"
+    if not python:
+        return Follows(re.compile(end))
+    gap = r"([ \t]++|[ \t]*+\+[ \t]*+)"
+    more = rf"[ \t]++{PREFIX}['\"]|[ \t]*+\+|[ \t]*+\\?\r?\n\s*+{PREFIX}['\"]"
+    return Follows(re.compile(end), re.compile(rf"{gap}(?:(\Z)|(?x:{_STRING})(?:{end}|{more}))"))
+
+
+_KEY = r"[=:,)\]}]"
+_IN_VALUE = {
+    Shape.KEYWORDS: rf",{_BLANKS}(?:(\Z)|\)|{_KEYWORD})|{_VALUE_END}",
+    Shape.OBJECT: rf",{_BLANKS}(?:(\Z)|[\w.\-'\"<)\]}}])|{_VALUE_END}",
+    Shape.LIST: rf",{_BLANKS}(?:(\Z)|[^,:;=])|{_VALUE_END}",
+}
+_AFTER_KEY = _follows(_KEY)
+_AFTER_ARGUMENT = {
+    place: _follows(rf",{_BLANKS}(?:(\Z)|\)|{_KEYWORD})|[)\]]{after}") for place, after in _AFTER_CALL.items()
+}
+_AFTER_VALUE = {shape: _follows(end) for shape, end in _IN_VALUE.items()}
+_BETWEEN_MARKERS = {
+    shape: _follows(rf"{_IN_VALUE[shape]}|<(?:(\Z)|[|te])", python=False) for shape in (Shape.OBJECT, Shape.LIST)
+}
+_KEY_BETWEEN_MARKERS = _follows(rf"{_KEY}|<", python=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,21 +98,24 @@ class Notation:
 
     word: Callable[[str], str]
     """The JSON of a value that is neither string nor brackets."""
-    delimiter: str = ""
-    """What else than quotes may stand around a string; nothing is escaped between it."""
-    python: bool = False
-    """Tuples, sets, triple quotes, prefixes of strings, and calls that stand as values."""
-    lines: bool = False
-    """Calls follow each other on lines of their own, not between the brackets of a list."""
-    lexer: Lexer | None = field(init=False, compare=False)
+    markers: StringMarkers | None = None
+    """What else than quotes may stand around a string; None in Python."""
+    place: Place = Place.LIST
+    """Where a call in Python stands."""
+    rounded: bool = False
+    """A round bracket may end a word, as it always does in Python."""
 
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "lexer", Lexer((self.delimiter,)) if self.delimiter else None)
+    @property
+    def python(self) -> bool:
+        """Tuples, sets, triple quotes, prefixes of strings, comments, and calls that stand as values."""
+        return self.markers is None
 
-    def ends(self, shape: Shape, at_key: bool) -> re.Pattern[str]:
-        """What may follow a string that stands in `shape` (see QuotedText)."""
+    def follows(self, shape: Shape, at_key: bool) -> Follows:
+        """What may follow a string that stands in `shape`."""
+        if self.markers is not None:
+            return _KEY_BETWEEN_MARKERS if at_key else _BETWEEN_MARKERS[shape]
         if at_key:
             return _AFTER_KEY
         if shape is Shape.CALL:
-            return _AFTER_ARGUMENT_IN_LINES if self.lines else _AFTER_ARGUMENT_IN_LIST
-        return _AFTER_VALUE[shape]
+            return _AFTER_ARGUMENT[self.place]
+        return _AFTER_VALUE[Shape.LIST if shape is Shape.GROUP else shape]

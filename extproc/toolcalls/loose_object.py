@@ -7,13 +7,14 @@ and a word that is neither a number nor a constant is a string.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
+from extproc.toolcalls.delimited_text import StringMarkers
 from extproc.toolcalls.loose_notation import JSON_NUMBER, JSON_WORDS, Notation, Shape
 from extproc.toolcalls.loose_scanner import LooseScanner
 from extproc.toolcalls.quoted_text import json_text
-from extproc.toolcalls.table import Body, Reader, Verdict
+from extproc.toolcalls.table import Body, Reader
 
 
 def loose_word(word: str) -> str:
@@ -23,48 +24,40 @@ def loose_word(word: str) -> str:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LooseArguments(Body):
-    """An object with bare keys, behind the marker that told the tool's name."""
+    """An object with bare keys, behind the marker that told the tool's name. Brackets may stand around it, or in place
+    of its own."""
 
-    delimiter: str
-    """What stands before and behind a string."""
+    markers: StringMarkers
     notation: Notation = field(init=False, compare=False)
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "notation", Notation(loose_word, self.delimiter))
+        object.__setattr__(self, "notation", Notation(loose_word, self.markers))
 
     def reader(self, tools: Mapping[str, Any], name: str | None) -> Reader:
         return LooseArgumentsReader(self.notation, name)
 
 
-class LooseArgumentsReader:
-    """One object; its first key shows that the call has begun. See `table.Reader`."""
+class LooseArgumentsReader(LooseScanner):
+    """One object; its first key shows that the call has begun."""
 
-    __slots__ = ("_arguments", "_opened", "done", "name", "verdict", "whole")
+    __slots__ = ("name",)
 
     def __init__(self, notation: Notation, name: str | None) -> None:
-        self.verdict = Verdict.UNDECIDED
-        self.done = False
-        self.whole = False
+        super().__init__(notation, Shape.OBJECT)
         self.name = name
-        self._opened = False
-        self._arguments = LooseScanner(notation, Shape.OBJECT)
+        self._step = LooseArgumentsReader._opening
 
-    def take(self) -> str:
-        return self._arguments.take()
-
-    def scan(self, text: str, position: int) -> int:
-        if not self._opened:
-            self._opened = True
-            position += 1  # the bracket that led here
-        arguments = self._arguments
-        position = arguments.scan(text, position)
-        if self.verdict is Verdict.UNDECIDED and (arguments.begun or arguments.done):
-            self.verdict = Verdict.CALL
-        self.done, self.whole = arguments.done, arguments.whole
-        return position
-
-    def end_of_input(self) -> None:
-        self._arguments.end_of_input()
-        if self._arguments.begun:
-            self.verdict = Verdict.CALL
-        self.done, self.whole = True, self._arguments.whole
+    def _opening(self, text: str, position: int) -> int:
+        """The bracket that led here, and perhaps another. Round ones alone may also be a remark's."""
+        character = text[position]
+        if character == "(":
+            self._notation = replace(self._notation, rounded=True)
+            self._strict = True
+            return position + 1
+        if character.isspace():
+            return position + 1
+        self.begin()
+        if character != "{":
+            return position
+        self._strict = False
+        return position + 1

@@ -38,6 +38,7 @@ from extproc.toolcalls.table import (
     Transition,
     Value,
     Verdict,
+    left_by,
 )
 
 
@@ -89,8 +90,10 @@ class Parser:
             case Prose() as state:
                 if not is_markup(held, state.transitions, self._format):
                     self._output.text(state.sink, held)
-            case Body():
-                self._close_body(held)
+            case Body() as state:
+                if left := self._close_body(state, held):
+                    self._read_again(left, "", 0)
+                    return self.close(cut_off=cut_off)
             case Name(ends_with_output=True) if not cut_off and call.word.strip() in self._tools and not held:
                 call.set_name(call.word.strip())
                 call.finish()
@@ -305,33 +308,45 @@ class Parser:
         if reader.verdict is Verdict.CALL and reader.name is not None:
             call.begin(reader.name)
             self._step = Parser._begun_body
-            return self._take_from(reader, state, text, end)
+            return self._hand_on(reader, state, text, end)
         call.candidate.add(text[position:end])
         if reader.verdict is Verdict.MARKUP:
             call.candidate.clear()
             call.forget()
             self._go(self._format.states[state.then])
-        elif reader.done:
-            self._give_back(state.otherwise, markers=not state.hides_markers)
             return end
+        if reader.done:
+            call.candidate.cut(len(left_by(reader)))
+            self._give_back(state.otherwise, markers=not state.hides_markers)
+            return self._read_again(left_by(reader), text, end)
         self._held = text[end:]
         return len(text)
 
     def _begun_body(self, state: Body, text: str, position: int) -> int:
         reader = self._call.reader
         assert reader is not None  # made on entering the state
-        return self._take_from(reader, state, text, reader.scan(text, position))
+        return self._hand_on(reader, state, text, reader.scan(text, position))
 
-    def _take_from(self, reader: Reader, state: Body, text: str, end: int) -> int:
+    def _hand_on(self, reader: Reader, state: Body, text: str, end: int) -> int:
         self._output.arguments(reader.take())
         if reader.done:
             self._call.end(whole=reader.whole)
             self._go(self._format.states[state.then])
-            return end
+            return self._read_again(left_by(reader), text, end)
         self._held = text[end:]
         return len(text)
 
-    def _close_body(self, held: str) -> None:
+    def _read_again(self, left: str, text: str, end: int) -> int:
+        """What a reader has left comes before the rest of the text; returns where the next state reads on."""
+        if len(left) <= end:
+            return end - len(left)
+        # Its beginning came in pieces before this one.
+        position, rest = 0, left + text[end:]
+        while position < len(rest):
+            position = self._step(self, self._state, rest, position)
+        return len(text)
+
+    def _close_body(self, state: Body, held: str) -> str:
         call, reader = self._call, self._call.reader
         assert reader is not None  # made on entering the state
         reader.end_of_input()
@@ -340,9 +355,12 @@ class Parser:
             call.begin(reader.name)
             self._output.arguments(reader.take())
             call.end_as_it_is(whole=reader.whole)
-        else:
-            call.candidate.add(held)
-            self._close_candidate("")
+            call.forget()
+            self._go(self._format.states[state.then])
+            return left_by(reader)
+        call.candidate.add(held)
+        self._close_candidate("")
+        return ""
 
     # What was no call
 
@@ -350,18 +368,10 @@ class Parser:
         """The output ends before it is clear whether this is a call. Behind a marker that says so, it was to be one."""
         call, candidate = self._call, self._call.candidate
         name = call.name_at_end(self._state, held)
-        match self._state:
-            case Header():
-                # A recipient says it as well as any marker.
-                marked = name is not None or candidate.marked
-                candidate.add_marker(call.word)
-            case Gap() as state if not candidate:
-                marked = is_behind_call(state) or is_markup(held, state.transitions, self._format)
-            case Body():
-                marked = candidate.marked  # its own reader has judged the text
-            case _:
-                marked = candidate.marked and candidate.may_be_head(held)
-        if not marked:
+        if isinstance(self._state, Header):
+            candidate.marked = name is not None or candidate.marked  # a recipient says it as well as any marker
+            candidate.add_marker(call.word)
+        if not candidate.was_to_be_call(self._state, held, self._format):
             # Its text is what it looks like, but no marker shows beside other calls.
             candidate.add_marker(held)
             self._output.text(candidate.sink, candidate.text(markers=not self._output.calls))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Collection
 
+_NAMESPACED = re.compile(r"(?:functions?|default(?:_api|_functions)?|tools?|api)[.:/](?P<name>.+)")
 _COUNTED = re.compile(r"(?P<name>.+)_\d+")
 _ID = re.compile(r"\d+|call_\w+")
 
@@ -16,6 +17,9 @@ def offered_name(name: str, offered: Collection[str]) -> str:
     namespace, _, rest = name.partition(".")
     if namespace == rest and rest in offered:
         return rest  # formats with namespaces double a name that has none: `echo.echo`
+    spaced = _NAMESPACED.fullmatch(name)
+    if spaced and spaced["name"] in offered:
+        return str(spaced["name"])
     plain = name.replace(".", "_")
     if plain in offered:
         return plain  # the tools that a model knows by itself have names with dots, which OpenAI's may not have

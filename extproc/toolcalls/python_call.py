@@ -7,20 +7,20 @@ handed on as the text it is; nothing is ever evaluated.
 
 from __future__ import annotations
 
-import enum
 import re
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from extproc.toolcalls.loose_notation import JSON_NUMBER, JSON_WORDS, Notation, Shape
+from extproc.toolcalls.json_call import JsonCall
+from extproc.toolcalls.loose_notation import JSON_NUMBER, JSON_WORDS, Notation, Place, Shape
 from extproc.toolcalls.loose_scanner import LooseScanner
+from extproc.toolcalls.names import offered_name
 from extproc.toolcalls.quoted_text import json_text
+from extproc.toolcalls.states import State
 from extproc.toolcalls.table import Body, Reader, Verdict
-from extproc.toolcalls.values import parameter_schemas
+from extproc.toolcalls.values import allowed_types, parameter_schemas
 
-_LONGEST_NAME = 256
-_name_part = re.compile(r"[\w.\-]+").match
 _lead = re.compile(r"[\s\[]*").match
 
 _DIGITS = r"[0-9](?:_?[0-9])*"
@@ -49,126 +49,135 @@ def python_word(word: str) -> str:
     return ("-" if sign == "-" else "") + digits + fraction + exponent
 
 
-_IN_LIST = Notation(python_word, python=True)
-_IN_LINES = Notation(python_word, python=True, lines=True)
+_NOTATIONS = {place: Notation(python_word, place=place) for place in Place}
+
+
+_UNMARKED = frozenset({Place.BARE_LIST, Place.FENCE})
+_JSON_LISTS = frozenset({Place.BARE_LIST, Place.LIST})
 
 
 @dataclass(frozen=True, slots=True)
 class PythonCall(Body):
-    """A call such as `f(a='x', b=[1])`, and the `[` that opens a list of them."""
+    """A call such as `f(a='x', b=[1])`, and the `[` that opens a list of them.
 
-    offered_only: bool = False
-    """Without a marker that says "call", only an offered tool's name, with arguments that are named or literals, or
-    with none, is one."""
-    lines: bool = False
-    """Calls stand on lines of their own, not in a list."""
+    Where no marker says "call", only an offered tool's name is one, with arguments that are named or literals, or with
+    none. A list may also hold the calls as JSON.
+    """
+
+    place: Place = Place.LIST
 
     def reader(self, tools: Mapping[str, Any], name: str | None) -> Reader:
-        return PythonCallReader(self, tools)
+        return PythonCallReader(self.place, tools)
 
 
-class _Expect(enum.Enum):
-    LEAD = enum.auto()
-    NAME = enum.auto()
-    BRACKET = enum.auto()
+_LONGEST_HEAD = 256
+_NAME = r"(?P<name>[\w.\-]+)[ \t]*\("
+_PLAIN_HEAD = re.compile(_NAME).match
+# What models write around a call: `result = f()`, `print(f())`.
+_HEAD = re.compile(
+    rf"(?:(?:await|return)[ \t]+|[^\W\d]\w*[ \t]*=(?!=)[ \t]*){{0,3}}(?P<wrapper>print[ \t]*\([ \t]*)?{_NAME}"
+).match
+_HEAD_SO_FAR = re.compile(r"(?:print[ \t]*\(|[\w.\-= \t])*+").match
+_WORD = re.compile(r"(?P<name>[\w.\-]*+)[ \t]*+").match
 
 
-class PythonCallReader:
-    """One call, from its name, or the `[` before it, to the bracket behind its arguments."""
+class PythonCallReader(LooseScanner):
+    """One call, from its name, or the `[` before it, to the bracket behind its arguments. See `table.Reader`."""
 
-    __slots__ = (
-        "_arguments",
-        "_expect",
-        "_in_arguments",
-        "_name",
-        "_notation",
-        "_offered_only",
-        "_tools",
-        "done",
-        "verdict",
-        "whole",
-    )
+    __slots__ = ("_head", "_json", "_name", "_place", "_tools")
 
-    def __init__(self, table: PythonCall, tools: Mapping[str, Any]) -> None:
-        self.verdict = Verdict.UNDECIDED
-        self.done = False
-        self.whole = False
+    def __init__(self, place: Place, tools: Mapping[str, Any]) -> None:
+        super().__init__(_NOTATIONS[place], Shape.CALL, strict=place in _UNMARKED)
+        self._place = place
         self._tools = tools
-        self._offered_only = table.offered_only
-        self._notation = _IN_LINES if table.lines else _IN_LIST
-        self._expect = _Expect.LEAD
-        self._in_arguments = False
-        self._name = ""
-        self._arguments = LooseScanner(self._notation, Shape.CALL)
+        self._head = ""  # what came before the arguments
+        self._name: str | None = None
+        self._json: Reader | None = None
+        self._step = PythonCallReader._before
 
     @property
     def name(self) -> str | None:
         """The tool's name; only a bracket tells where it ends."""
-        return self._name if self._in_arguments else None
-
-    def take(self) -> str:
-        """The arguments that became ready since the last time."""
-        return self._arguments.take()
-
-    def scan(self, text: str, position: int) -> int:
-        """Consume what belongs to the call from `position`; returns the end."""
-        if not self._in_arguments:
-            position = self._head(text, position)
-            if not self._in_arguments:
-                return position
-        arguments = self._arguments
-        position = arguments.scan(text, position)
-        if self.verdict is Verdict.UNDECIDED:
-            if arguments.begun or arguments.whole or (arguments.done and not self._offered_only):
-                self.verdict = Verdict.CALL
-            elif arguments.done:
-                self.verdict = Verdict.NOT_A_CALL
-        self.done, self.whole = arguments.done, arguments.whole
-        return position
+        return self._name if self._json is None else self._json.name
 
     def end_of_input(self) -> None:
-        """The output ends here. A call whose arguments have begun stands, with what came of them."""
-        if self._in_arguments:
-            self._arguments.end_of_input()
-            if self._arguments.begun:
-                self.verdict = Verdict.CALL
-        self.done, self.whole = True, self._arguments.whole
+        if self._json is None:
+            super().end_of_input()
+            return
+        self._json.end_of_input()
+        self._follow_json(self._json)
 
-    def _head(self, text: str, position: int) -> int:
-        """What stands before the arguments: the name and a bracket."""
-        size = len(text)
-        if self._expect is _Expect.LEAD:
-            lead = _lead(text, position)
-            position = position if lead is None else lead.end()
-            if position < size:
-                self._expect = _Expect.NAME
-        if self._expect is _Expect.NAME and position < size:
-            part = _name_part(text, position, position + _LONGEST_NAME + 1 - len(self._name))
-            if part is not None:
-                self._name += part.group()
-                position = part.end()
-            if len(self._name) > _LONGEST_NAME:
-                return self._reject(position)
-            if position < size:
-                self._expect = _Expect.BRACKET
-                if not self._name or (self._offered_only and self._name not in self._tools):
-                    return self._reject(position)
-        if self._expect is _Expect.BRACKET:
-            while position < size and text[position] in " \t":
-                position += 1
-            if position < size:
-                if text[position] != "(":
-                    return self._reject(position)
-                self._begin_arguments()
-                position += 1
+    def _before(self, text: str, position: int) -> int:
+        """Brackets and blanks."""
+        lead = _lead(text, position)
+        position = position if lead is None else lead.end()
+        if position == len(text):
+            return position
+        if text[position] == "{" and self._place in _JSON_LISTS:
+            self._json = JsonCall(then=State.PROSE, offered_only=self._strict).reader(self._tools, None)
+            self._step = PythonCallReader._in_json
+        else:
+            self._step = PythonCallReader._in_head
         return position
 
-    def _begin_arguments(self) -> None:
-        self._in_arguments = True
-        _, properties = parameter_schemas(self._tools.get(self._name, {}))
-        self._arguments = LooseScanner(self._notation, Shape.CALL, tuple(properties), strict=self._offered_only)
+    def _in_json(self, text: str, position: int) -> int:
+        assert self._json is not None  # made on the way here
+        end = self._json.scan(text, position)
+        self._follow_json(self._json)
+        return end
 
-    def _reject(self, position: int) -> int:
-        self.verdict = Verdict.NOT_A_CALL
-        self.done = True
-        return position
+    def _follow_json(self, json: Reader) -> None:
+        self.verdict, self.done, self.whole = json.verdict, json.done, json.whole
+        self._out.append(json.take())
+
+    def _in_head(self, text: str, position: int) -> int:
+        """The name and a bracket, perhaps with a variable or `print` before."""
+        before = len(self._head)
+        head = self._head + text[position : position + _LONGEST_HEAD - before]
+        plain = self._place is Place.BARE_LIST
+        found = _PLAIN_HEAD(head) if plain else _HEAD(head)
+        if found is not None and (found["name"] != "print" or "print" in self._tools):
+            name = _called(found["name"], self._tools)
+            if name in self._tools or self._place not in _UNMARKED:
+                self._begin_arguments(name, wrapped=not plain and found["wrapper"] is not None)
+                return position + found.end() - before
+        end = self._end_of_word(head) if plain else _end_of_head(head)
+        if end < len(head) or end == _LONGEST_HEAD:
+            self.verdict = Verdict.NOT_A_CALL
+            self.done = True
+        self._head = head
+        return position + end - before
+
+    def _end_of_word(self, head: str) -> int:
+        """How far this may be the head of a bare call: its name has to be a tool's as soon as it is whole."""
+        word = _WORD(head)
+        assert word is not None  # it may match nothing
+        name = word["name"]
+        is_whole = len(name) < len(head)
+        return len(name) if is_whole and _called(name, self._tools) not in self._tools else word.end()
+
+    def _begin_arguments(self, name: str, *, wrapped: bool) -> None:
+        self._name = name
+        if wrapped:
+            self._notation = _NOTATIONS[Place.WRAPPED]
+        root, properties = parameter_schemas(self._tools.get(name, {}))
+        self._positions = tuple(properties)
+        self._takes_object = any("object" in allowed_types(schema, root) for schema in list(properties.values())[:1])
+        self.begin()
+
+
+def _end_of_head(head: str) -> int:
+    so_far = _HEAD_SO_FAR(head)
+    assert so_far is not None  # it may match nothing
+    return so_far.end()
+
+
+def _called(name: str, offered: Collection[str]) -> str:
+    """The offered tool that the name surely means; it may be said to belong to something: `api.f`."""
+    known = offered_name(name, offered)
+    rest = name
+    while known not in offered and "." in rest:
+        rest = rest.partition(".")[2]
+        if rest in offered:
+            return rest
+    return known

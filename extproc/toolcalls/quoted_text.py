@@ -3,18 +3,19 @@ r"""Decodes one quoted string, as it arrives, and hands it on as the inside of a
 Escapes are Python's, of which JSON's are a part; a backslash that begins none stands for itself (`"\d+"`). Line breaks
 and control characters may stand as they are. Models also forget to escape quotes: `'sed -n '3p' file'`. So a quote
 closes the string only if what follows could follow a string there; until that shows, the quote is held back. Text
-that is written correctly always reads as it would in Python.
+that is written correctly always reads as it would in Python, also where strings in a row make one (`'Par' 'is'`).
 """
 
 from __future__ import annotations
 
-import json
+import enum
 import re
 import unicodedata
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from json.encoder import encode_basestring
 
-_WINDOW = 256  # as much as is looked at behind a quote
-
-json_text = json.JSONEncoder(ensure_ascii=False).encode
+WINDOW = 256  # as much as is looked at behind a quote
 
 _HEX = "[0-9a-fA-F]"
 _ESCAPE = re.compile(
@@ -48,38 +49,90 @@ _SINGLE = {
     "v": "\v",
     "\n": "",
 }
-# Strings in a row are one string; on one line they are rather quotes that should have been escaped.
-_ANOTHER_BELOW = re.compile(r"[ \t]*\r?\n\s*['\"]")
-_STOPS = {
-    "'": re.compile(r"['\\]").search,
-    '"': re.compile(r'["\\]').search,
-    "'''": re.compile(r"'''|\\|'{1,2}\Z").search,
-    '"""': re.compile(r'"""|\\|"{1,2}\Z').search,
-}
+# A backslash and what follows it, where nothing more has to be seen to know what it means.
+_CERTAIN = rf"\\(?:[^uUxN0-7]|x{_HEX}{{2}}|u(?![dD][89a-fA-F]){_HEX}{{4}})"
+
+
+def json_text(text: str) -> str:
+    """`text` as a JSON string."""
+    return encode_basestring(text)
 
 
 def inside(text: str) -> str:
     """`text` as the inside of a JSON string."""
-    return json_text(text)[1:-1]
+    return encode_basestring(text)[1:-1]
+
+
+@dataclass(frozen=True, slots=True)
+class Quotes:
+    """What stands around a string, and what in it is no plain text."""
+
+    quote: str
+    raw: bool = False
+    also: str = ""
+    """Characters at which something else may end the string."""
+    cross: Callable[[str, int], re.Match[str] | None] = field(init=False, compare=False)
+    """Matches as far as the text is certainly part of the string."""
+
+    def __post_init__(self) -> None:
+        one = self.quote[0]
+        plain = rf"[^{one}\\{re.escape(self.also)}]++"
+        escape = r"\\." if self.raw else _CERTAIN
+        # One or two quotes between three, unless they may become three.
+        lone = rf"|{one}(?!{one}{one}|{one}?\Z)" if len(self.quote) == 3 else ""
+        object.__setattr__(self, "cross", re.compile(rf"(?:{plain}|{escape}{lone})*+", re.DOTALL).match)
+
+
+PREFIX = r"(?:[rRbBfFuU]|[rR][bBfF]|[bBfF][rR])?"
+"""What may stand before a string's first quote in Python."""
+
+# Strings in a row are one string. Below each other they surely are; on one line they may be quotes that should have
+# been escaped.
+_BELOW = re.compile(
+    rf"""([\ \t]*+(?:\+[\ \t]*+|\\)?+(?:\#[^\n'"]*+)?+\r?\n\s*+(?:\+\s*+)?+){PREFIX}(?:['"]|(\Z))
+      | [\ \t]*+(?:\+[\ \t]*+|\\)?+(?:\#[^\n'"]*+)?+\r?(\Z)""",
+    re.VERBOSE,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Follows:
+    """What may follow a string where it stands. A group that takes part in a match says that the text ended before that
+    was certain."""
+
+    end: re.Pattern[str]
+    """... when it is the string's end."""
+    beside: re.Pattern[str] | None = None
+    """... when another string follows on the same line, which belongs to it; the first group ends where that begins."""
+
+
+class Ended(enum.Enum):
+    """How a string ended."""
+
+    CLOSED = enum.auto()
+    CONTINUES = enum.auto()
+    """At its end another one begins that belongs to it."""
+    CALL = enum.auto()
+    """With the call it stands in, brackets and all."""
+    CALL_BROKEN = enum.auto()
+    """With the call, which isn't complete."""
 
 
 class QuotedText:
-    """One string, from behind its opening quote.
+    """One string, from behind its opening quote."""
 
-    `ends` says what may follow the closing quote. A group of it that takes part in a match says that the text ended
-    before that was certain.
-    """
+    __slots__ = ("_also", "_cross", "_follows", "_length", "_pristine", "_quote", "_raw", "done", "ended")
 
-    __slots__ = ("_ends", "_quote", "_raw", "_stop", "continues", "done")
-
-    def __init__(self, quote: str, ends: re.Pattern[str], *, raw: bool = False) -> None:
+    def __init__(self, quotes: Quotes, follows: Follows) -> None:
         self.done = False
-        self.continues = False
-        """The string ended, but another one follows that belongs to it."""
-        self._quote = quote
-        self._ends = ends
-        self._raw = raw
-        self._stop = _STOPS[quote]
+        self.ended = Ended.CLOSED
+        self._quote = quotes.quote[0]
+        self._length = len(quotes.quote)
+        self._raw = quotes.raw
+        self._also = quotes.also
+        self._cross = quotes.cross
+        self._follows = follows
+        self._pristine = True  # no quote has been taken for text
 
     def scan(self, text: str, start: int, *, final: bool = False) -> tuple[int, str]:
         """What belongs to the string from `start`, as (end, piece).
@@ -87,53 +140,104 @@ class QuotedText:
         While the string isn't done, `text[end:]` has to come again with more text behind it; `final` says that there
         is no more.
         """
-        stop = self._stop(text, start)
-        if stop is None:
-            return len(text), json_text(text[start:])[1:-1]
-        pieces: list[str] = []
-        while stop is not None and not self.done:
-            at = stop.start()
-            pieces.append(inside(text[start:at]))
-            is_escape = stop.group() == "\\"
-            read = self._escape(text, at) if is_escape else self._end_or_quote(text, at, final=final)
+        if start == 0 and self._quote not in text and "\\" not in text and not self._also:
+            return len(text), encode_basestring(text)[1:-1]
+        crossed = self._cross(text, start)
+        assert crossed is not None  # it may match nothing
+        end = crossed.end()
+        piece = text[start:end]
+        if "\\" in piece and not self._raw:
+            piece = _without_escapes(piece)
+        piece = encode_basestring(piece)[1:-1]
+        if end == len(text):
+            return end, piece
+        pieces = [piece]
+        while end < len(text):
+            read = self._stop(text, end, final=final)
             if read is None:
-                return at, "".join(pieces)
+                break
             start, piece = read
             pieces.append(piece)
-            stop = self._stop(text, start)
-        if not self.done:
-            pieces.append(inside(text[start:]))
-            start = len(text)
-        return start, "".join(pieces)
+            if self.done:
+                return start, "".join(pieces)
+            crossed = self._cross(text, start)
+            assert crossed is not None
+            end = crossed.end()
+            pieces.append(self._decoded(text[start:end]))
+        return end, "".join(pieces)
+
+    def _decoded(self, text: str) -> str:
+        """Text that holds no quote which ends anything, and no escape whose end isn't certain."""
+        if "\\" in text and not self._raw:
+            text = _without_escapes(text)
+        return encode_basestring(text)[1:-1]
+
+    def _stop(self, text: str, at: int, *, final: bool) -> tuple[int, str] | None:
+        """What stands where plain text ends, as (end, piece); None when that isn't certain yet."""
+        character = text[at]
+        if character == self._quote:
+            return self._end_or_quote(text, at, final=final)
+        if character == "\\":
+            return self._escape(text, at)
+        return self._other(text, at, final=final)
+
+    def _other(self, text: str, at: int, *, final: bool) -> tuple[int, str] | None:
+        """A character at which something else could end the string."""
+        return at + 1, inside(text[at])
 
     def _escape(self, text: str, at: int) -> tuple[int, str] | None:
-        """What stands at a backslash, as (end, piece); None when that isn't certain yet."""
-        if self._raw:
-            return (at + 2, inside(text[at : at + 2])) if at + 1 < len(text) else None
-        if _UNFINISHED.match(text, at):
+        if self._raw or _UNFINISHED.match(text, at):
             return None
         escape = _ESCAPE.match(text, at)
         if escape is None:
             return at + 1, "\\\\"
-        return escape.end(), inside(_decoded(escape))
+        return escape.end(), inside(_character(escape))
 
     def _end_or_quote(self, text: str, at: int, *, final: bool) -> tuple[int, str] | None:
-        """Whether a quote closes the string, as (end, piece); None when that isn't certain yet."""
-        end = at + len(self._quote)
+        """Whether a quote closes the string."""
+        end = at + self._length
         if end > len(text):  # less than three of them, and three close
             return (at + 1, inside(text[at])) if final else None
-        follows = self._ends.match(text, end, end + _WINDOW)
-        if follows is None:
-            self.continues = len(self._quote) == 1 and _ANOTHER_BELOW.match(text, end, end + _WINDOW) is not None
-            self.done = self.continues
-            return (end, "") if self.done else (at + 1, inside(text[at]))
-        if follows.lastindex is not None and not final and len(text) < end + _WINDOW:
-            return None
-        self.done = True
-        return end, ""
+        limit = end + WINDOW
+        certain = final or len(text) >= limit
+        follows = self._follows.end.match(text, end, limit)
+        if follows is not None:
+            if follows.lastindex is not None and not certain:
+                return None
+            self.done = True
+            return end, ""
+        if self._length == 1 and self._follows.beside is not None:
+            another = self._another(text, end, limit)
+            if another is not None:
+                if another.lastindex != 1 and not certain:
+                    return None
+                if another.lastindex == 1 or another.re is not _BELOW:
+                    self.done = True
+                    self.ended = Ended.CONTINUES
+                    return another.end(1), ""
+        self._pristine = False
+        return at + 1, inside(text[at])
+
+    def _another(self, text: str, end: int, limit: int) -> re.Match[str] | None:
+        """What leads to another string that belongs to this one."""
+        below = _BELOW.match(text, end, limit)
+        if below is not None or not self._pristine or self._follows.beside is None:
+            return below
+        return self._follows.beside.match(text, end, limit)
 
 
-def _decoded(escape: re.Match[str]) -> str:
+def _without_escapes(text: str) -> str:
+    """The text that this stands for in a string. Its last backslash has something behind it."""
+    if "\0" not in text:
+        # Behind the doubled ones each backslash that is left begins an escape; mostly all are these.
+        simple = text.replace("\\\\", "\0").replace("\\n", "\n").replace("\\t", "\t")
+        simple = simple.replace("\\'", "'").replace('\\"', '"')
+        if "\\" not in simple:
+            return simple.replace("\0", "\\")
+    return _ESCAPE.sub(_character, text)
+
+
+def _character(escape: re.Match[str]) -> str:
     """The character that an escape stands for."""
     kind, word = escape.lastgroup, escape[escape.lastgroup or 0]
     match kind:

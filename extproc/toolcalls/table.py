@@ -24,7 +24,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from types import MappingProxyType
-from typing import Any, Protocol, TypeAlias
+from typing import Any, Protocol, TypeAlias, runtime_checkable
 
 from extproc.toolcalls.lexer import Lexer
 from extproc.toolcalls.states import State, StateName
@@ -221,6 +221,18 @@ class Reader(Protocol):
 
     def take(self) -> str:
         """The arguments that became ready since the last time: a piece of a JSON text."""
+
+
+@runtime_checkable
+class LooksAhead(Protocol):
+    """A reader that may look at more text than belongs to its call."""
+
+    left: str
+    """What is left of it when the call is done: it comes again, before the text behind `scan`'s end."""
+
+
+def left_by(reader: Reader) -> str:
+    return reader.left if isinstance(reader, LooksAhead) else ""
 
 
 @dataclass(frozen=True, slots=True)

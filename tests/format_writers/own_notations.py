@@ -118,11 +118,12 @@ def _is_bare_key(key: str) -> bool:
     return bool(key) and key == key.strip() and not set(key) & set(":,{}[]()<>\"'=")
 
 
+_GEMMA_TURNS = ("<tool_response|>", "<|turn>", "<turn|>")
 _GEMMA = (
     Writer(
         "gemma4",
         partial(_gemma, "<|tool_call>", "<tool_call|>", '<|"|>'),
-        ("<|tool_call>", "<tool_call|>", '<|"|>', "<|channel>thought", "<channel|>", "<|tool_response>"),
+        ("<|tool_call>", "<tool_call|>", '<|"|>', "<|channel>", "<channel|>", "<|tool_response>", *_GEMMA_TURNS),
         names=_is_bare_key,
         plain_keys=True,
         holds=without(r'<\|"\|>'),

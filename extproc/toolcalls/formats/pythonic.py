@@ -12,6 +12,7 @@ from dataclasses import replace
 
 from extproc.toolcalls.formats.shapes import States, prose
 from extproc.toolcalls.json_call import JsonCall
+from extproc.toolcalls.loose_notation import Place
 from extproc.toolcalls.python_call import PythonCall
 from extproc.toolcalls.states import State
 from extproc.toolcalls.syntax.call_syntax import CallSyntax
@@ -35,7 +36,7 @@ def _bare_list(openers: Transitions, closers: Transitions) -> States:
         ),
         State.CODE: Prose({"```": Transition(State.PROSE, Marker.SHOWN)}),
         State.LIST: Gap({"[": Transition(State.CALL)}, otherwise=State.BARE_CALL),
-        State.BARE_CALL: PythonCall(then=State.AFTER_CALL, offered_only=True),
+        State.BARE_CALL: PythonCall(then=State.AFTER_CALL, place=Place.BARE_LIST),
         State.CALL: PythonCall(then=State.AFTER_CALL),
         State.AFTER_CALL: Gap(
             {"]": Transition(State.AFTER_LIST), **closers},
@@ -43,7 +44,7 @@ def _bare_list(openers: Transitions, closers: Transitions) -> States:
             otherwise=State.NEXT_CALL,
             behind=Behind.CALL,
         ),
-        State.NEXT_CALL: PythonCall(then=State.AFTER_CALL, offered_only=True),
+        State.NEXT_CALL: PythonCall(then=State.AFTER_CALL, place=Place.BARE_LIST),
         State.AFTER_LIST: Gap({**openers, **closers}, behind=Behind.CALL),
     }
 
@@ -87,14 +88,14 @@ OLMO3 = Format(
     states={
         **prose({"<function_calls>": Transition(State.CALLS)}),
         State.CALLS: Gap({"</function_calls>": Transition(State.PROSE)}, otherwise=State.CALL),
-        State.CALL: PythonCall(then=State.AFTER_CALL, lines=True),
+        State.CALL: PythonCall(then=State.AFTER_CALL, place=Place.LINES),
         State.AFTER_CALL: Gap(
             {"</function_calls>": Transition(State.PROSE), "<function_calls>": Transition(State.CALLS)},
             junk=re.compile(r"[\s,;\]]*"),
             otherwise=State.NEXT_CALL,
             behind=Behind.CALL,
         ),
-        State.NEXT_CALL: PythonCall(then=State.AFTER_CALL, otherwise=State.BROKEN_CALL, lines=True),
+        State.NEXT_CALL: PythonCall(then=State.AFTER_CALL, otherwise=State.BROKEN_CALL, place=Place.LINES),
         State.BROKEN_CALL: Prose(
             {"</function_calls>": Transition(State.PROSE), "<function_calls>": Transition(State.CALLS)}
         ),
