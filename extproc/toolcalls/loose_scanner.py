@@ -82,8 +82,9 @@ class LooseScanner(LooseWriter):
     def scan(self, text: str, position: int) -> int:
         """Consume what belongs to the object from `position`; returns the end."""
         if not self._held:
-            string = self._string
-            return self._run(text, position) if string is None else self._in_string(string, text, position)
+            if self._string is not None:  # mostly all of the text belongs to it
+                position = self._in_string(self._string, text, position)
+            return position if position == len(text) else self._run(text, position)
         held, self._held = self._held, ""
         end = self._run(held + text[position:], 0) - len(held)
         if end < 0:
