@@ -257,7 +257,7 @@ class TestThinking:
             return
         first, thinking = table.states[table.start], table.states[table.thinking]
         assert isinstance(thinking, Prose)
-        assert thinking.transitions[closing].to == State.PROSE
+        assert thinking.transitions[closing].to in (State.PROSE, State.BETWEEN_MESSAGES)
         assert not isinstance(first, Body)
         assert opening in first.transitions
         text = f"{opening}: a{closing}b"

@@ -43,7 +43,10 @@ class State(enum.Enum):
     """Behind an end in the middle of a text, which may only be spoken of."""
     RECIPIENT = enum.auto()
     OTHERS = enum.auto()
-    """Where the header of a message begins that is not the model's own."""
+    """Where a message begins that is not the model's own."""
+    CITATION = enum.auto()
+    """Of sources, in the text."""
+    CITATION_IN_THINKING = enum.auto()
     SECTION = enum.auto()
     """Behind a marker that opens a section of calls."""
     SECTION_END = enum.auto()

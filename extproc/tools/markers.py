@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from functools import lru_cache
 
 from extproc.toolcalls import NAMED, SYNTAXES, TEMPLATE_TOKENS, call_syntax, get_format
-from extproc.toolcalls.table import Body, Format, Marker, Prose, Sink
+from extproc.toolcalls.table import Body, Format, Marker, Prose
 
 SHAPES = r"/?[|｜][^<>\s]{1,64}+>|[^<>\s]{1,65}+(?<=[|｜])>|\[[^<>\s]{1,65}+(?<=\])>"
 """What follows the `<` of the control tokens of most families: `<|im_end|>`, `<|tool_call>`, `<turn|>`, `<｜User｜>`,
@@ -43,13 +43,13 @@ def markers_of(name: str) -> frozenset[str]:
 @lru_cache
 def thinking_of(name: str) -> frozenset[str]:
     """The tags around a format's thinking: a chat template may look for them in an assistant's own words."""
-    states = get_format(name).states
+    format_ = get_format(name)
     openings = {"<think>"} | {
         marker.strip()
-        for state in states.values()
-        if isinstance(state, Prose)
+        for name_, state in format_.states.items()
+        if isinstance(state, Prose) and name_ != format_.thinking
         for marker, transition in state.transitions.items()
-        if isinstance(target := states[transition.to], Prose) and target.sink is Sink.REASONING
+        if transition.to == format_.thinking
     }
     return frozenset(openings | {f"{opening[0]}/{opening[1:]}" for opening in openings})
 

@@ -8,7 +8,7 @@ from extproc.toolcalls.json_call import JsonCall
 from extproc.toolcalls.states import State
 from extproc.toolcalls.syntax.call_syntax import CallSyntax
 from extproc.toolcalls.syntax.shapes import array, call_object
-from extproc.toolcalls.table import Format, Prose, Sink, Transition, Variant
+from extproc.toolcalls.table import Format, Prose, Transition, Variant
 
 _INDENT = "\n    "
 _ARRAY = '[{"name": "get_weather", "arguments": {"city": "Paris"}}]'
@@ -101,52 +101,6 @@ APERTUS = Format(
     },
 )
 
-_COHERE = {
-    "<|START_ACTION|>": Transition(State.CALLS),
-    **{f"<|{edge}_{part}|>": Transition(State.PROSE) for edge in ("START", "END") for part in ("RESPONSE", "TEXT")},
-    "<|END_ACTION|>": Transition(State.PROSE),
-    "<|END_THINKING|>": Transition(State.PROSE),
-    "<|START_THINKING|>": Transition(State.THINKING),
-}
-
-
-_COHERE_EXAMPLE = (
-    '<|START_ACTION|>[{"tool_call_id": "0", "tool_name": "get_weather", "parameters": {"city": "Paris"}}]<|END_ACTION|>'
-)
-_COHERE_SYNTAX = array(
-    "<|START_ACTION|>",
-    "<|END_ACTION|>",
-    begin=call_object(name="tool_name", arguments="parameters", before='"tool_call_id": "{index}", '),
-    indent=_INDENT,
-)
-
-COHERE_COMMAND3 = Format(
-    name="cohere_command3",
-    title="a JSON array in <|START_ACTION|>",
-    models=("Command A reasoning",),
-    example=_COHERE_EXAMPLE,
-    thinking=State.THINKING,
-    syntax=_COHERE_SYNTAX,
-    states={
-        State.PROSE: Prose(_COHERE),
-        State.THINKING: Prose(_COHERE, Sink.REASONING),
-        **json_array(
-            "<|START_ACTION|>",
-            "<|END_ACTION|>",
-            body=JsonCall(then=State.AFTER_ARRAY_CALL, name_keys=frozenset({"tool_name", "name"})),
-        ),
-    },
-    variants=(
-        Variant(
-            name="cohere_command4",
-            title="as cohere_command3",
-            models=("Command A+",),
-            example=_COHERE_EXAMPLE,
-            syntax=_COHERE_SYNTAX,
-        ),
-    ),
-)
-
 _LLAMA_ENDS = {marker: Transition(State.PROSE) for marker in ("<|python_end|>", "<|eom_id|>", "<|eot_id|>")}
 _LLAMA_CALLS = {"<|python_tag|>": Transition(State.CALLS), "<|python_start|>": Transition(State.CALLS)}
 
@@ -170,6 +124,5 @@ FORMATS = (
     HUNYUAN_A13B,
     XLAM,
     APERTUS,
-    COHERE_COMMAND3,
     LLAMA3_JSON,
 )

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import re
 
-from extproc.toolcalls.formats.shapes import json_array, named_json, prose
-from extproc.toolcalls.json_arguments import JsonArguments
+from extproc.toolcalls.formats.shapes import named_json, prose
 from extproc.toolcalls.states import State
 from extproc.toolcalls.syntax.call_syntax import CallSyntax
 from extproc.toolcalls.table import Behind, Format, Gap, Marker, Name, Prose, Transition, Variant
@@ -124,118 +123,7 @@ DEEPSEEK_V3 = Format(
     ),
 )
 
-_MISTRAL = {"[TOOL_CALLS]": Transition(State.CALL)}
-
-_MISTRAL_TOKENS = tuple(
-    f"[{slash}{word}]"
-    for word in ("INST", "AVAILABLE_TOOLS", "TOOL_RESULTS", "SYSTEM_PROMPT", "MODEL_SETTINGS", "THINK")
-    for slash in ("", "/")
-) + tuple(
-    f"[{word}]"
-    for word in (
-        *("TOOL_CALLS", "TOOL_CONTENT", "ARGS", "CALL_ID", "PREFIX", "MIDDLE", "SUFFIX"),
-        *("IMG", "IMG_BREAK", "IMG_END", "AUDIO", "BEGIN_AUDIO", "TRANSCRIBE"),
-    )
-)
-
-MISTRAL = Format(
-    name="mistral",
-    title="NAME[ARGS] and a JSON object, or a JSON array, behind [TOOL_CALLS]",
-    models=("Mistral", "Magistral", "Devstral", "Ministral 3"),
-    example='[TOOL_CALLS]get_weather[ARGS]{"city": "Paris"}',
-    thinking=State.THINKING,
-    # As its tokenizers write it from v13 on; v11 has an id before the arguments, older ones an array.
-    syntax=CallSyntax(begin="[TOOL_CALLS]{name}[ARGS]", end="", separator="", turn_tokens=_MISTRAL_TOKENS),
-    states={
-        **prose(_MISTRAL, ("[THINK]", "[/THINK]")),
-        State.CALL: Gap(
-            {"[": Transition(State.CALLS), "{": Transition(State.ARRAY_CALL, Marker.KEPT)},
-            otherwise=State.NAME,
-        ),
-        **json_array("[TOOL_CALLS]", None),
-        **named_json(
-            {},
-            {},
-            _MISTRAL,
-            ends_with_output=True,
-            name=Name(
-                {
-                    "[ARGS]": Transition(State.BEFORE_ARGUMENTS),
-                    "[CALL_ID]": Transition(State.ID),
-                    "{": Transition(State.ARGUMENTS, Marker.KEPT),
-                    "[TOOL_CALLS]": Transition(State.CALL, ends_call=True),
-                },
-                ends_with_output=True,
-            ),
-        ),
-        State.ID: Gap(
-            {"[ARGS]": Transition(State.ARGUMENTS), "{": Transition(State.ARGUMENTS, Marker.KEPT)},
-            junk=re.compile(r"[\sa-zA-Z0-9]*"),
-        ),
-    },
-)
-
-_PLAMO_CALL = {
-    "<|plamo:begin_tool_request:plamo|>": Transition(State.BLOCK),
-    "<|plamo:begin_tool_name:plamo|>": Transition(State.NAME),
-}
-_PLAMO_ENDS = {
-    "<|plamo:end_tool_arguments:plamo|>": Transition(State.AFTER_CALL),
-    "<|plamo:end_tool_request:plamo|>": Transition(State.AFTER_CALL),
-    "<|plamo:end_tool_requests:plamo|>": Transition(State.PROSE),
-}
-
-PLAMO3 = Format(
-    name="plamo3",
-    title="a name and a JSON object between markers of their own",
-    models=("PLaMo 3",),
-    example=(
-        "<|plamo:begin_tool_requests:plamo|><|plamo:begin_tool_request:plamo|>"
-        "<|plamo:begin_tool_name:plamo|>get_weather<|plamo:end_tool_name:plamo|>"
-        '<|plamo:begin_tool_arguments:plamo|><|plamo:constrain|>json<|plamo:msg|>{"city": "Paris"}'
-        "<|plamo:end_tool_arguments:plamo|><|plamo:end_tool_request:plamo|><|plamo:end_tool_requests:plamo|>"
-    ),
-    thinking=State.THINKING,
-    syntax=CallSyntax(
-        opening="<|plamo:begin_tool_requests:plamo|>",
-        begin=(
-            "<|plamo:begin_tool_request:plamo|><|plamo:begin_tool_name:plamo|>{name}<|plamo:end_tool_name:plamo|>"
-            "<|plamo:begin_tool_arguments:plamo|><|plamo:constrain|>json<|plamo:msg|>"
-        ),
-        end="<|plamo:end_tool_arguments:plamo|><|plamo:end_tool_request:plamo|>",
-        separator="",
-        closing="<|plamo:end_tool_requests:plamo|>",
-    ),
-    states={
-        **prose(
-            {
-                "<|plamo:begin_tool_requests:plamo|>": Transition(State.SECTION),
-                "<|plamo:end_think:plamo|>": Transition(State.PROSE),
-            },
-            ("<|plamo:begin_think:plamo|>", "<|plamo:end_think:plamo|>"),
-        ),
-        State.SECTION: Gap({**_PLAMO_CALL, **_PLAMO_ENDS}),
-        State.BLOCK: Gap(_PLAMO_CALL),
-        State.NAME: Name({"<|plamo:end_tool_name:plamo|>": Transition(State.BEFORE_ARGUMENTS)}, ends_with_output=True),
-        State.BEFORE_ARGUMENTS: Gap(
-            {
-                "<|plamo:begin_tool_arguments:plamo|>": Transition(State.BEFORE_ARGUMENTS),
-                "<|plamo:constrain|>": Transition(State.BEFORE_ARGUMENTS),
-                "json": Transition(State.BEFORE_ARGUMENTS),
-                "<|plamo:msg|>": Transition(State.BEFORE_ARGUMENTS),
-                "{": Transition(State.ARGUMENTS, Marker.KEPT),
-                **{marker: Transition(rule.to, ends_call=True) for marker, rule in _PLAMO_ENDS.items()},
-            },
-            otherwise=State.ARGUMENTS,
-        ),
-        State.ARGUMENTS: JsonArguments(then=State.AFTER_CALL),
-        State.AFTER_CALL: Gap({**_PLAMO_CALL, **_PLAMO_ENDS}, junk=re.compile(r"[\s}\]]*"), behind=Behind.CALL),
-    },
-)
-
 FORMATS = (
     KIMI_K2,
     DEEPSEEK_V3,
-    MISTRAL,
-    PLAMO3,
 )
