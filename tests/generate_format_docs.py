@@ -20,6 +20,9 @@ SGLang's as aliases. `extproc formats` prints the same list, `extproc formats NA
 
 The page is made by `python -m tests.generate_format_docs` from the files in `extproc/toolcalls/formats/`. How to add a
 format is told in [adding-a-format.md](adding-a-format.md).
+
+One more name is `hf`: a checkpoint's own [response template](configuration.md#a-checkpoints-own-format) says how it
+writes calls.
 """
 
 

@@ -56,7 +56,7 @@ def template(request: ChatRequest, model: Model, backend: Backend) -> Json:
     if request.offers_tools:
         body |= {"tool_choice": "none"}
         forced = _forced(request, model, backend)
-        syntax = call_syntax(model.format)
+        syntax = call_syntax(model.format_name)
         demand = demanded(request)
         if demand is not None and syntax is not None and not forced:
             # Nothing but words can demand the call then.
@@ -66,7 +66,7 @@ def template(request: ChatRequest, model: Model, backend: Backend) -> Json:
 
 
 def prompt(request: ChatRequest, model: Model, backend: Backend) -> Json:
-    syntax = call_syntax(model.format)
+    syntax = call_syntax(model.format_name)
     assert syntax is not None  # the configuration makes sure of it
     style = PromptStyle(syntax, model.tool_result, model.example, frozenset(model.special_tokens or ()))
     body: Json = {"messages": render_conversation(request, style), **_SHOW_MARKERS}
@@ -84,7 +84,7 @@ BODY_OF_MODE: Mapping[str, Callable[[ChatRequest, Model, Backend], Json]] = {
 
 def escaper_of(model: Model) -> Escaper:
     """For what this model is shown."""
-    return escaper(model.format, frozenset(model.special_tokens or ()))
+    return escaper(model.format_name, frozenset(model.special_tokens or ()))
 
 
 def _shown(messages: list[Json], tools: list[Json], model: Model) -> Json:
@@ -120,7 +120,7 @@ def _forced(request: ChatRequest, model: Model, backend: Backend) -> Json:
     """What makes the backend's decoder write a call, and none but a valid one, where the request demands it."""
     # The schema of the text would rule out every call, so it goes along in the grammar of both, or not at all.
     unbound: Json = {"response_format": None} if wants_json(request) else {}
-    syntax = call_syntax(model.format) if backend.structured_outputs else None
+    syntax = call_syntax(model.format_name) if backend.structured_outputs else None
     if syntax is None:
         return unbound
     format_ = request.fields.get("response_format") or {}

@@ -118,7 +118,7 @@ def prepare(body: bytes, config: Config) -> Prepared:
             sent = Sent.read(forwarded)
     again = None
     if model.retry and answer is not None and answer.demanded is not None and (request.fields.get("n") or 1) == 1:
-        syntax = None if model.tools == "native" else call_syntax(model.format)
+        syntax = None if model.tools == "native" else call_syntax(model.format_name)
         names = [answer.demanded] if answer.demanded else [tool["function"]["name"] for tool in request.tools]
         again = SecondTry.of(forwarded, must_call_by_name(names, syntax), escaper_of(model))
     # 10 equals 10.0: what was read may be what was sent, and yet be written in another way.
@@ -177,7 +177,7 @@ def _answer_plan(request: ChatRequest, model: Model, *, choices: int) -> AnswerP
         policy = "text"  # a call that is ruled out goes to no client
     tokens = TEMPLATE_TOKENS if model.special_tokens is None else frozenset(model.special_tokens)
     return AnswerPlan(
-        format=model.format,
+        format=model.format_name,
         tools=request.tools if request.offers_tools else [],
         parallel_tool_calls=request.parallel_tool_calls,
         include_usage=request.include_usage,

@@ -15,6 +15,7 @@ from pydantic import ValidationError
 from pydantic_core import ErrorDetails
 
 from extproc.config.base import FieldError, Location, Settings
+from extproc.config.response_template import DIRECTORY
 from extproc.config.settings import Config
 from extproc.files import check_file, read_file, shown
 
@@ -75,7 +76,7 @@ def parse(text: str, *, source: str = "configuration") -> Config:
     if not isinstance(data, dict):
         raise ConfigError(f"{source}:1: expected a mapping with 'models' and 'backends'")
     try:
-        return Config.model_validate(data)
+        return Config.model_validate(data, context={DIRECTORY: Path(source).parent})
     except ValidationError as error:
         faults = error.errors()
         # A sequence whose only item is faulty is also reported as too short: the item's own fault says it all.

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from typing import Annotated, Any, Literal, Self, TypeAlias
 
-from pydantic import AfterValidator, Field, model_validator
+from pydantic import AfterValidator, BeforeValidator, Field, model_validator
 
 from extproc.config.base import ClusterName, FieldError, Name, ParameterName, Settings
+from extproc.config.response_template import read_response_template
 from extproc.openai.definitions import TOOL_PARAMETERS
 from extproc.openai.parameters import parameter_problems, with_integers
-from extproc.toolcalls import get_format
+from extproc.toolcalls import CHECKPOINT, checkpoint_format, get_format
 
 Mode: TypeAlias = Literal["native", "template", "prompt"]
 InvalidCalls: TypeAlias = Literal["pass", "text", "error"]
@@ -18,7 +19,8 @@ ToolResult: TypeAlias = Literal["role", "tagged", "plain"]
 
 
 def _check_format(name: str) -> str:
-    get_format(name)
+    if name != CHECKPOINT:
+        get_format(name)
     return name
 
 
@@ -35,6 +37,9 @@ class Model(Settings):
     text."""
     format: Annotated[str, AfterValidator(_check_format)] = "hermes"
     """How the model writes a call, named as vLLM names its parser. In prompt mode: what the prompt asks for."""
+    response_template: Annotated[str | None, BeforeValidator(read_response_template)] = None
+    """With `format: hf`: the checkpoint's own grammar of answers. Given as the path of its file, from this file's own
+    directory; read with it, it is JSON text."""
     thinking: Literal["tags", "open"] = "tags"
     """`open`: the chat template has begun the thinking, so that the text starts inside it."""
     special_tokens: tuple[Name, ...] | None = None
@@ -83,6 +88,14 @@ class Model(Settings):
         return self
 
     @model_validator(mode="after")
+    def _template_is_there(self) -> Self:
+        if (self.format == CHECKPOINT) != (self.response_template is not None):
+            raise FieldError(("response_template",), f"it is what `format: {CHECKPOINT}` reads by: one needs the other")
+        if self.tools == "prompt" and self.format == CHECKPOINT:
+            raise FieldError(("format",), "a response template tells how calls are read, and prompts how to write them")
+        return self
+
+    @model_validator(mode="after")
     def _prompt_mode_escapes(self) -> Self:
         if self.tools == "prompt" and self.escape_markers is False:
             raise FieldError(("escape_markers",), "prompt mode can't do without: leave it out, or use another mode")
@@ -91,6 +104,11 @@ class Model(Settings):
     @property
     def escapes_markers(self) -> bool:
         return self.tools != "native" if self.escape_markers is None else self.escape_markers
+
+    @property
+    def format_name(self) -> str:
+        """What the parser, and all that goes by markers, knows the format by."""
+        return self.format if self.response_template is None else checkpoint_format(self.response_template)
 
     @property
     def upstream_name(self) -> str:

@@ -1,6 +1,6 @@
 """The configuration as typed, immutable settings: what may be said, what it means, and what it is by default.
 
-Nothing here reads a file, opens a socket or looks at a backend.
+Nothing here opens a socket or looks at a backend; the only files that are read are checkpoints' response templates.
 """
 
 from __future__ import annotations

@@ -4,6 +4,8 @@ Pure: text in, events out. It knows neither HTTP nor OpenAI's wire format. A for
 it is written.
 """
 
+from extproc.toolcalls.checkpoint.problems import ResponseTemplateError
+from extproc.toolcalls.checkpoint.response_template import compile_template
 from extproc.toolcalls.events import (
     ArgumentsDelta,
     Call,
@@ -14,7 +16,17 @@ from extproc.toolcalls.events import (
     Reasoning,
     Text,
 )
-from extproc.toolcalls.formats import FORMATS, NAMED, SYNTAXES, UnknownFormatError, call_syntax, entry, get_format
+from extproc.toolcalls.formats import (
+    CHECKPOINT,
+    FORMATS,
+    NAMED,
+    SYNTAXES,
+    UnknownFormatError,
+    call_syntax,
+    checkpoint_format,
+    entry,
+    get_format,
+)
 from extproc.toolcalls.hiding import TEMPLATE_TOKENS
 from extproc.toolcalls.machine import Parser
 from extproc.toolcalls.syntax.call_syntax import CallSyntax
@@ -22,6 +34,7 @@ from extproc.toolcalls.table import Format, Variant
 from extproc.toolcalls.whole import parse
 
 __all__ = [
+    "CHECKPOINT",
     "FORMATS",
     "NAMED",
     "SYNTAXES",
@@ -36,10 +49,13 @@ __all__ = [
     "Parsed",
     "Parser",
     "Reasoning",
+    "ResponseTemplateError",
     "Text",
     "UnknownFormatError",
     "Variant",
     "call_syntax",
+    "checkpoint_format",
+    "compile_template",
     "entry",
     "get_format",
     "parse",

@@ -13,7 +13,18 @@ from extproc.toolcalls.table import Sink
 class Output:
     """The events of one output. `take` returns those that came since the last time."""
 
-    __slots__ = ("_events", "_opening", "_sent", "_space", "_thought", "calls", "in_call", "line_start")
+    __slots__ = (
+        "_events",
+        "_opening",
+        "_outside",
+        "_said",
+        "_sent",
+        "_space",
+        "_thought",
+        "calls",
+        "in_call",
+        "line_start",
+    )
 
     def __init__(self) -> None:
         self.calls = 0
@@ -26,6 +37,8 @@ class Output:
         self._sent = False  # some of its arguments have left
         self._opening: str | None = ""  # they, while they are no more than a bracket
         self._space: list[str] = []
+        self._said = False  # there is content
+        self._outside: list[str] = []  # of what may be content
         self._thought = False  # nothing but white space came since the last reasoning
 
     def take(self) -> list[Event]:
@@ -40,12 +53,16 @@ class Output:
             self._events.append(Reasoning(text))
             self._thought = True
             return
+        if sink is Sink.OUTSIDE:
+            self._outside.append(text)
+            return
         if self._thought:
             # The line breaks between a closing thinking tag and the answer belong to the tag.
             text = text.lstrip()
             self._thought = not text
         solid = text.rstrip()
         if solid:
+            self._said = True
             if self._space:
                 self._events.append(Text("".join([*self._space, solid])))
                 self._space.clear()
@@ -88,6 +105,8 @@ class Output:
         if self._space and not self.calls:
             self._events.append(Text("".join(self._space)))
         self._space.clear()
+        if (outside := "".join(self._outside).strip()) and not self._said and not self.calls:
+            self._events.append(Text(outside))
 
 
 def at_line_start(text: str, before: bool) -> bool:

@@ -55,7 +55,7 @@ def shown(state: StateName) -> str:
 
 def _kind(rules: Rules) -> str:
     if isinstance(rules, Prose):
-        return "reasoning" if rules.sink is Sink.REASONING else "text"
+        return {Sink.REASONING: "reasoning", Sink.CONTENT: "text", Sink.OUTSIDE: "outside"}[rules.sink]
     return type(rules).__name__
 
 

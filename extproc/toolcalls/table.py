@@ -37,6 +37,8 @@ class Sink(enum.Enum):
 
     CONTENT = enum.auto()
     REASONING = enum.auto()
+    OUTSIDE = enum.auto()
+    """Nowhere, where the answer's text has delimiters of its own. It is shown if there is nothing else."""
 
 
 class Marker(enum.Enum):

@@ -10,8 +10,11 @@ import difflib
 import importlib
 import pkgutil
 from collections.abc import Iterator, Mapping
+from functools import lru_cache
+from json import loads  # there is a format of that name
 from types import MappingProxyType
 
+from extproc.toolcalls.checkpoint.response_template import compile_template
 from extproc.toolcalls.syntax.call_syntax import CallSyntax
 from extproc.toolcalls.table import Format, Variant
 
@@ -72,7 +75,26 @@ def call_syntax(name: str) -> CallSyntax | None:
     return entry(name).syntax
 
 
+CHECKPOINT = "hf"
+"""What stands in a configuration for a format that comes with a checkpoint, as vLLM names its parser for it."""
+
+
+def checkpoint_format(template: str) -> str:
+    """The name of the format that a response template describes, as JSON text: the text is a part of the name, so that
+    it says what is meant in every process."""
+    return f"{CHECKPOINT} {template}"
+
+
+@lru_cache(maxsize=64)
+def _compiled(template: str) -> Format:
+    return compile_template(loads(template))
+
+
 def _named(name: str) -> tuple[Format, Format | Variant]:
+    kind, _, template = name.partition(" ")
+    if kind == CHECKPOINT and template:
+        format_ = _compiled(template)
+        return format_, format_
     try:
         return _NAMES[name]
     except KeyError:
