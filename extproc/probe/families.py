@@ -87,6 +87,7 @@ _FAMILIES: tuple[tuple[str, str | None], ...] = (
     (r"plamo-?3", "plamo3"),
     (r"poolside|laguna", "poolside_v1"),
     (r"reka-edge", "hermes"),
+    (r"sarashina-?2[.-]2", "sarashina"),
     (r"seed-oss", "seed_oss"),
     (r"solar-open", "solar_open"),
 )

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 
 from tests.format_writers.output import (
+    AROUND,
+    FENCE_OR_BARE,
     TAGS,
     THINK,
     Call,
@@ -50,6 +53,19 @@ def _python(
     return laid_out(output, section, thinking=thinking)
 
 
+def _dictionaries(opening: str, output: Output) -> str:
+    def section(calls: Sequence[Call]) -> str:
+        spelled = ({"name": call.name, "arguments": call.arguments} for call in calls)
+        return opening + "[" + ", ".join(python_literal(output, call) for call in spelled) + "]"
+
+    return laid_out(output, section)
+
+
+def _is_plain_in_double_quotes(text: str) -> bool:
+    """What `repr` puts between double quotes is read as JSON, which knows fewer escapes."""
+    return not repr(text).startswith('"') or re.search(r"\\[xU]", repr(text)) is None
+
+
 _PYTHON_MARKUP = ("<|python_start|>", "<|python_end|>", "<|python_tag|>")
 _PYTHON = (
     *(
@@ -85,6 +101,25 @@ _PYTHON = (
         partial(_python, "<|tool_call_start|>[", "]<|tool_call_end|>"),
         ("<|tool_call_start|>", "<|tool_call_end|>", *TAGS),
         names=str.isidentifier,
+    ),
+    Writer(
+        "sarashina",
+        partial(_dictionaries, "<|tool_calls|>"),
+        ("<|tool_calls|>",),
+        thinks=False,
+        holds=_is_plain_in_double_quotes,
+        says=without(FENCE_OR_BARE),
+    ),
+    Writer(
+        "sarashina",
+        partial(_dictionaries, ""),
+        ("<|tool_calls|>",),
+        variant="without special tokens",
+        places=AROUND,
+        thinks=False,
+        offered_only=True,
+        holds=_is_plain_in_double_quotes,
+        says=without(FENCE_OR_BARE),
     ),
 )
 

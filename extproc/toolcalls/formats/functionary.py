@@ -75,6 +75,7 @@ FUNCTIONARY_V32 = Format(
             {},
             name=Name({"\n": Transition(State.BEFORE_ARGUMENTS)}, pattern=_NAME, possible=_WORD),
         ),
+        State.BEFORE_ARGUMENTS: Gap({"{": Transition(State.ARGUMENTS, Marker.KEPT)}),
     },
 )
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -43,17 +43,38 @@ class PythonKeywords(Spelled):
         return python_literal(value_of(text), harmless)
 
 
-def python_literal(value: Any, harmless: Harmless) -> str:
+@dataclass(frozen=True, slots=True)
+class PythonDictionary(Spelled):
+    """`{'key': 'text', 'other': [1]}`."""
+
+    style: Style | None = None
+
+    def spell(self, arguments: Sequence[Member], harmless: Harmless, /) -> str:
+        return python_literal({key: value_of(value) for key, value in arguments}, harmless, _literal)
+
+
+_NOT_IN_JSON = re.compile(r"\\[xU]")
+
+
+def _literal(text: str) -> str:
+    """As Python spells it. What stands in double quotes, because of an apostrophe, is read as JSON though."""
+    literal = repr(text)
+    if literal.startswith('"') and _NOT_IN_JSON.search(literal):
+        return "'" + repr('"' + text)[2:]
+    return literal
+
+
+def python_literal(value: Any, harmless: Harmless, spell: Callable[[str], str] = repr) -> str:
     match value:
         case _Number():
             return str(value)
         case str():
-            return repr(harmless(value))
+            return spell(harmless(value))
         case Mapping():
-            inside = (f"{harmless(key)!r}: {python_literal(one, harmless)}" for key, one in value.items())
+            inside = (f"{spell(harmless(key))}: {python_literal(one, harmless, spell)}" for key, one in value.items())
             return "{" + ", ".join(inside) + "}"
         case list():
-            return "[" + ", ".join(python_literal(one, harmless) for one in value) + "]"
+            return "[" + ", ".join(python_literal(one, harmless, spell) for one in value) + "]"
         case _:
             return repr(value)
 
