@@ -59,6 +59,11 @@ class Candidate:
                 self.add(text[: len(text) - size])
             size -= len(text)
 
+    def add_unfinished(self, header: str, *, hidden: bool) -> None:
+        """A header with which the output ends. Behind a fence, one word is the language of what never came."""
+        is_text = not hidden and len(header.split()) > 1
+        (self.add if is_text else self.add_marker)(header)
+
     def clear(self) -> None:
         self._pieces.clear()
 

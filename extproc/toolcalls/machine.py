@@ -190,11 +190,17 @@ class Parser:
         return self._follow(state.transitions[marker], marker, at)
 
     def _key(self, state: Key, text: str, position: int) -> int:
-        at, marker = state.lexer.find(text, position) or (len(text), None)
-        self._call.add_to_word(text[position:at])
+        call = self._call
+        end = min(len(text), position + 2 * LONGEST_NAME)
+        at, marker = state.lexer.find(text, position, end) or (end, None)
+        stop = position + call.length_of_key(text[position:at])
+        call.add_to_word(text[position:stop])
+        if stop < at:
+            self._give_back(state.otherwise)
+            return stop
         if marker is None:
             return self._hold(text, at)
-        self._call.read_key(state)
+        call.read_key(state)
         return self._follow(state.transitions[marker], marker, at)
 
     def _header(self, state: Header, text: str, position: int) -> int:
@@ -370,7 +376,7 @@ class Parser:
         name = call.name_at_end(self._state, held)
         if isinstance(self._state, Header):
             candidate.marked = name is not None or candidate.marked  # a recipient says it as well as any marker
-            candidate.add_marker(call.word)
+            candidate.add_unfinished(call.word, hidden=self._state.hidden)
         if not candidate.was_to_be_call(self._state, held, self._format):
             # Its text is what it looks like, but no marker shows beside other calls.
             candidate.add_marker(held)
@@ -383,9 +389,7 @@ class Parser:
     def _give_back(self, to: StateName, *, markers: bool = True) -> None:
         """The candidate was no call: its text is what it looks like."""
         candidate = self._call.candidate
-        text = candidate.text(markers=markers)
-        candidate.clear()
-        self._call.forget()
+        text = self._call.take_back(markers=markers)
         # What only looked like a call doesn't end the thinking.
         thinking = candidate.sink is Sink.REASONING and candidate.origin is not None
         self._go(candidate.origin if thinking and candidate.origin else self._format.states[to])

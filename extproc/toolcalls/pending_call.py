@@ -16,7 +16,7 @@ from extproc.toolcalls.table import Body, Gap, Header, Key, Name, Reader, Rules,
 from extproc.toolcalls.tagged import ArgumentsWriter
 
 LONGEST_NAME = 512
-"""No tool has a longer name; what is longer is text."""
+"""No tool and no argument has a longer name; what is longer is text."""
 
 
 class PendingCall:
@@ -101,6 +101,10 @@ class PendingCall:
         self.name = offered_name(name, self._tools)
         self.writer = ArgumentsWriter(self._tools.get(self.name))
 
+    def length_of_key(self, piece: str) -> int:
+        """How much of `piece`, behind what came of the word, may be part of a key."""
+        return min(LONGEST_NAME - len(self.word), len(piece))
+
     def read_key(self, state: Key) -> None:
         word = self.word
         keyed = state.pattern.fullmatch(word)
@@ -143,6 +147,18 @@ class PendingCall:
         self.writer.end()
         self._output.arguments(self.writer.take())
         self.end(whole=True)
+
+    def take_back(self, *, markers: bool) -> str:
+        """Its text: it is no call. One that has begun is broken off, and its last word is text."""
+        if self._output.in_call:
+            text = self.word
+            self._output.break_off_call()
+            self.candidate.origin = None
+        else:
+            text = self.candidate.text(markers=markers)
+            self.candidate.clear()
+        self.forget()
+        return text
 
     def end(self, *, whole: bool) -> None:
         self._output.end_call(whole=whole)

@@ -168,13 +168,18 @@ class Header(_Marked):
 
 @dataclass(frozen=True, slots=True)
 class Key(_Marked):
-    """An argument's name up to a marker."""
+    """An argument's name up to a marker. Text that is too long for one leads `otherwise`, with all of the candidate; a
+    call that has begun is broken off."""
 
     pattern: re.Pattern[str] = re.compile(r"\s*[\"']?(?P<key>.*?)[\"']?\s*", re.DOTALL)
     """What the text has to be: the `key`, its `type` if the output says it, or either alone."""
     types: Mapping[str, frozenset[str]] = field(default_factory=dict)
     """What the words of `type` stand for."""
     entities: bool = False
+    otherwise: StateName = State.PROSE
+
+    def targets(self) -> set[StateName]:
+        return _Marked.targets(self) | {self.otherwise}
 
 
 @dataclass(frozen=True, slots=True)

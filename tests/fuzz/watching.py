@@ -32,4 +32,5 @@ def reader_of(parser: Parser) -> Reader | None:
 
 def part_of_object(reader: object) -> str:
     """Which part of a call's object a reader of JSON is in."""
+    reader = getattr(reader, "_reader", reader)  # one may follow another
     return str(getattr(getattr(reader, "_expect", None), "name", ""))
