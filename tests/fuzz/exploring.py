@@ -32,7 +32,7 @@ _EVERY_CHARACTER, _EVERY_SLOW, _EVERY_GROWTH = 8, 16, 4000
 """Of how many inputs one is read character by character, and has what takes longer looked at."""
 _TOO_LONG = 20
 """Seconds for one input, after which it is taken to have no end."""
-_MOST_ALIKE = 2
+_MOST_ALIKE = 1
 """Failures of one kind that are made small; the others are only counted."""
 _SIZES = 1 << 12
 _PIECES = (1, 2, 3, 5, 7, 16)

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from tests.fuzz.inputs import Input
 
-_MOST_TRIES = 600
+_MOST_TRIES = 300
 
 
 def smallest(input_: Input, fails: Callable[[Input], bool]) -> Input:
