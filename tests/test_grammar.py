@@ -12,6 +12,7 @@ import pytest
 
 from extproc.openai.choice import NamedTool, ToolChoice
 from extproc.toolcalls import SYNTAXES, CallSyntax, get_format, parse
+from extproc.toolcalls.states import State
 from extproc.toolcalls.table import Body, Prose
 from extproc.tools import grammar
 from extproc.tools.grammar import structural_tag
