@@ -254,10 +254,20 @@ _INVOCATIONS = (
 # <arg_key> and <arg_value>
 
 
-def _pairs(tag: str, output: Output, *, line: str = "", separator: str = "", section: str = "") -> str:
+def _pairs(
+    tag: str,
+    output: Output,
+    *,
+    line: str = "",
+    separator: str = "",
+    section: str = "",
+    family: str = "",
+    thinking: tuple[str, str] = THINK,
+) -> str:
     def block(call: Call) -> str:
         pairs = "".join(
-            f"<arg_key>{key}</arg_key>{line}<arg_value>{raw(output, value)}</arg_value>{line}"
+            f"<{family}arg_key>{key}</{family}arg_key>{line}"
+            f"<{family}arg_value>{raw(output, value)}</{family}arg_value>{line}"
             for key, value in call.arguments.items()
         )
         return f"<{tag}>{call.name}{separator}{line if pairs or separator else ''}{pairs}</{tag}>"
@@ -266,7 +276,7 @@ def _pairs(tag: str, output: Output, *, line: str = "", separator: str = "", sec
         joined = line.join(map(block, calls))
         return f"<{section}>{line}{joined}{line}</{section}>" if section else joined
 
-    return laid_out(output, blocks)
+    return laid_out(output, blocks, thinking=thinking)
 
 
 def _pair_writer(
@@ -276,21 +286,25 @@ def _pair_writer(
     tag: str = "tool_call",
     variant: str = "",
     also: tuple[str, ...] = (),
+    family: str = "",
 ) -> Writer:
     opening, end = f"<{tag}>", f"</{tag}>"
+    parts = [f"<{slash}{family}{part}>" for part in ("arg_key", "arg_value") for slash in ("", "/")]
     return Writer(
         format_,
         write,
-        (opening, end, "<arg_key>", "</arg_key>", "<arg_value>", "</arg_value>", *also, *TAGS),
+        (opening, end, *parts, *also, *TAGS),
         variant=variant,
         types=Types.SCHEMA,
         names=is_word,
-        holds=without(closing("</arg_value>", opening, end), closing(end, opening), "<arg_key>"),
+        holds=without(closing(f"</{family}arg_value>", opening, end), closing(end, opening), f"<{family}arg_key>"),
     )
 
 
 _hy_pairs = partial(_pairs, "tool_call", separator="<tool_sep>", section="tool_calls")
 _HY_MARKUP = ("<tool_calls>", "</tool_calls>", "<tool_sep>")
+_LONGCAT_THINK = ("<longcat_think>", "</longcat_think>")
+_longcat_pairs = partial(_pairs, "longcat_tool_call", family="longcat_", thinking=_LONGCAT_THINK)
 _PAIRS = (
     _pair_writer("glm45", partial(_pairs, "tool_call", line="\n"), variant="4.5"),
     _pair_writer("glm45", partial(_pairs, "tool_call"), variant="4.7"),
@@ -302,6 +316,14 @@ _PAIRS = (
     _pair_writer("iquest_q1", partial(_pairs, "iquest_tool_call"), tag="iquest_tool_call"),
     _pair_writer("hy_v3", partial(_hy_pairs, line="\n"), also=_HY_MARKUP),
     _pair_writer("hy_v4", _hy_pairs, also=_HY_MARKUP),
+    _pair_writer(
+        "longcat",
+        partial(_longcat_pairs, line="\n"),
+        tag="longcat_tool_call",
+        variant="keys and values",
+        also=_LONGCAT_THINK,
+        family="longcat_",
+    ),
 )
 
 WRITERS = (*_FUNCTIONS, *_INVOCATIONS, *_PAIRS)

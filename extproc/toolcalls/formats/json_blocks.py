@@ -14,23 +14,6 @@ from extproc.toolcalls.table import Behind, Format, Gap, Marker, Transition
 _OBJECT = '{"name": "get_weather", "arguments": {"city": "Paris"}}'
 
 
-LONGCAT = Format(
-    name="longcat",
-    title="a JSON object in <longcat_tool_call> tags",
-    models=("LongCat-Flash",),
-    example=f"<longcat_tool_call>\n{_OBJECT}\n</longcat_tool_call>",
-    thinking=State.THINKING,
-    syntax=object_in_tags(
-        "longcat_tool_call",
-        result_tag=("<longcat_tool_response>\n", "\n</longcat_tool_response>"),
-        turn_tokens=("<longcat_", "</longcat_", "[Round "),
-    ),
-    states={
-        **prose({"<longcat_tool_call>": Transition(State.BLOCK)}, ("<longcat_think>", "</longcat_think>")),
-        **function_parameter("<longcat_tool_call>", "</longcat_tool_call>"),
-    },
-)
-
 GRANITE4 = Format(
     name="granite4",
     title="a JSON object in <tool_call> tags",
@@ -122,7 +105,6 @@ GIGACHAT3 = Format(
 )
 
 FORMATS = (
-    LONGCAT,
     GRANITE4,
     ERNIE45,
     GRANITE_20B_FC,

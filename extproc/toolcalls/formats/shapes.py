@@ -7,7 +7,7 @@ the markers; a format's file names the markers, and adds what is its own.
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import replace
 
 from extproc.toolcalls.json_arguments import JsonArguments
@@ -304,4 +304,23 @@ def with_suffixes(states: States) -> States:
                 made[in_tag] = Gap({">": transition}, junk=_SUFFIX, behind=Behind.CALL if ends else Behind.PART)
             transitions[marker[:-1] + ":"] = Transition(in_tag)
         made[name] = replace(rules, transitions=transitions)
+    return made
+
+
+def apart(states: States, word: str, shared: Collection[StateName]) -> States:
+    """The same states under names of their own, all but the `shared`: so a format may have two shapes side by side."""
+
+    def own(name: StateName) -> StateName:
+        return name if name in shared or isinstance(name, tuple) else (name, word)
+
+    made: States = {}
+    for name, rules in states.items():
+        if isinstance(rules, Body):
+            made[own(name)] = replace(rules, then=own(rules.then), otherwise=own(rules.otherwise))
+            continue
+        transitions = {marker: replace(one, to=own(one.to)) for marker, one in rules.transitions.items()}
+        if isinstance(rules, Gap | Name):
+            made[own(name)] = replace(rules, transitions=transitions, otherwise=own(rules.otherwise))
+        else:
+            made[own(name)] = replace(rules, transitions=transitions)
     return made
