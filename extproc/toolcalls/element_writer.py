@@ -11,11 +11,12 @@ where it can, and then a string leaves as it comes, an object member by member, 
 
 Everything else waits until it is complete, and until the next element shows that it isn't repeated: what is, becomes a
 list. No key is written twice: one that comes again later gets a number (`city$2`). Text beside elements is the member
-`$text`, or a list's last item; beside the arguments themselves it means nothing.
+`$text`, or a list's last item.
 """
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 
 from extproc.toolcalls.element_schema import ElementSchema
@@ -23,6 +24,7 @@ from extproc.toolcalls.free_elements import ITEM, TEXT, Json, array, beginning, 
 from extproc.toolcalls.open_element import LONG, Element, Kind, Waiting
 from extproc.toolcalls.values import object_members, quoted, typed
 
+_is_name = re.compile(r"[\w:.\-]+").fullmatch
 _MOST_LEVELS_UP = 16  # as far as a tag's place is looked for
 
 
@@ -107,6 +109,8 @@ class ElementWriter:
                 pass
         elif element.kind is Kind.OBJECT and element.schema.knows(tag):
             self._without_opening(element, tag)
+        elif not _is_name(tag):
+            self.text(spelled)
 
     def _close_inner(self, element: Element, tag: str) -> None:
         closed = ""
@@ -319,16 +323,18 @@ class ElementWriter:
 
     # The end of the call
 
-    def end(self) -> None:
-        """The call is complete, whatever is still open in it."""
+    def end(self) -> bool:
+        """The call is complete, whatever is still open in it. Returns whether it is one: text alone is none."""
         while len(self._open) > 1:
             self._close_last(complete=False)
         root = self._open[0]
-        self._settle(root)
-        if not root.count and (members := object_members(root.text)):
-            self._out.append("{" + members)
-            root.count = 1
-        self._out.append("}" if root.count else "{}")
+        if root.count or root.waiting is not None or not counts(root.text):
+            self._settle(root)
+            self._finish(root)
+            return True
+        members = object_members(root.text)
+        self._out.append("{" + (members or "") + "}")
+        return members is not None
 
     def cut_off(self, held: str) -> None:
         """The output breaks off here: what came stands, unfinished. `held` would have become text, or a tag."""
@@ -338,7 +344,7 @@ class ElementWriter:
         if kept is None:
             last = self._open[-1]
             self._settle(last)
-            if last.kind is not Kind.STRING and len(self._open) > 1 and counts(last.text):
+            if last.kind is not Kind.STRING and last.count and counts(last.text):
                 self._beside(last, last.text)
             return
         parent, chain = self._open[kept - 1], self._open[kept:]

@@ -2,7 +2,8 @@
 
 What stands behind a marker and is no tag is text; the marker is nothing then. Attributes say nothing, except that
 `<parameter name="key">` opens `key`. The tag of the next call, or one that ends the section of calls, ends a call whose
-own end is missing; but not in an element that can only be a string: a call that stands there is quoted.
+own end is missing; but not in an element that can only be a string: a call that stands there is quoted. Text before
+the first element shows that it was no call, unless it is all arguments as a JSON object.
 """
 
 from __future__ import annotations
@@ -44,7 +45,7 @@ class NestedElements(Body):
 class NestedElementsReader:
     """See `table.Reader`."""
 
-    __slots__ = ("_arguments", "_lexer", "_rest", "_table", "done", "name", "verdict", "whole")
+    __slots__ = ("_arguments", "_is_json", "_lexer", "_rest", "_table", "done", "name", "verdict", "whole")
 
     def __init__(self, table: NestedElements, name: str | None, tool: Mapping[str, Any] | None) -> None:
         self.name = name
@@ -55,6 +56,7 @@ class NestedElementsReader:
         self._lexer = Lexer([table.marker])
         schema, _ = parameter_schemas(tool or {})
         self._arguments = ElementWriter(ElementSchema([schema], schema))
+        self._is_json = False  # no element came, but a brace
         self._rest = ""
 
     def take(self) -> str:
@@ -64,15 +66,12 @@ class NestedElementsReader:
         while position < len(text) and not self.done:
             found = self._lexer.find(text, position)
             at, marker = (len(text), None) if found is None else found
-            if at > position:
-                self._arguments.text(text[position:at])
-            position = at
-            if marker is None:
-                break
-            behind = self._tag(text, at, at + len(marker))
+            if at > position and (start := self._text(text, position, at)) is not None:
+                return start
+            behind = None if marker is None else self._tag(text, at, at + len(marker))
+            position = at if behind is None else behind
             if behind is None:
                 break
-            position = behind
         self._rest = text[position:]
         return position
 
@@ -81,6 +80,22 @@ class NestedElementsReader:
             self.done = True
             # The beginning of a marker is one, unless it is a bracket.
             self._arguments.cut_off(self._rest if len(self._rest) == 1 else "")
+
+    def _text(self, text: str, position: int, end: int) -> int | None:
+        """Text between tags; returns where it begins if it shows that this is no call."""
+        piece = text[position:end]
+        if self.verdict is Verdict.UNDECIDED and not self._is_json:
+            solid = piece.lstrip()
+            self._is_json = solid.startswith("{")
+            if solid and not self._is_json:
+                self._no_call()
+                return end - len(solid)
+        self._arguments.text(piece)
+        return None
+
+    def _no_call(self) -> None:
+        self.verdict = Verdict.NOT_A_CALL
+        self.done = True
 
     def _tag(self, text: str, marker: int, start: int) -> int | None:
         """What stands behind a marker; returns where the text goes on, None if more of it has to come first."""
@@ -97,10 +112,11 @@ class NestedElementsReader:
         name = inside.strip("/").strip()
         if closing and name == self._table.call and not self._arguments.is_open(name):
             self._end_call()
-        elif self._is_outside(closing, name):
+            return end.end() if self.whole else marker
+        if self._is_outside(closing, name):
             self._end_call()
-            return marker
-        elif closing:
+            return marker  # it belongs to what follows
+        if closing:
             self._arguments.close(name, spelled)
         else:
             self._begin(name, spelled, closed=inside.endswith("/"))
@@ -130,6 +146,8 @@ class NestedElementsReader:
             arguments.close(tag, "")
 
     def _end_call(self) -> None:
-        self._arguments.end()
+        if not self._arguments.end():
+            self._no_call()
+            return
         self.verdict = Verdict.CALL
         self.done = self.whole = True
