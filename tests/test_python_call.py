@@ -63,6 +63,14 @@ def arguments(call: str) -> str:
         (r"r'\d\n'", r"\d\n"),
         ("f'{x}'", "{x}"),
         ("'one '\n   'two'", "one two"),
+        ("'one ' \"two\" r'\\n'", r"one two\n"),
+        ("('one '\n 'two')", "one two"),
+        ("'one ' + 'two'", "one two"),
+        ("dict(a=1, b=[dict()])", {"a": 1, "b": [{}]}),
+        ("list((1, 2))", [1, 2]),
+        ("(1)", 1),
+        ("()", []),
+        ("((1, 2), (3))", [[1, 2], 3]),
         ("True", True),
         ("false", False),
         ("None", None),
@@ -282,6 +290,52 @@ def test_generated_calls_come_back_exactly(calls: list[tuple[str, dict[str, Any]
         (name, json.dumps(keywords)) for name, keywords in calls
     ]
     assert made.content is None
+
+
+_SPACE = st.sampled_from(["", " ", "\n", "  # so\n  "])
+
+
+@st.composite
+def spelled(draw: st.DrawFn, value: Any) -> str:
+    """`value` in one of the ways in which Python can spell it."""
+    blank = draw(_SPACE)
+    match value:
+        case str():
+            at = draw(st.integers(0, len(value)))
+            between = draw(st.sampled_from([" ", " + ", "\n", " \\\n "]))
+            parts = [value] if draw(st.booleans()) else [value[:at], value[at:]]
+            written = between.join(json.dumps(part) if draw(st.booleans()) else repr(part) for part in parts)
+            return f"({blank}{written}{blank})" if draw(st.booleans()) else written
+        case list():
+            items = [draw(spelled(item)) for item in value]
+            comma = "," if len(items) == 1 or (items and draw(st.booleans())) else ""
+            if draw(st.booleans()):
+                return f"({blank}{f',{blank}'.join(items)}{comma})"
+            written = f"[{', '.join(items)}{blank}]"
+            return f"list({written})" if draw(st.booleans()) else written
+        case dict():
+            items = [f"{key!r}: {draw(spelled(item))}" for key, item in value.items()]
+            return f"{{{blank}{f',{blank}'.join(items)}}}"
+        case _:
+            return f"({value!r})" if draw(st.booleans()) else repr(value)
+
+
+_PLAIN_VALUES: st.SearchStrategy[Any] = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.text("abc '\"\\\n,)#", max_size=8),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text("abc", min_size=1), inner, max_size=3),
+    max_leaves=6,
+)
+
+
+@given(st.data(), st.dictionaries(st.sampled_from(["a", "b", "c"]), _PLAIN_VALUES, max_size=3), st.integers(1, 40))
+def test_every_spelling_has_the_value_that_python_gives_it(
+    data: st.DataObject, keywords: dict[str, Any], size: int
+) -> None:
+    written = {key: data.draw(spelled(value)) for key, value in keywords.items()}
+    separator = "," + data.draw(_SPACE)
+    text = f"{OPENING}[f({separator.join(f'{key}={value}' for key, value in written.items())})]{CLOSING}"
+    (call,) = collect(events_of([text[at : at + size] for at in range(0, len(text), size)])).calls
+    assert json.loads(call.arguments) == keywords
 
 
 _PIECES = st.lists(

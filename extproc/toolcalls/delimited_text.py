@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from json.encoder import encode_basestring
 
 from extproc.toolcalls.lexer import Lexer
-from extproc.toolcalls.quoted_text import Ended, Follows, QuotedText, Quotes, inside
+from extproc.toolcalls.quoted_text import Ended, Follows, QuotedText, inside
 
 _WINDOW = 256  # as much as is looked at behind the end of a call
 _LONGEST_TAIL = 160  # what `_TAIL_SO_FAR` matches is shorter
@@ -26,7 +26,7 @@ _TAIL_SO_FAR = re.compile(
 )
 _NEXT_KEY = re.compile(rf"(?:{_QUOTE})?(?P<comma>,)\s{{0,16}}[\w.\-]{{1,64}}\s{{0,4}}:\s{{0,4}}\Z")
 _CLOSED = re.compile(rf"(?P<quote>{_QUOTE})?(?P<closers>{_CLOSERS})\Z")
-_CONTROL = re.compile(r"<(?:(\Z)|\||/?\w{1,32}+(?:(\Z)|\|(?:(\Z)|>)))").match
+_CONTROL = re.compile(r"<(?:(\Z)|\|(?:(\Z)|[\"\w])|/?\w{1,32}+(?:(\Z)|\|(?:(\Z)|>)))").match
 _CLOSERS_AT = re.compile(_CLOSERS).match
 _BEHIND = re.compile(r"\s{0,16}(?:[,:}\])<]|(\Z))")
 _BEHIND_VALUE = re.compile(r"\s{0,16}(?:[,}\])]|(\Z))")
@@ -64,6 +64,16 @@ class StringMarkers:
         if not final and (found is not None or (control is not None and control.lastindex is not None)):
             return None
         return control is not None and control.lastindex is None
+
+    def end_of_stray(self, text: str, position: int, *, final: bool) -> int | None:
+        """The end of a second quote or marker behind a string, where the two kinds were mixed; `position` itself when
+        that isn't certain yet."""
+        if text[position] in "\"'":
+            return position + 1
+        found = self.lexer.at(text, position)
+        if found is None or found[1] == self.closing or (found[1] is None and final):
+            return None
+        return position + len(found[1] or "")
 
 
 class DelimitedText:
@@ -165,8 +175,8 @@ class HandQuotedText(QuotedText):
 
     __slots__ = ("_depth", "_markers")
 
-    def __init__(self, quotes: Quotes, follows: Follows, markers: StringMarkers, depth: int) -> None:
-        super().__init__(quotes, follows)
+    def __init__(self, quote: str, follows: Follows, markers: StringMarkers, depth: int) -> None:
+        super().__init__(quote, follows, also="<}])")
         self._markers = markers
         self._depth = depth
 

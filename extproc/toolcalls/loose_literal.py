@@ -12,7 +12,7 @@ import re
 from dataclasses import dataclass
 from json.encoder import encode_basestring as quoted
 
-from extproc.toolcalls.quoted_text import Follows, QuotedText, Quotes
+from extproc.toolcalls.quoted_text import QuotedText
 
 JSON_NUMBER = re.compile(r"-?(?:0|[1-9][0-9]*)(?P<fraction>\.[0-9]+)?(?P<exponent>[eE][+-]?[0-9]+)?")
 
@@ -31,7 +31,6 @@ _TOKEN = re.compile(r"\s*+(?:(?P<mark>[\[\]{}(),:])|(?P<quote>[\"'])|(?P<word>[^
 _STRING = {
     quote: re.compile(rf"{quote}[^{quote}\\]*+(?:\\.[^{quote}\\]*+)*+{quote}", re.DOTALL) for quote in ("'", '"')
 }
-_QUOTES = {quote: Quotes(quote) for quote in ("'", '"')}
 _AFTER_STRING = re.compile(r"\s*+(?:[,:\]})]|\Z)")
 _QUOTE = re.compile(r"\s*+[\"']")
 _ANYTHING = re.compile("")
@@ -178,7 +177,7 @@ class _Reading:
         if whole is None:
             return False
         plain = _AFTER_STRING.match(text, whole.end()) or _QUOTE.match(text, whole.end())
-        string = QuotedText(_QUOTES[text[start]], Follows(_ANYTHING if plain else _AFTER_STRING))
+        string = QuotedText(text[start], _ANYTHING if plain else _AFTER_STRING)
         self.position, inside = string.scan(text, start + 1, final=True)
         if not string.done:
             return False

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import enum
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from dataclasses import dataclass
 
 from extproc.toolcalls.delimited_text import StringMarkers
@@ -13,6 +13,30 @@ from extproc.toolcalls.quoted_text import PREFIX, Follows
 # Words that mean a JSON value.
 JSON_NUMBER = re.compile(r"-?(?:0|[1-9][0-9]*)(?:\.[0-9]+)?(?:[eE][+-]?[0-9]+)?")
 JSON_WORDS = {"True": "true", "False": "false", "None": "null", "true": "true", "false": "false", "null": "null"}
+
+
+_key_ahead = re.compile(r"[\w.\-]{1,64}+(?:(\Z)|\s{0,8}+(?:(\Z)|[:=](?:(\Z)|[^=])))").match
+_first_key = re.compile(r"\{\s{0,32}+(?:[\"']([\w.\-]{0,64}+)(?:[\"']|(\Z))|(\Z))").match
+
+
+def is_key(text: str, position: int, *, final: bool) -> bool | None:
+    """Whether a key and its separator stand here; None when that isn't certain yet."""
+    found = _key_ahead(text, position)
+    return False if found is None else found.lastindex is None or (False if final else None)
+
+
+def first_key_in(keys: Collection[str], text: str, position: int, *, final: bool) -> bool | None:
+    """Whether the first key of the object that begins here is one of `keys`; None when that isn't certain yet."""
+    found = _first_key(text, position)
+    if found is None or (found.lastindex != 1 and final):
+        return False
+    return found[1] in keys if found.lastindex == 1 else None
+
+
+def is_comment(text: str, position: int, *, final: bool) -> bool | None:
+    """Whether `#` begins a comment; None when that isn't certain yet. `#fff` is none."""
+    behind = text[position + 1 : position + 2]
+    return behind in " \t\n" if behind or final else None
 
 
 class Shape(enum.Enum):
@@ -46,15 +70,17 @@ class Place(enum.Enum):
 
 
 # Blanks, and comments in Python. A comment with quotes in it is none: it may be part of a string.
-_BLANKS = r"""(?:\s++|\#[^\n'"]*+(?:\n|(\Z)))*+"""
+_BLANKS = r"""(?:\s++|\#(?:(\Z)|[ \t][^\n'"]*+(?:\n|(\Z))|\n))*+"""
 _LINE_END = r"""[ \t]*+(?:\#[^\n'"]*+)?+\r?\n"""
-_KEYWORD = r"[\w.\-]++\s*+(?:(\Z)|[=:](?:(\Z)|[^=]))"
-_VALUE_END = r"[)\]}]\s*+(?:(\Z)|[,;<)\]}])"
+# What a call's next argument begins with: its key, perhaps in quotes, or stars.
+_SEPARATED = r"\s*+(?:(\Z)|[=:](?:(\Z)|[^=]))"
+_KEYWORD = rf"(?:[\w.\-]++{_SEPARATED}|\*|['\"](?:(\Z)|[\w.\-]{{1,64}}+(?:(\Z)|['\"]{_SEPARATED})))"
+_VALUE_END = rf"[)\]}}]{_BLANKS}(?:(\Z)|[,;<)\]}}])"
 
 _AFTER_CALL = {
     Place.LIST: rf"{_BLANKS}(?:(\Z)|[\]<]|[,;]{_BLANKS}(?:(\Z)|[\]<]|[^\W\d]))",
     Place.LINES: rf"(?:{_BLANKS}[,;]?+{_BLANKS}(?:(\Z)|[\]<])|(?:\s*+[,;]\s*+|{_LINE_END}{_BLANKS})[^\W\d])",
-    Place.WRAPPED: rf"\s*+\){_BLANKS}(?:(\Z)|[\]<`,;]|[^\W\d])",
+    Place.WRAPPED: rf"\s*+(?:(\Z)|\){_BLANKS}(?:(\Z)|[\]<`,;]|[^\W\d]))",
 }
 _AFTER_CALL[Place.BARE_LIST] = _AFTER_CALL[Place.LIST]
 _AFTER_CALL[Place.FENCE] = rf"(?:{_BLANKS}`|{_AFTER_CALL[Place.LINES]})"
@@ -67,11 +93,11 @@ _STRING = rf"""{PREFIX}(?:(\Z)
 
 def _follows(end: str, *, python: bool = True) -> Follows:
     """`end` is a pattern of what may follow a string, but for blanks and the end of the text."""
-    end = rf"\s*+(?:(\Z)|{end})"
     if not python:
-        return Follows(re.compile(end))
+        return Follows(re.compile(rf"\s*+(?:(\Z)|{end})"), joins=False)
+    end = rf"{_BLANKS}(?:(\Z)|{end})"
     gap = r"([ \t]++|[ \t]*+\+[ \t]*+)"
-    more = rf"[ \t]++{PREFIX}['\"]|[ \t]*+\+|[ \t]*+\\?\r?\n\s*+{PREFIX}['\"]"
+    more = rf"[ \t]++(?:\+|{PREFIX}(?:['\"]|(\Z)))|\+|[ \t]*+\\?(?:(\Z)|\r?(?:(\Z)|\n\s*+{PREFIX}(?:['\"]|(\Z))))"
     return Follows(re.compile(end), re.compile(rf"{gap}(?:(\Z)|(?x:{_STRING})(?:{end}|{more}))"))
 
 

@@ -12,7 +12,7 @@ import re
 from collections.abc import Callable
 from typing import Any, TypeAlias
 
-from extproc.toolcalls.loose_notation import Notation, Shape
+from extproc.toolcalls.loose_notation import Notation, Shape, first_key_in, is_comment, is_key
 from extproc.toolcalls.loose_strings import Stands, String, string_at
 from extproc.toolcalls.loose_writer import LooseWriter
 from extproc.toolcalls.quoted_text import Ended
@@ -23,14 +23,9 @@ _SHAPES = {"{": Shape.BRACES, "[": Shape.LIST, "(": Shape.GROUP}
 _QUOTES = frozenset("'\"")
 _RAW_PREFIXES = {prefix: "r" in prefix for prefix in "r b u f rb br rf fr".split()}
 _CONSTRUCTORS = {"dict": Shape.KEYWORDS, **dict.fromkeys(("list", "tuple", "set", "frozenset"), Shape.GROUP)}
+_LONGEST_INTRODUCTION = max(map(len, _CONSTRUCTORS))
 _not_blank = re.compile(r"\S").search
-_in_word_stop = re.compile(r"[,:=()\[\]{}<'\"]").search
-# A key where a comma is missing before it.
-_key_ahead = re.compile(r"[\w.\-]{1,64}+(?:(\Z)|\s{0,8}+(?:(\Z)|[:=](?:(\Z)|[^=])))").match
-
-# The first key of an object that may be a value, or all arguments.
-_first_key = re.compile(r"\{\s{0,32}+(?:[\"']([\w.\-]{0,64}+)(?:[\"']|(\Z))|(\Z))").match
-
+_in_word_stop = re.compile(r"[,:=()\[\]{}<'\"#]").search
 _Step: TypeAlias = Callable[[Any, str, int], int]
 
 
@@ -105,6 +100,11 @@ class LooseScanner(LooseWriter):
         """The arguments begin here."""
         self._step = LooseScanner._element
 
+    def _hold(self, text: str, position: int) -> int:
+        """What begins at `position` can't be understood before more text comes."""
+        self._held = text[position:]
+        return len(text)
+
     # Structure: each step reads something outside of words and strings, and returns where it goes on.
 
     def _element(self, text: str, position: int) -> int:
@@ -121,8 +121,8 @@ class LooseScanner(LooseWriter):
         if character == "*" and brackets.keywords:
             self._spreading = True
             return position + 1
-        if character == "#" and self._notation.python:
-            return self._comment(text, position)
+        if character == "#" and self._notation.python and (end := self._comment(text, position)) is not None:
+            return end
         self._at_key = brackets.keyed
         return self._begin_literal(text, position)
 
@@ -135,8 +135,6 @@ class LooseScanner(LooseWriter):
             self._out.append('""')
             self._step = LooseScanner._next
             return position
-        if character == "#" and self._notation.python:
-            return self._comment(text, position)
         self._at_key = False
         return self._begin_literal(text, position)
 
@@ -173,41 +171,31 @@ class LooseScanner(LooseWriter):
             self._close(character)
             self._step = LooseScanner._next
             return position + 1
-        if character == "#" and self._notation.python:
-            return self._comment(text, position)
-        if not self._notation.python and (stray := self._stray(text, position)) is not None:
-            return stray
-        if brackets.keyed and (key := _key_ahead(text, position)) is not None:
-            if key.lastindex is None:
-                self._step = LooseScanner._element
-                return position
-            if not self._final:
-                self._held = text[position:]
-                return len(text)
-        self._break_off()
+        if character == "#" and self._notation.python and (end := self._comment(text, position)) is not None:
+            return end
+        markers = self._notation.markers
+        if markers is not None and (end := markers.end_of_stray(text, position, final=self._final)) is not None:
+            return end if end > position else self._hold(text, position)
+        key_comes = brackets.keyed and is_key(text, position, final=self._final)
+        if key_comes is None:
+            return self._hold(text, position)
+        if key_comes:
+            self._step = LooseScanner._element  # a comma is missing
+        else:
+            self._break_off()
         return position
 
-    def _comment(self, text: str, position: int) -> int:
+    def _comment(self, text: str, position: int) -> int | None:
+        """Where a comment ends, or what came of it; None when there is none."""
+        begins = is_comment(text, position, final=self._final)
+        if begins is False:
+            return None
         end = text.find("\n", position)
-        if end < 0:
-            self._held = "" if self._final else "#"  # so that what comes next is known to be a part of it
-            return len(text)
-        return end
-
-    def _stray(self, text: str, position: int) -> int | None:
-        """A second quote or marker behind a string, where the two kinds were mixed."""
-        if text[position] in _QUOTES:
-            return position + 1
-        markers = self._notation.markers
-        if markers is None or text[position] != "<":
-            return None
-        found = markers.lexer.at(text, position)
-        if found is None or found[1] == markers.closing or (found[1] is None and self._final):
-            return None
-        if found[1] is None:
-            self._held = text[position:]
-            return len(text)
-        return position + len(found[1])
+        if end >= 0:
+            return end
+        if not self._final:
+            self._held = text[position : position + 2]  # so that what comes next is known to be a part of it
+        return len(text)
 
     # Brackets
 
@@ -218,10 +206,8 @@ class LooseScanner(LooseWriter):
             if around.keywords:
                 spreads = character == "{" and (self._spreading or self._holds_all(text, position))
                 if spreads is None:
-                    self._held = text[position:]
-                    return len(text)
+                    return self._hold(text, position)
                 if spreads:
-                    self._spreading = False
                     self._spread()
                     self._step = LooseScanner._element
                     return position + 1
@@ -235,24 +221,19 @@ class LooseScanner(LooseWriter):
 
     def _holds_all(self, text: str, position: int) -> bool | None:
         """Whether a call's first value is an object of all its arguments; None when that isn't certain yet."""
-        if self._open[-1].count:
-            return False
-        if not self._takes_object:
-            return True
-        first = _first_key(text, position)
-        if first is None:
-            return False
-        return first[1] in self._positions if first.lastindex == 1 else (None if not self._final else False)
+        if self._open[-1].count or not self._takes_object:
+            return not self._open[-1].count
+        return first_key_in(self._positions, text, position, final=self._final)
 
     # Words
 
     def _begin_literal(self, text: str, position: int) -> int:
         character = text[position]
         self._parts.clear()
+        self._spreading = self._spreading and character == "{"
         if character == "<" and (is_marker := self._is_marker(text, position)) is not False:
             if is_marker is None:
-                self._held = text[position:]
-                return len(text)
+                return self._hold(text, position)
             return self._opening_delimiter(text, position)
         if character in _QUOTES:
             self._raw = False
@@ -272,17 +253,25 @@ class LooseScanner(LooseWriter):
         if stop is None:
             return at
         character = stop.group()
+        if character == "#" and (ends := self._notation.python and self._ends_at_comment(text, at)) is not False:
+            if ends is None:
+                return self._hold(text, at)
+            self._end_word()
+            return at
         if character == "<" and (is_marker := self._is_marker(text, at)) is not False:
             if is_marker is None:
-                self._held = text[at:]
-                return len(text)
+                return self._hold(text, at)
             self._end_word()
             return at
         if self._depth == 0 and self._ends_word(character):
             self._end_word()
             return at
         if self._notation.python:
-            if self._depth == 0 and len(self._parts) <= 2 and self._begins_more(character, "".join(self._parts)):
+            if (
+                self._depth == 0
+                and len(self._parts) <= _LONGEST_INTRODUCTION
+                and self._begins_more(character, "".join(self._parts))
+            ):
                 return at if character in _QUOTES else at + 1
             if character in _OPENING:
                 self._depth += 1
@@ -291,6 +280,12 @@ class LooseScanner(LooseWriter):
         self._parts.append(character)
         return at + 1
 
+    def _ends_at_comment(self, text: str, at: int) -> bool | None:
+        """Whether `#` behind a word begins a comment; None when that isn't certain yet."""
+        if self._depth or not self._parts or not self._parts[-1][-1].isspace():
+            return False
+        return is_comment(text, at, final=self._final)
+
     def _begins_more(self, character: str, word: str) -> bool:
         """Whether the word is the prefix of a string, or makes a value of what is in the bracket behind it."""
         if character in _QUOTES and (raw := _RAW_PREFIXES.get(word.lower())) is not None:
@@ -298,7 +293,7 @@ class LooseScanner(LooseWriter):
             self._parts.clear()
             self._step = LooseScanner._opening_quote
             return True
-        if character == "(" and (shape := _CONSTRUCTORS.get(word.strip())) is not None:
+        if character == "(" and (shape := _CONSTRUCTORS.get(word)) is not None:
             if self._at_key:
                 if self._open[-1].shape is Shape.OBJECT:
                     return False
@@ -310,8 +305,7 @@ class LooseScanner(LooseWriter):
 
     def _is_marker(self, text: str, position: int) -> bool | None:
         """Whether a `<` is more than a character of a word; None when that isn't certain yet."""
-        markers = self._notation.markers
-        return True if markers is None else markers.at(text, position, final=self._final)
+        return self._notation.markers is None or self._notation.markers.at(text, position, final=self._final)
 
     def _ends_word(self, character: str) -> bool:
         if character == ")":
@@ -336,8 +330,7 @@ class LooseScanner(LooseWriter):
         stands = Stands(self._open[-1].shape, self._at_key, len(self._open))
         opened = string_at(self._notation, text, position, stands, raw=self._raw, final=self._final)
         if opened is None:
-            self._held = text[position:]
-            return len(text)
+            return self._hold(text, position)
         self._begin_string(opened[0])
         return opened[1]
 

@@ -6,12 +6,9 @@ from typing import NamedTuple, TypeAlias
 
 from extproc.toolcalls.delimited_text import DelimitedText, HandQuotedText, StringMarkers
 from extproc.toolcalls.loose_notation import Notation, Shape
-from extproc.toolcalls.quoted_text import QuotedText, Quotes
+from extproc.toolcalls.quoted_text import QuotedText
 
 String: TypeAlias = QuotedText | DelimitedText
-
-_PYTHON_QUOTES = {(quote, raw): Quotes(quote, raw) for quote in ("'", '"', "'''", '"""') for raw in (False, True)}
-_HAND_QUOTES = {quote: Quotes(quote, also="<}])") for quote in "'\""}
 
 
 class Stands(NamedTuple):
@@ -35,7 +32,7 @@ def string_at(
         quote = quotes
     elif quotes == quote * len(quotes) and not final:
         return None
-    return QuotedText(_PYTHON_QUOTES[quote, raw], notation.follows(stands.shape, stands.at_key)), position + len(quote)
+    return QuotedText(quote, notation.follows(stands.shape, stands.at_key), raw=raw), position + len(quote)
 
 
 def _marked_string(
@@ -51,4 +48,4 @@ def _marked_string(
         keyed = not stands.at_key and stands.shape is not Shape.LIST
         return DelimitedText(markers, stands.depth, keyed=keyed), after_quote + len(markers.delimiter)
     follows = notation.follows(stands.shape, stands.at_key)
-    return HandQuotedText(_HAND_QUOTES[quote], follows, markers, stands.depth), after_quote
+    return HandQuotedText(quote, follows, markers, stands.depth), after_quote

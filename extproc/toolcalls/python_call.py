@@ -18,7 +18,7 @@ from extproc.toolcalls.loose_scanner import LooseScanner
 from extproc.toolcalls.names import offered_name
 from extproc.toolcalls.quoted_text import json_text
 from extproc.toolcalls.states import State
-from extproc.toolcalls.table import Body, Reader, Verdict
+from extproc.toolcalls.table import Body, Reader, Verdict, left_by
 from extproc.toolcalls.values import allowed_types, parameter_schemas
 
 _lead = re.compile(r"[\s\[]*").match
@@ -108,11 +108,14 @@ class PythonCallReader(LooseScanner):
         self._follow_json(self._json)
 
     def _before(self, text: str, position: int) -> int:
-        """Brackets and blanks."""
+        """Brackets, blanks and comments."""
         lead = _lead(text, position)
         position = position if lead is None else lead.end()
         if position == len(text):
             return position
+        if text[position] == "#" and self._place is not Place.BARE_LIST:
+            end = self._comment(text, position)
+            return self._reject(position) if end is None else end
         if text[position] == "{" and self._place in _JSON_LISTS:
             self._json = JsonCall(then=State.PROSE, offered_only=self._strict).reader(self._tools, None)
             self._step = PythonCallReader._in_json
@@ -127,7 +130,7 @@ class PythonCallReader(LooseScanner):
         return end
 
     def _follow_json(self, json: Reader) -> None:
-        self.verdict, self.done, self.whole = json.verdict, json.done, json.whole
+        self.verdict, self.done, self.whole, self.left = json.verdict, json.done, json.whole, left_by(json)
         self._out.append(json.take())
 
     def _in_head(self, text: str, position: int) -> int:
@@ -143,10 +146,14 @@ class PythonCallReader(LooseScanner):
                 return position + found.end() - before
         end = self._end_of_word(head) if plain else _end_of_head(head)
         if end < len(head) or end == _LONGEST_HEAD:
-            self.verdict = Verdict.NOT_A_CALL
-            self.done = True
+            self._reject(position)
         self._head = head
         return position + end - before
+
+    def _reject(self, position: int) -> int:
+        self.verdict = Verdict.NOT_A_CALL
+        self.done = True
+        return position
 
     def _end_of_word(self, head: str) -> int:
         """How far this may be the head of a bare call: its name has to be a tool's as soon as it is whole."""

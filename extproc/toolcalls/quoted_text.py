@@ -12,7 +12,8 @@ import enum
 import re
 import unicodedata
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
+from functools import lru_cache
 from json.encoder import encode_basestring
 
 WINDOW = 256  # as much as is looked at behind a quote
@@ -63,24 +64,15 @@ def inside(text: str) -> str:
     return encode_basestring(text)[1:-1]
 
 
-@dataclass(frozen=True, slots=True)
-class Quotes:
-    """What stands around a string, and what in it is no plain text."""
-
-    quote: str
-    raw: bool = False
-    also: str = ""
-    """Characters at which something else may end the string."""
-    cross: Callable[[str, int], re.Match[str] | None] = field(init=False, compare=False)
-    """Matches as far as the text is certainly part of the string."""
-
-    def __post_init__(self) -> None:
-        one = self.quote[0]
-        plain = rf"[^{one}\\{re.escape(self.also)}]++"
-        escape = r"\\." if self.raw else _CERTAIN
-        # One or two quotes between three, unless they may become three.
-        lone = rf"|{one}(?!{one}{one}|{one}?\Z)" if len(self.quote) == 3 else ""
-        object.__setattr__(self, "cross", re.compile(rf"(?:{plain}|{escape}{lone})*+", re.DOTALL).match)
+@lru_cache
+def _crosses(quote: str, raw: bool, also: str) -> Callable[[str, int], re.Match[str] | None]:
+    """What matches as far as the text is certainly part of the string."""
+    one = quote[0]
+    plain = rf"[^{one}\\{re.escape(also)}]++"
+    escape = r"\\." if raw else _CERTAIN
+    # One or two quotes between three, unless they may become three.
+    lone = rf"|{one}(?!{one}{one}|{one}?\Z)" if len(quote) == 3 else ""
+    return re.compile(rf"(?:{plain}|{escape}{lone})*+", re.DOTALL).match
 
 
 PREFIX = r"(?:[rRbBfFuU]|[rR][bBfF]|[bBfF][rR])?"
@@ -104,6 +96,8 @@ class Follows:
     """... when it is the string's end."""
     beside: re.Pattern[str] | None = None
     """... when another string follows on the same line, which belongs to it; the first group ends where that begins."""
+    joins: bool = True
+    """One on a line below belongs to it too."""
 
 
 class Ended(enum.Enum):
@@ -123,16 +117,22 @@ class QuotedText:
 
     __slots__ = ("_also", "_cross", "_follows", "_length", "_pristine", "_quote", "_raw", "done", "ended")
 
-    def __init__(self, quotes: Quotes, follows: Follows) -> None:
+    def __init__(self, quote: str, follows: Follows | re.Pattern[str], *, raw: bool = False, also: str = "") -> None:
+        """`also`: the characters at which something else may end the string."""
         self.done = False
         self.ended = Ended.CLOSED
-        self._quote = quotes.quote[0]
-        self._length = len(quotes.quote)
-        self._raw = quotes.raw
-        self._also = quotes.also
-        self._cross = quotes.cross
-        self._follows = follows
+        self._quote = quote[0]
+        self._length = len(quote)
+        self._raw = raw
+        self._also = also
+        self._cross = _crosses(quote, raw, also)
+        self._follows = follows if isinstance(follows, Follows) else Follows(follows)
         self._pristine = True  # no quote has been taken for text
+
+    @property
+    def continues(self) -> bool:
+        """Another string begins at its end, which belongs to it."""
+        return self.ended is Ended.CONTINUES
 
     def scan(self, text: str, start: int, *, final: bool = False) -> tuple[int, str]:
         """What belongs to the string from `start`, as (end, piece).
@@ -206,7 +206,7 @@ class QuotedText:
                 return None
             self.done = True
             return end, ""
-        if self._length == 1 and self._follows.beside is not None:
+        if self._length == 1 and self._follows.joins:
             another = self._another(text, end, limit)
             if another is not None:
                 if another.lastindex != 1 and not certain:

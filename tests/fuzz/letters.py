@@ -14,10 +14,11 @@ from itertools import count
 
 from extproc.toolcalls import Parser
 from extproc.toolcalls.json_call import JsonCall
+from extproc.toolcalls.python_call import PythonCall
 from extproc.toolcalls.table import Body, Gap, Header, Key, Name, Reader
 from tests.fuzz.inputs import Input
 from tests.fuzz.reading import Outcome, Said, read
-from tests.fuzz.watching import part_of_object, reader_of, rules_of, state_of
+from tests.fuzz.watching import in_comment, part_of_object, reader_of, rules_of, state_of
 
 _FIRST, _LAST = "가", "힣"
 _find = re.compile(f"[{_FIRST}-{_LAST}]").findall
@@ -34,6 +35,7 @@ class _Place(enum.Enum):
     KEY = "what stands around a key, or a key whose value never came"
     JUNK = "what a gap takes for junk, though it may hold words"
     MEMBER = "a JSON call's member that is neither its name nor its arguments"
+    COMMENT = "a comment between calls or arguments in Python"
     HEAD = "the head of a call that was cut off"
     CUT_OFF = "what a reader had begun when the output ended"
     BROKEN = "a key, or so, that a reader had begun when the call broke off"
@@ -99,6 +101,8 @@ def _may_vanish(parser: Parser) -> _Place | None:
             return _Place.JUNK
         case JsonCall() if _in_other_member(reader_of(parser)):
             return _Place.MEMBER
+        case PythonCall() if in_comment(reader_of(parser)):
+            return _Place.COMMENT
     return None
 
 

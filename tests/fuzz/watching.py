@@ -34,3 +34,8 @@ def part_of_object(reader: object) -> str:
     """Which part of a call's object a reader of JSON is in."""
     reader = getattr(reader, "_reader", reader)  # one may follow another
     return str(getattr(getattr(reader, "_expect", None), "name", ""))
+
+
+def in_comment(reader: object) -> bool:
+    """Whether a reader of Python may be in one."""
+    return "#" in getattr(reader, "_held", "")

@@ -19,7 +19,9 @@ from extproc.toolcalls.syntax.call_syntax import CallSyntax
 from extproc.toolcalls.syntax.literals import PythonKeywords
 from extproc.toolcalls.table import Behind, Format, Gap, Header, Marker, Name, Prose, Transition, Transitions
 
-_BETWEEN_CALLS = re.compile(r"[\s,;]*")
+_BETWEEN_CALLS = re.compile(r"[\s,;)]*")
+_FENCE = "```"
+_CALL_FENCE = re.compile(r"\s*tool_(?:code|call)\s*")
 _EXAMPLE = "[get_weather(city='Paris')]"
 
 
@@ -31,10 +33,24 @@ def _bare_list(openers: Transitions, closers: Transitions) -> States:
                 **openers,
                 "[": Transition(State.BARE_CALL, Marker.KEPT),
                 "`[": Transition(State.PROSE, Marker.SHOWN),
-                "```": Transition(State.CODE, Marker.SHOWN),
+                _FENCE: Transition(State.FENCE),
             }
         ),
-        State.CODE: Prose({"```": Transition(State.PROSE, Marker.SHOWN)}),
+        State.CODE: Prose({_FENCE: Transition(State.PROSE, Marker.SHOWN)}),
+        State.FENCE: Header(
+            {"\n": Transition(State.CODE), _FENCE: Transition(State.PROSE, Marker.SHOWN)},
+            routes=((_CALL_FENCE, State.FENCED_CALL), (re.compile(r".*", re.DOTALL), State.CODE)),
+            hidden=False,
+        ),
+        # Gemma 3 learned to call tools in a code block of its own. Other code in it is shown.
+        State.FENCED_CALL: PythonCall(then=State.AFTER_FENCED_CALL, otherwise=State.CODE, place=Place.FENCE),
+        State.AFTER_FENCED_CALL: Gap(
+            {_FENCE: Transition(State.PROSE)},
+            junk=re.compile(r"[\s,;)\]]*"),
+            otherwise=State.NEXT_FENCED_CALL,
+            behind=Behind.CALL,
+        ),
+        State.NEXT_FENCED_CALL: PythonCall(then=State.AFTER_FENCED_CALL, otherwise=State.CODE, place=Place.FENCE),
         State.LIST: Gap({"[": Transition(State.CALL)}, otherwise=State.BARE_CALL),
         State.BARE_CALL: PythonCall(then=State.AFTER_CALL, place=Place.BARE_LIST),
         State.CALL: PythonCall(then=State.AFTER_CALL),
@@ -72,6 +88,11 @@ LLAMA4_PYTHONIC = Format(
     states=_bare_list({"<|python_start|>": Transition(State.LIST)}, {"<|python_end|>": Transition(State.PROSE)}),
 )
 
+_OLMO3_TAGS: Transitions = {
+    "<function_calls>": Transition(State.CALLS),
+    "</function_calls>": Transition(State.PROSE),
+}
+
 OLMO3 = Format(
     name="olmo3",
     title="calls in Python's syntax, one a line, in <function_calls>",
@@ -86,19 +107,17 @@ OLMO3 = Format(
         closing="\n</function_calls>",
     ),
     states={
-        **prose({"<function_calls>": Transition(State.CALLS)}),
+        **prose(_OLMO3_TAGS),
         State.CALLS: Gap({"</function_calls>": Transition(State.PROSE)}, otherwise=State.CALL),
         State.CALL: PythonCall(then=State.AFTER_CALL, place=Place.LINES),
         State.AFTER_CALL: Gap(
-            {"</function_calls>": Transition(State.PROSE), "<function_calls>": Transition(State.CALLS)},
-            junk=re.compile(r"[\s,;\]]*"),
+            _OLMO3_TAGS,
+            junk=re.compile(r"[\s,;)\]]*"),
             otherwise=State.NEXT_CALL,
             behind=Behind.CALL,
         ),
         State.NEXT_CALL: PythonCall(then=State.AFTER_CALL, otherwise=State.BROKEN_CALL, place=Place.LINES),
-        State.BROKEN_CALL: Prose(
-            {"</function_calls>": Transition(State.PROSE), "<function_calls>": Transition(State.CALLS)}
-        ),
+        State.BROKEN_CALL: Prose(_OLMO3_TAGS),
     },
 )
 
@@ -118,7 +137,7 @@ LFM2 = Format(
     thinking=State.THINKING,
     syntax=replace(_SYNTAX, opening="<|tool_call_start|>[", closing="]<|tool_call_end|>"),
     states={
-        **prose({_LFM2_OPENING: Transition(State.CALLS)}),
+        **prose({_LFM2_OPENING: Transition(State.CALLS), _LFM2_CLOSING: Transition(State.PROSE)}),
         State.CALLS: Gap(
             {"{": Transition(State.JSON_CALL, Marker.KEPT)}, junk=re.compile(r"[\s\[]*"), otherwise=State.CALL
         ),
