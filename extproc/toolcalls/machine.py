@@ -63,7 +63,7 @@ class Parser:
         table = get_format(format) if isinstance(format, str) else format
         self._format: Format = hiding(table, hidden) if hidden else table
         self._tools: dict[str, Mapping[str, Any]] = {tool["function"]["name"]: tool for tool in tools or ()}
-        self._output = Output()
+        self._output = Output(remembers=self._format.repeats)
         self._call = PendingCall(self._tools, self._output)
         self._held = ""  # the beginning of what may become a marker
         thinking = self._format.thinking if reasoning == "open" else None
@@ -356,6 +356,7 @@ class Parser:
         call, reader = self._call, self._call.reader
         assert reader is not None  # made on entering the state
         reader.end_of_input()
+        call.candidate.marked |= reader.verdict is Verdict.MARKUP
         shown = reader.verdict is Verdict.CALL or call.candidate.marked
         if shown and reader.name is not None:
             call.begin(reader.name)

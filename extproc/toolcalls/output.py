@@ -17,6 +17,7 @@ class Output:
         "_events",
         "_opening",
         "_outside",
+        "_name",
         "_said",
         "_sent",
         "_space",
@@ -24,15 +25,20 @@ class Output:
         "calls",
         "in_call",
         "line_start",
+        "made",
     )
 
-    def __init__(self) -> None:
+    def __init__(self, *, remembers: bool = False) -> None:
         self.calls = 0
         """How many calls are complete."""
         self.in_call = False
         """A call has been announced and not ended."""
         self.line_start = True
         """Nothing but white space came since the last line break."""
+        self.made: set[tuple[str, str]] = set()
+        """The names and arguments of the calls that are complete, where they are remembered."""
+        self._name = ""
+        self._said: list[str] | None = [] if remembers else None  # the arguments of the call
         self._events: list[Event] = []
         self._sent = False  # some of its arguments have left
         self._opening: str | None = ""  # they, while they are no more than a bracket
@@ -75,6 +81,7 @@ class Output:
         """Announce the call, unless it has been."""
         if not self.in_call:
             self.in_call = True
+            self._name = name
             self._events.append(CallStart(self.calls, name))
 
     def arguments(self, piece: str) -> None:
@@ -84,11 +91,16 @@ class Output:
                 opening = self._opening + piece.strip()
                 self._opening = opening if opening in ("", "{") else None
             self._events.append(ArgumentsDelta(self.calls, piece))
+            if self._said is not None:
+                self._said.append(piece)
 
     def end_call(self, *, whole: bool) -> None:
         if not self._sent:
             self._events.append(ArgumentsDelta(self.calls, "{}"))
         self._events.append(CallEnd(self.calls, whole))
+        if self._said is not None:
+            self.made.add((self._name, "".join(self._said) or "{}"))
+            self._said.clear()
         self.calls += 1
         self.in_call = self._sent = False
         self._opening = ""

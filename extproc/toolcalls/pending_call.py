@@ -12,6 +12,7 @@ from extproc.toolcalls.candidate import Candidate
 from extproc.toolcalls.headers import route
 from extproc.toolcalls.names import decoded, offered_name
 from extproc.toolcalls.output import Output
+from extproc.toolcalls.repeated_call import RepeatedCall
 from extproc.toolcalls.table import Body, Gap, Header, Key, Name, Reader, Rules, Value
 from extproc.toolcalls.tagged import ArgumentsWriter
 
@@ -131,6 +132,9 @@ class PendingCall:
 
     def begin_body(self, state: Body) -> None:
         self.reader = state.reader(self._tools, self.name)
+        if state.may_repeat:
+            self.candidate.marked = False
+            self.reader = RepeatedCall(self.reader, self._output.made, self._tools)
 
     # The whole
 

@@ -60,8 +60,9 @@ class State(enum.Enum):
     AFTER_BLOCK = enum.auto()
     BETWEEN_MESSAGES = enum.auto()
     ECHO = enum.auto()
-    """A list of calls that is said once more."""
-    ECHOED_ARGUMENTS = enum.auto()
+    """A call that may be said once more."""
+    IN_ECHO = enum.auto()
+    AFTER_ECHO = enum.auto()
 
     # A call in a notation of its own
     CALL = enum.auto()

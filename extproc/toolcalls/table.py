@@ -252,6 +252,8 @@ class Body(ABC):
     """The state when it proves to be no call, and its text has been given back."""
     hides_markers: bool = False
     """... without the markers before it."""
+    may_repeat: bool = False
+    """It may be a call that was made already, said once more: then it is markup. See `Format.repeats`."""
 
     @abstractmethod
     def reader(self, tools: Mapping[str, Any], name: str | None) -> Reader:
@@ -298,6 +300,8 @@ class Format:
     """The first state of an output."""
     thinking: StateName | None = None
     """The first state of an output that begins inside thinking."""
+    repeats: bool = False
+    """The models say calls once more, so it is remembered what they called."""
     aliases: tuple[str, ...] = ()
     variants: tuple[Variant, ...] = ()
 

@@ -17,7 +17,7 @@ from extproc.toolcalls.python_call import PythonCall
 from extproc.toolcalls.states import State
 from extproc.toolcalls.syntax.call_syntax import CallSyntax
 from extproc.toolcalls.syntax.literals import PythonKeywords
-from extproc.toolcalls.table import Behind, Format, Gap, Header, Marker, Name, Prose, Transition, Transitions
+from extproc.toolcalls.table import Behind, Format, Gap, Header, Marker, Prose, Transition, Transitions
 
 _BETWEEN_CALLS = re.compile(r"[\s,;)]*")
 _FENCE = "```"
@@ -122,11 +122,15 @@ OLMO3 = Format(
 )
 
 _LFM2_OPENING, _LFM2_CLOSING = "<|tool_call_start|>", "<|tool_call_end|>"
+_LFM2_BLOCKS: Transitions = {
+    _LFM2_CLOSING: Transition(State.AFTER_BLOCK),
+    _LFM2_OPENING: Transition(State.CALLS),
+}
+_LFM2_BEHIND_ECHO: Transitions = {**_LFM2_BLOCKS, _LFM2_CLOSING: Transition(State.ANSWER)}
 _LFM2_IN_LIST: Transitions = {
     "]": Transition(State.AFTER_LIST),
     "{": Transition(State.JSON_CALL, Marker.KEPT),
-    _LFM2_CLOSING: Transition(State.AFTER_BLOCK),
-    _LFM2_OPENING: Transition(State.CALLS),
+    **_LFM2_BLOCKS,
 }
 
 LFM2 = Format(
@@ -136,6 +140,7 @@ LFM2 = Format(
     example=f"{_LFM2_OPENING}{_EXAMPLE}{_LFM2_CLOSING}",
     thinking=State.THINKING,
     syntax=replace(_SYNTAX, opening="<|tool_call_start|>[", closing="]<|tool_call_end|>"),
+    repeats=True,
     states={
         **prose({_LFM2_OPENING: Transition(State.CALLS), _LFM2_CLOSING: Transition(State.PROSE)}),
         State.CALLS: Gap(
@@ -147,21 +152,19 @@ LFM2 = Format(
         State.NEXT_CALL: PythonCall(then=State.IN_LIST, otherwise=State.ANSWER),
         State.AFTER_LIST: Gap(_LFM2_IN_LIST, otherwise=State.ANSWER, behind=Behind.CALL),
         # These models sometimes write a block's list once more behind its end, with an end of its own but no start.
-        # It is the same calls again: made twice they could do harm, so up to that end they are markup.
         State.AFTER_BLOCK: Gap(
-            {"[": Transition(State.ECHO), _LFM2_OPENING: Transition(State.CALLS)},
+            {"[": Transition(State.ECHO, Marker.KEPT), **_LFM2_BLOCKS},
             otherwise=State.ANSWER,
             behind=Behind.CALL,
         ),
-        State.ECHO: Name(
-            {"(": Transition(State.ECHOED_ARGUMENTS)},
-            otherwise=State.ANSWER,
-            pattern=re.compile(r"(?P<name>[\w.\-]+)"),
-            possible=re.compile(r"[\w.\-]*"),
+        State.ECHO: PythonCall(then=State.IN_ECHO, otherwise=State.ANSWER, may_repeat=True),
+        State.IN_ECHO: Gap(
+            {"]": Transition(State.AFTER_ECHO), **_LFM2_BEHIND_ECHO},
+            junk=_BETWEEN_CALLS,
+            otherwise=State.ECHO,
+            behind=Behind.CALL,
         ),
-        State.ECHOED_ARGUMENTS: Header(
-            {_LFM2_CLOSING: Transition(State.ANSWER)}, routes=((re.compile(r".*", re.DOTALL), State.ANSWER),)
-        ),
+        State.AFTER_ECHO: Gap(_LFM2_BEHIND_ECHO, otherwise=State.ANSWER, behind=Behind.CALL),
         State.ANSWER: Prose({_LFM2_OPENING: Transition(State.CALLS), _LFM2_CLOSING: Transition(State.ANSWER)}),
     },
 )
