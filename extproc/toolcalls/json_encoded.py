@@ -7,9 +7,9 @@ import json
 import re
 
 from extproc.toolcalls.json_following import ANYTHING, WINDOW
-from extproc.toolcalls.json_quoted import quoted_text
 from extproc.toolcalls.json_scanner import JsonValue
 from extproc.toolcalls.json_strings import DoubleQuoted
+from extproc.toolcalls.quoted_text import QuotedText
 
 _half_pair = re.compile(r"(?<!\\)((?:\\\\)*+)(\\u[dD][89abAB][0-9a-fA-F]{2})\Z").search
 _BEHIND_ARGUMENTS = re.compile(r"\s*+(?:(\Z)|[,}\]<`])")
@@ -28,7 +28,7 @@ class DecodedString:
         """Its escapes are Python's."""
         self._held = ""
         self._half = ""  # of a surrogate pair
-        self._string = DoubleQuoted() if quote == '"' else quoted_text(quote, ends)
+        self._string = DoubleQuoted() if quote == '"' else QuotedText(quote, ends)
 
     def scan(self, text: str, start: int, *, final: bool = False) -> tuple[int, str]:
         held, self._held = self._held, ""

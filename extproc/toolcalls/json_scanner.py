@@ -18,11 +18,10 @@ from extproc.toolcalls import json_runs
 from extproc.toolcalls.json_brackets import OpenBrackets
 from extproc.toolcalls.json_comments import end_of_comment, end_of_comment_for_value
 from extproc.toolcalls.json_following import ANYTHING, WINDOW, after_blanks
-from extproc.toolcalls.json_quoted import continues, quoted_text
 from extproc.toolcalls.json_strings import DoubleQuoted
 from extproc.toolcalls.json_words import BareWord, Place
 from extproc.toolcalls.mended_text import MendedText
-from extproc.toolcalls.quoted_text import QuotedText
+from extproc.toolcalls.quoted_text import Ended, QuotedText
 
 _string_stop = json_runs.string_stop
 _begins_key = re.compile(r"[\w$@]").match
@@ -232,7 +231,7 @@ class JsonValue(MendedText):
                 return position + 1
             case "'":
                 self._pay_comma(text, position)
-                self._read(quoted_text("'", ANYTHING), then=_Expect.COLON)
+                self._read(QuotedText("'", ANYTHING), then=_Expect.COLON)
                 return self._replace(text, position, position + 1, '"')
             case "}" | "]" | ")":
                 return self._close(text, position)
@@ -328,7 +327,7 @@ class JsonValue(MendedText):
             if self._is_last(text, position, 2):
                 return self._wait(text, position)
             if text.startswith('""', position):
-                self._read(quoted_text('"""', self._brackets.ends()), then=_Expect.NEXT)
+                self._read(QuotedText('"""', self._brackets.ends()), then=_Expect.NEXT)
                 return self._replace(text, position, position + 2, "")
         self._part = DoubleQuoted(self._brackets.ends(), self._brackets.closers, opens=text[position] in "{[")
         self._then = _Expect.NEXT
@@ -352,7 +351,7 @@ class JsonValue(MendedText):
         if quotes == "'" * len(quotes) and self._is_last(text, position, 3):
             return self._wait(text, position)
         quote = quotes if quotes == "'''" else "'"
-        self._read(quoted_text(quote, self._brackets.ends()), then=_Expect.NEXT)
+        self._read(QuotedText(quote, self._brackets.ends()), then=_Expect.NEXT)
         return self._replace(text, position, position + len(quote), '"')
 
     def _read(self, part: _Part, *, then: _Expect) -> None:
@@ -379,7 +378,7 @@ class JsonValue(MendedText):
         if isinstance(part, BareWord):
             if self._then is _Expect.COLON and not part.is_key:
                 self._expect = _Expect.NEXT
-        elif part.continues if isinstance(part, DoubleQuoted) else continues(part):
+        elif part.continues if isinstance(part, DoubleQuoted) else part.ended is Ended.CONTINUES:
             self._expect = _Expect.MORE
             return
         else:
@@ -392,5 +391,5 @@ class JsonValue(MendedText):
                 self._part = DoubleQuoted(self._brackets.ends(), self._brackets.closers)
                 self._expect = _Expect.STRING
             case "'":
-                self._read(quoted_text("'", self._brackets.ends()), then=self._then)
+                self._read(QuotedText("'", self._brackets.ends()), then=self._then)
         return self._replace(text, position, position + 1, "")

@@ -15,9 +15,10 @@ class Output:
 
     __slots__ = (
         "_events",
+        "_made",
+        "_name",
         "_opening",
         "_outside",
-        "_name",
         "_said",
         "_sent",
         "_space",
@@ -38,7 +39,7 @@ class Output:
         self.made: set[tuple[str, str]] = set()
         """The names and arguments of the calls that are complete, where they are remembered."""
         self._name = ""
-        self._said: list[str] | None = [] if remembers else None  # the arguments of the call
+        self._made: list[str] | None = [] if remembers else None  # the arguments of the call
         self._events: list[Event] = []
         self._sent = False  # some of its arguments have left
         self._opening: str | None = ""  # they, while they are no more than a bracket
@@ -91,16 +92,16 @@ class Output:
                 opening = self._opening + piece.strip()
                 self._opening = opening if opening in ("", "{") else None
             self._events.append(ArgumentsDelta(self.calls, piece))
-            if self._said is not None:
-                self._said.append(piece)
+            if self._made is not None:
+                self._made.append(piece)
 
     def end_call(self, *, whole: bool) -> None:
         if not self._sent:
             self._events.append(ArgumentsDelta(self.calls, "{}"))
         self._events.append(CallEnd(self.calls, whole))
-        if self._said is not None:
-            self.made.add((self._name, "".join(self._said) or "{}"))
-            self._said.clear()
+        if self._made is not None:
+            self.made.add((self._name, "".join(self._made) or "{}"))
+            self._made.clear()
         self.calls += 1
         self.in_call = self._sent = False
         self._opening = ""
