@@ -51,7 +51,7 @@ class JsonArgumentsReader:
             position, piece = part.scan(text, position)
             self._ready += piece
             if part.done:
-                self.done = self.whole = True
+                self.done, self.whole = True, part.sound
             elif position < len(text):
                 # A marker outside of any string: the model forgot to close what it opened.
                 self.done = True
@@ -95,7 +95,7 @@ class JsonArgumentsReader:
             self.verdict = Verdict.CALL
         if part.done:
             if part.is_object:
-                self.done = self.whole = True
+                self.done, self.whole = True, part.sound
             else:
                 self._end_without_object(part.plain)
         return position
@@ -110,7 +110,7 @@ class JsonArgumentsReader:
         match self._part:
             case JsonValue() as value:
                 self._ready += value.end_of_input()
-                self.whole = value.done
+                self.whole = value.done and value.sound
             case QuotedArguments() as quoted:
                 self._ready += quoted.end_of_input()
             case BareWord() as word if word.end() == "null":

@@ -10,13 +10,13 @@ from __future__ import annotations
 import enum
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 from extproc.toolcalls.json_arguments import NO_ARGUMENTS
 from extproc.toolcalls.json_encoded import DecodedString, QuotedArguments
+from extproc.toolcalls.json_members import Member, arguments_of
 from extproc.toolcalls.json_scanner import JsonValue
-from extproc.toolcalls.quoted_text import json_text
 from extproc.toolcalls.table import Body, Reader, Verdict
 from extproc.toolcalls.values import parameter_schemas
 
@@ -51,22 +51,15 @@ class _Expect(enum.Enum):
     IN_QUOTED_ARGUMENTS = enum.auto()
     IN_WORD_ARGUMENTS = enum.auto()
     IN_OTHER = enum.auto()
+    COMMENT = enum.auto()
+    """Behind its first slash."""
     IN_COMMENT = enum.auto()
-
-
-@dataclass(slots=True)
-class _Member:
-    """One that isn't known to belong to a call."""
-
-    key: str
-    is_object: bool
-    pieces: list[str] = field(default_factory=list)
 
 
 _bare = re.compile(r"[\w$.\-]*+").match
 _bare_begin = re.compile(r"[^\W\d]").match
 _end_of_comment = re.compile(r"[\n<]").search
-_LONGEST_BARE = 256
+_LONGEST_STRING = 512  # no key and no name is longer
 
 
 class JsonCallReader:
@@ -78,12 +71,14 @@ class JsonCallReader:
         "_has_arguments",
         "_has_key",
         "_key",
+        "_length",
         "_members",
         "_name",
         "_named_by_key",
         "_pieces",
         "_quoted",
         "_ready",
+        "_sound",
         "_string",
         "_table",
         "_tools",
@@ -104,9 +99,11 @@ class JsonCallReader:
         self._key = ""
         self._name: str | None = None
         self._has_arguments = False
+        self._length = 0  # of the key or name being read
+        self._sound = True  # what came of the arguments is JSON
         self._pieces: list[str] = []  # of the key, name or word being read
         self._ready: list[str] = []  # of the arguments, to be handed on
-        self._members: list[_Member] = []  # that may be the arguments, if none come
+        self._members: list[Member] = []  # that may be the arguments, if none come
         self._depth = 0  # of wrapping objects
         self._named_by_key = False
         self._value = JsonValue()
@@ -153,6 +150,7 @@ class JsonCallReader:
                     self._ready.append(piece)
                     if self._quoted.done:
                         self._end_plain_arguments(self._quoted.plain)
+                        self._sound = self._quoted.sound
                         self._end_arguments()
                 case _Expect.IN_KEY | _Expect.IN_NAME:
                     position = self._in_string(text, position)
@@ -173,6 +171,7 @@ class JsonCallReader:
             case _Expect.IN_ARGUMENTS:
                 self._ready.append(self._value.end_of_input())
                 if self._value.done:
+                    self._note_soundness()
                     self._expect = _Expect.KEY
             case _Expect.IN_QUOTED_ARGUMENTS:
                 self._ready.append(self._quoted.end_of_input())
@@ -182,7 +181,7 @@ class JsonCallReader:
                     self._ready.append(word)
             case _Expect.IN_OTHER:
                 self._members[-1].pieces.append(self._value.end_of_input())
-        self.whole = self._has_arguments and self._expect is _Expect.KEY
+        self.whole = self._has_arguments and self._sound and self._expect is _Expect.KEY
         if self.verdict is Verdict.UNDECIDED and not self._has_arguments:
             self._ready.append(self._arguments_of_members(closing=""))
 
@@ -207,10 +206,12 @@ class JsonCallReader:
             case _Expect.KEY, "}" if self._depth:
                 self._depth -= 1
             case _Expect.KEY, "}":
-                self.done = self.whole = True
+                self.done, self.whole = True, self._sound
                 self._decide_at_end()
-            case _Expect.KEY, "/" | "#" if not self._table.offered_only:
+            case (_Expect.COMMENT, "/") | (_Expect.KEY, "#") if not self._table.offered_only:
                 self._expect = _Expect.IN_COMMENT
+            case _Expect.KEY, "/":
+                self._expect = _Expect.COMMENT
             case _Expect.KEY, _ if _bare_begin(character):
                 self._begin_string(_Expect.IN_KEY, None)
                 return position
@@ -229,30 +230,37 @@ class JsonCallReader:
         self._expect = expect
         self._string = None if quote is None else DecodedString(quote)
         self._pieces.clear()
+        self._length = 0
 
     def _in_string(self, text: str, position: int) -> int:
-        if self._string is not None:
-            end, piece = self._string.scan(text, position)
-            self._pieces.append(piece)
-            if self._table.offered_only and self._string.is_python and "\\" in text[position:end]:
-                self._reject()  # JSON's escapes are spelled out where text from outside is shown, Python's aren't
-            elif self._string.done:
-                self._end_string("".join(self._pieces))
-            return end
-        found = _bare(text, position)
-        end = position if found is None else found.end()
-        self._pieces.append(text[position:end])
-        if end < len(text):
+        limit = position + _LONGEST_STRING - self._length
+        chunk = text[position:limit]
+        string = self._string
+        if string is None:
+            found = _bare(chunk)
+            end = 0 if found is None else found.end()
+            piece, done = chunk[:end], end < len(chunk)
+        else:
+            end, piece = string.scan(chunk, 0)
+            done = string.done
+            # JSON's escapes are spelled out where text from outside is shown, Python's aren't.
+            escape = chunk.find("\\", 0, end) if string.is_python and self._table.offered_only else -1
+            if escape >= 0:
+                self._reject()
+                return position + escape
+        self._pieces.append(piece)
+        self._length += end
+        if done:
             self._end_string("".join(self._pieces))
-        elif self._table.offered_only and sum(map(len, self._pieces)) > _LONGEST_BARE:
-            self._reject()
-        return end
+        elif self._length == _LONGEST_STRING:
+            self._break_off("")
+        return position + end
 
     def _end_string(self, string: str) -> None:
         if self._expect is _Expect.IN_KEY:
             self._expect = _Expect.COLON
             self._has_key = True
-            if self._table.name_is_key and self._name is None:
+            if self._table.name_is_key and self._name is None and string:
                 self._name = string
                 self._named_by_key = True
                 self._key = next(iter(self._table.arguments_keys))
@@ -263,7 +271,7 @@ class JsonCallReader:
         else:
             self._expect = _Expect.KEY
             self._name = string
-            if self._table.offered_only and string not in self._tools:
+            if not string or (self._table.offered_only and string not in self._tools):
                 self._reject()
             elif self._has_arguments:
                 self.verdict = Verdict.CALL
@@ -297,7 +305,7 @@ class JsonCallReader:
         if self._key in self._table.arguments_keys and not self._has_arguments:
             return self._begin_arguments(character, position)
         self._expect = _Expect.IN_OTHER
-        self._members.append(_Member(self._key, is_object=character == "{"))
+        self._members.append(Member(self._key, is_object=character == "{"))
         return position
 
     def _begin_arguments(self, character: str, position: int) -> int:
@@ -323,15 +331,22 @@ class JsonCallReader:
         value = self._value
         if not value.done:
             pieces.append(value.break_off())
+            self._note_soundness()
             self._break_off("<")
             return
+        self._note_soundness()
         if self._expect is _Expect.IN_OTHER:
             self._expect = _Expect.KEY
         else:
             self._end_arguments()
-        for character in value.rest:
-            if not self.done:
-                self._structure(character, 0)
+        self.scan(value.rest, 0)
+
+    def _note_soundness(self) -> None:
+        """Where there are arguments, what else there is doesn't count."""
+        if self._expect is not _Expect.IN_OTHER:
+            self._sound = self._value.sound
+        elif not self._has_arguments:
+            self._sound = self._sound and self._value.sound and any(self._members[-1].pieces)
 
     def _end_plain_arguments(self, json: str) -> None:
         if json and json not in NO_ARGUMENTS:
@@ -340,7 +355,7 @@ class JsonCallReader:
     def _end_arguments(self) -> None:
         self._expect = _Expect.KEY
         if self._named_by_key:
-            self.done = self.whole = True
+            self.done, self.whole = True, self._sound
 
     # What it is
 
@@ -348,21 +363,14 @@ class JsonCallReader:
         """The arguments, where no key says that they are."""
         members = [member for member in self._members if not self._is_known(member.key)]
         _, properties = parameter_schemas(self._tools.get(self._name or "", {}))
-        if not any(member.key in properties for member in members):
-            # Models misspell the key. An object under another one is rather the arguments than one of them.
-            for member in members:
-                if member.is_object:
-                    return "".join(member.pieces)
-        if not members:
-            return ""
-        return "{" + ", ".join(f"{json_text(member.key)}: {''.join(member.pieces)}" for member in members) + closing
+        return arguments_of(members, properties, closing=closing)
 
     def _break_off(self, character: str) -> None:
         """`character` can't stand here. A call that has begun ends; what opens a marker or closes the list around it
         ends one that has at least a name; anything else shows that this is no call."""
         self.done = True
         if self.verdict is Verdict.CALL:
-            self.whole = self._expect is _Expect.KEY
+            self.whole = self._sound and self._expect is _Expect.KEY
         elif character in "<`]":
             self._decide_at_end()
         else:

@@ -98,6 +98,11 @@ class QuotedArguments:
         return None if self._kind is _Kind.UNKNOWN else self._kind is not _Kind.PLAIN
 
     @property
+    def sound(self) -> bool:
+        """What came of the object is JSON."""
+        return self._value.sound
+
+    @property
     def plain(self) -> str:
         """The JSON of a string that holds no object."""
         return "".join(self._plain)
@@ -165,5 +170,5 @@ class QuotedArguments:
             self._kind = _Kind.ENDED
             piece += self._value.break_off()
         elif self._string.done:
-            piece += self._value.end_of_input() + self._value.break_off()
+            piece += self._value.break_off()
         return piece

@@ -48,8 +48,8 @@ IN_LIST = re.compile(
     rf"""|(?<=\s)["'{{\[]|{_BEHIND_COMMENT})"""
 )
 """For a value in a list: another one."""
-NEXT_MEMBER = re.compile(rf"""\s*+(?:(\Z)|,\s*+(?:(\Z)|{_key('"')}))""", re.DOTALL)
-"""Nothing but another member of an object."""
+NEXT_MEMBER = re.compile(r"""\s*+(?:(\Z)|,\s*+(?:(\Z)|["']))""")
+"""Another member of an object, or what looks like one."""
 
 # What closes a string that has shown quotes which aren't escaped must be beyond doubt.
 _MEMBER = re.compile(rf"""(\Z)|{_SURE_KEYS}|[}}\]]""", re.DOTALL)

@@ -32,14 +32,10 @@ class _Expect(enum.Enum):
     KEY = enum.auto()
     COLON = enum.auto()
     NEXT = enum.auto()
-    BEGIN = enum.auto()
-    """The first character between double quotes."""
-    STRING = enum.auto()
-    """More of a string in which nothing was odd."""
-    PART = enum.auto()
-    """More of a key or a value that has a reader of its own."""
-    MORE = enum.auto()
-    """The string goes on between other quotes."""
+    BEGIN = enum.auto()  # the first character between double quotes
+    STRING = enum.auto()  # more of a string in which nothing was odd
+    PART = enum.auto()  # more of a key or a value that has a reader of its own
+    MORE = enum.auto()  # the string goes on between other quotes
 
 
 _Part: TypeAlias = DoubleQuoted | QuotedText | BareWord
@@ -63,13 +59,14 @@ class JsonValue(MendedText):
         "_then",
         "done",
         "rest",
+        "sound",
     )
 
     def __init__(self) -> None:
         super().__init__()
         self.done = False
-        self.rest = ""
-        """What had to be seen to tell where the value ends, and lies behind it: blanks and brackets."""
+        self.sound = True  # what it has become is JSON, as far as it came
+        self.rest = ""  # what lies behind it and had to be seen to tell its end: blanks, brackets and commas
         self._expect = _Expect.VALUE
         self._in_string = False  # that is STRING, and nothing is held
         self._brackets = OpenBrackets()
@@ -92,16 +89,26 @@ class JsonValue(MendedText):
         return start + max(0, end - held), piece
 
     def break_off(self) -> str:
-        """What closes the value where something else begins."""
-        return self._brackets.close(len(self._brackets.closers))
+        """What closes the value where something else begins, or nothing more comes."""
+        piece = self._rest_of_held()
+        if self._expect is _Expect.PART and isinstance(self._part, BareWord):
+            piece += self._part.end()
+            self._end_part(self._part)
+        between = self._expect in (_Expect.NEXT, _Expect.KEY)
+        self.sound = self.sound and (between or (self._expect is _Expect.VALUE and self._brackets.in_list))
+        return piece + self._brackets.close(len(self._brackets.closers))
 
     def end_of_input(self) -> str:
         """What was held back, where there is no more text."""
+        piece = self._rest_of_held()
+        return piece + (
+            self._part.so_far() if self._expect is _Expect.PART and isinstance(self._part, BareWord) else ""
+        )
+
+    def _rest_of_held(self) -> str:
         self._final = True
         held, self._held = self._held, ""
-        _, piece = self._scan(held, 0)
-        word = self._part.so_far() if self._expect is _Expect.PART and isinstance(self._part, BareWord) else ""
-        return piece + word
+        return self._scan(held, 0)[1]
 
     def _scan(self, text: str, position: int) -> tuple[int, str]:
         start = position
@@ -137,8 +144,13 @@ class JsonValue(MendedText):
         found = json_runs.blanks(text, position)
         end = position if found is None else found.end()
         if end == position and text[position].isspace():
-            return self._replace(text, position, after_blanks(text, position, len(text)), " ")
+            return self._replace(text, position, position + 1, " ")
         return end
+
+    def _leave(self, position: int) -> int:
+        """What can't be understood stays as it is."""
+        self.sound = False
+        return position + 1
 
     def _leave_out(self, text: str, position: int, end: int) -> int:
         """Leave out a comment, or wait for more of it."""
@@ -151,7 +163,7 @@ class JsonValue(MendedText):
             self._broken = True
             return position
         end = end_of_comment(text, position, final=self._final) if character in "/#" else None
-        return position + 1 if end is None else self._leave_out(text, position, end)
+        return self._leave(position) if end is None else self._leave_out(text, position, end)
 
     def _next(self, text: str, position: int) -> int:
         """Behind a value."""
@@ -169,7 +181,7 @@ class JsonValue(MendedText):
                 pass
             case "{" | "[" if in_object:
                 self._open(character)
-                return position + 1
+                return self._leave(position)
             case "{" | "[":
                 pass
             case _ if not (in_object and _begins_key(character)):
@@ -206,7 +218,7 @@ class JsonValue(MendedText):
         if count is None:
             return self._wait(text, position)
         if count == 0:
-            return position + 1
+            return self._leave(position)
         closing = self._brackets.close(count)
         self._owes_comma = False
         self._expect = _Expect.NEXT
@@ -234,6 +246,7 @@ class JsonValue(MendedText):
                 self._read(QuotedText("'", ANYTHING), then=_Expect.COLON)
                 return self._replace(text, position, position + 1, '"')
             case "}" | "]" | ")":
+                self.sound = self.sound and self._brackets.closers[-1] != ""
                 return self._close(text, position)
             case ",":
                 return self._replace(text, position, position + 1, "")
@@ -243,7 +256,7 @@ class JsonValue(MendedText):
                 return self._replace(text, position, position + 1, "")
             case "{" | "[":
                 self._open(character)
-                return position + 1
+                return self._leave(position)
             case _ if _begins_key(character):
                 self._pay_comma(text, position)
                 self._read(BareWord(Place.KEY), then=_Expect.COLON)
@@ -268,6 +281,7 @@ class JsonValue(MendedText):
                 self._expect = _Expect.VALUE
                 return self._replace(text, position, position, ": ")
             case "}" | "]" | ",":
+                self.sound = False
                 self._expect = _Expect.NEXT
                 return position
         return self._otherwise(text, position)
@@ -293,6 +307,7 @@ class JsonValue(MendedText):
             case "," if in_list:
                 return self._replace(text, position, position + 1, "")
             case "}" | "]" | "," if is_inside:
+                self.sound = False
                 self._expect = _Expect.NEXT
                 return position
             case "/" | "#" if is_inside:
@@ -376,6 +391,7 @@ class JsonValue(MendedText):
     def _end_part(self, part: _Part) -> None:
         self._expect = self._then
         if isinstance(part, BareWord):
+            self.sound = self.sound and part.is_json
             if self._then is _Expect.COLON and not part.is_key:
                 self._expect = _Expect.NEXT
         elif part.continues if isinstance(part, DoubleQuoted) else part.ended is Ended.CONTINUES:

@@ -68,11 +68,13 @@ class BareWord:
     the next key.
     """
 
-    __slots__ = ("_is_string", "_parts", "_place", "_stop", "done", "is_key")
+    __slots__ = ("_is_string", "_parts", "_place", "_stop", "done", "is_json", "is_key")
 
     def __init__(self, place: Place) -> None:
         self.done = False
         self.is_key = False
+        self.is_json = True
+        """What it has become is JSON."""
         self._place = place
         self._stop = _STOPS[place]
         self._parts: list[str] = []
@@ -105,7 +107,9 @@ class BareWord:
         word = "".join(self._parts)
         self._parts.clear()
         if self._place is Place.KEY:
+            self.is_json = self.is_key
             return json_text(word) if self.is_key else word
+        self.is_json = word != "NaN"
         return word_as_json(word) if word else ""
 
     def so_far(self) -> str:
