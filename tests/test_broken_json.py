@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from bench.broken_json import TOOLS, arguments, rows
-from extproc.toolcalls import ArgumentsDelta, Parser
+from extproc.toolcalls import ArgumentsDelta, CallEnd, Parser
 from extproc.toolcalls.json_scanner import JsonValue
 from tests.cuts import cuts, parsed, random_cut
 from tests.json_values import same
@@ -32,10 +32,26 @@ def test_a_slip_becomes_what_was_meant_in_every_cut(row: dict[str, Any]) -> None
 
 @pytest.mark.parametrize("row", UNCLEAR, ids=[row["id"] for row in UNCLEAR])
 def test_what_isnt_certain_is_no_json_in_any_cut(row: dict[str, Any]) -> None:
-    """The client is told that it is none."""
+    """The client is told that it is none, and no call of the kind is said to be complete."""
     outcomes = {repr(parsed(pieces, format=row["format"], tools=TOOLS)) for pieces in cuts(row["text"])}
     assert len(outcomes) == 1
     assert arguments(parsed([row["text"]], format=row["format"], tools=TOOLS)) is None
+    parser = Parser(format=row["format"], tools=TOOLS)
+    events = parser.feed(row["text"]) + parser.close()
+    assert [event.whole for event in events if isinstance(event, CallEnd)] == [False]
+
+
+@pytest.mark.parametrize("name", ['""', "''"])
+def test_a_tool_without_a_name_is_none(name: str) -> None:
+    text = f'<tool_call>\n{{"name": {name}, "arguments": {{}}}}\n</tool_call>'
+    assert parsed([text], format="hermes", tools=TOOLS).calls == []
+
+
+def test_a_key_or_name_of_any_length_isnt_waited_for() -> None:
+    for begin in ('{"', '{"name": "', "{'", "{"):
+        parser = Parser(format="hermes", tools=TOOLS)
+        came = [event for _ in range(100) for event in parser.feed("word" * 4)] if parser.feed(begin) == [] else []
+        assert came, begin
 
 
 def test_there_are_many_slips() -> None:

@@ -10,13 +10,13 @@ than a window of it is held back.
 
 from __future__ import annotations
 
-import enum
 import re
 from typing import TypeAlias
 
 from extproc.toolcalls import json_runs
 from extproc.toolcalls.json_brackets import OpenBrackets
 from extproc.toolcalls.json_comments import end_of_comment, end_of_comment_for_value
+from extproc.toolcalls.json_expect import Expect
 from extproc.toolcalls.json_following import ANYTHING, WINDOW, after_blanks
 from extproc.toolcalls.json_strings import DoubleQuoted
 from extproc.toolcalls.json_words import BareWord, Place
@@ -25,17 +25,6 @@ from extproc.toolcalls.quoted_text import Ended, QuotedText
 
 _string_stop = json_runs.string_stop
 _begins_key = re.compile(r"[\w$@]").match
-
-
-class _Expect(enum.Enum):
-    VALUE = enum.auto()
-    KEY = enum.auto()
-    COLON = enum.auto()
-    NEXT = enum.auto()
-    BEGIN = enum.auto()  # the first character between double quotes
-    STRING = enum.auto()  # more of a string in which nothing was odd
-    PART = enum.auto()  # more of a key or a value that has a reader of its own
-    MORE = enum.auto()  # the string goes on between other quotes
 
 
 _Part: TypeAlias = DoubleQuoted | QuotedText | BareWord
@@ -67,12 +56,12 @@ class JsonValue(MendedText):
         self.done = False
         self.sound = True  # what it has become is JSON, as far as it came
         self.rest = ""  # what lies behind it and had to be seen to tell its end: blanks, brackets and commas
-        self._expect = _Expect.VALUE
+        self._expect = Expect.VALUE
         self._in_string = False  # that is STRING, and nothing is held
         self._brackets = OpenBrackets()
         self._owes_comma = False
         self._part: _Part = DoubleQuoted()  # a key or a value that is being read,
-        self._then = _Expect.NEXT  # and what comes behind it
+        self._then = Expect.NEXT  # and what comes behind it
         self._broken = False
 
     def scan(self, text: str, start: int) -> tuple[int, str]:
@@ -91,19 +80,17 @@ class JsonValue(MendedText):
     def break_off(self) -> str:
         """What closes the value where something else begins, or nothing more comes."""
         piece = self._rest_of_held()
-        if self._expect is _Expect.PART and isinstance(self._part, BareWord):
+        if self._expect is Expect.PART and isinstance(self._part, BareWord):
             piece += self._part.end()
             self._end_part(self._part)
-        between = self._expect in (_Expect.NEXT, _Expect.KEY)
-        self.sound = self.sound and (between or (self._expect is _Expect.VALUE and self._brackets.in_list))
+        between = self._expect in (Expect.NEXT, Expect.KEY)
+        self.sound = self.sound and (between or (self._expect is Expect.VALUE and self._brackets.in_list))
         return piece + self._brackets.close(len(self._brackets.closers))
 
     def end_of_input(self) -> str:
         """What was held back, where there is no more text."""
         piece = self._rest_of_held()
-        return piece + (
-            self._part.so_far() if self._expect is _Expect.PART and isinstance(self._part, BareWord) else ""
-        )
+        return piece + (self._part.so_far() if self._expect is Expect.PART and isinstance(self._part, BareWord) else "")
 
     def _rest_of_held(self) -> str:
         self._final = True
@@ -117,24 +104,24 @@ class JsonValue(MendedText):
         size = len(text)
         while position < size and not self.done and not self._broken:
             match self._expect:
-                case _Expect.STRING:
+                case Expect.STRING:
                     position = self._string(text, position)
-                case _Expect.VALUE:
+                case Expect.VALUE:
                     position = self._value(text, position)
-                case _Expect.NEXT:
+                case Expect.NEXT:
                     position = self._next(text, position)
-                case _Expect.KEY:
+                case Expect.KEY:
                     position = self._key(text, position)
-                case _Expect.COLON:
+                case Expect.COLON:
                     position = self._colon(text, position)
-                case _Expect.BEGIN:
+                case Expect.BEGIN:
                     position = self._begin_string(text, position)
-                case _Expect.PART:
+                case Expect.PART:
                     position = self._in_part(text, position)
-                case _Expect.MORE:
+                case Expect.MORE:
                     position = self._more(text, position)
         piece = self._end(text, start, position)
-        self._in_string = self._expect is _Expect.STRING and not self._held
+        self._in_string = self._expect is Expect.STRING and not self._held
         return position, piece
 
     # Between values
@@ -187,7 +174,7 @@ class JsonValue(MendedText):
             case _ if not (in_object and _begins_key(character)):
                 return self._otherwise(text, position)
         self._owes_comma = True
-        self._expect = _Expect.KEY if in_object else _Expect.VALUE
+        self._expect = Expect.KEY if in_object else Expect.VALUE
         return position
 
     def _comma(self, text: str, position: int) -> int:
@@ -195,7 +182,7 @@ class JsonValue(MendedText):
         end = after_blanks(text, position + 1, position + WINDOW)
         if self._is_last(text, end) and end < position + WINDOW:
             return self._wait(text, position)
-        self._expect = _Expect.KEY if self._brackets.in_object else _Expect.VALUE
+        self._expect = Expect.KEY if self._brackets.in_object else Expect.VALUE
         if self._owes_comma or end == position + WINDOW or text[end : end + 1] in ("", *"}]),<`/#"):
             self._owes_comma = True
             return self._replace(text, position, position + 1, "")
@@ -211,7 +198,7 @@ class JsonValue(MendedText):
     def _open(self, character: str) -> None:
         self._brackets.open(character)
         self._owes_comma = False
-        self._expect = _Expect.KEY if character == "{" else _Expect.VALUE
+        self._expect = Expect.KEY if character == "{" else Expect.VALUE
 
     def _close(self, text: str, position: int) -> int:
         count = self._brackets.closed_by(text, position, final=self._final)
@@ -221,7 +208,7 @@ class JsonValue(MendedText):
             return self._leave(position)
         closing = self._brackets.close(count)
         self._owes_comma = False
-        self._expect = _Expect.NEXT
+        self._expect = Expect.NEXT
         self.done = not self._brackets.closers
         return position + 1 if closing == text[position] else self._replace(text, position, position + 1, closing)
 
@@ -239,11 +226,11 @@ class JsonValue(MendedText):
         match character:
             case '"':
                 self._pay_comma(text, position)
-                self._read(DoubleQuoted(), then=_Expect.COLON)
+                self._read(DoubleQuoted(), then=Expect.COLON)
                 return position + 1
             case "'":
                 self._pay_comma(text, position)
-                self._read(QuotedText("'", ANYTHING), then=_Expect.COLON)
+                self._read(QuotedText("'", ANYTHING), then=Expect.COLON)
                 return self._replace(text, position, position + 1, '"')
             case "}" | "]" | ")":
                 self.sound = self.sound and self._brackets.closers[-1] != ""
@@ -259,7 +246,7 @@ class JsonValue(MendedText):
                 return self._leave(position)
             case _ if _begins_key(character):
                 self._pay_comma(text, position)
-                self._read(BareWord(Place.KEY), then=_Expect.COLON)
+                self._read(BareWord(Place.KEY), then=Expect.COLON)
                 return position
         return self._otherwise(text, position)
 
@@ -270,19 +257,19 @@ class JsonValue(MendedText):
         character = text[position]
         match character:
             case ":":
-                self._expect = _Expect.VALUE
+                self._expect = Expect.VALUE
                 return position + 1
             case "=":
                 if self._is_last(text, position, 2):
                     return self._wait(text, position)
-                self._expect = _Expect.VALUE
+                self._expect = Expect.VALUE
                 return self._replace(text, position, position + 1 + text.startswith("=>", position), ":")
             case '"' | "'" | "{" | "[":
-                self._expect = _Expect.VALUE
+                self._expect = Expect.VALUE
                 return self._replace(text, position, position, ": ")
             case "}" | "]" | ",":
                 self.sound = False
-                self._expect = _Expect.NEXT
+                self._expect = Expect.NEXT
                 return position
         return self._otherwise(text, position)
 
@@ -308,7 +295,7 @@ class JsonValue(MendedText):
                 return self._replace(text, position, position + 1, "")
             case "}" | "]" | "," if is_inside:
                 self.sound = False
-                self._expect = _Expect.NEXT
+                self._expect = Expect.NEXT
                 return position
             case "/" | "#" if is_inside:
                 end = end_of_comment_for_value(text, position, final=self._final)
@@ -318,7 +305,7 @@ class JsonValue(MendedText):
             self._pay_comma(text, position)
         match character:
             case '"':
-                self._expect = _Expect.BEGIN
+                self._expect = Expect.BEGIN
                 return position + 1
             case "'":
                 return self._open_quotes(text, position)
@@ -330,9 +317,9 @@ class JsonValue(MendedText):
                 return self._replace(text, position, position + 1, "[")
         word = json_runs.word(text, position) if is_inside else None
         if word is not None:
-            self._expect = _Expect.NEXT
+            self._expect = Expect.NEXT
             return word.end()
-        self._read(BareWord(self._brackets.place()), then=_Expect.NEXT)
+        self._read(BareWord(self._brackets.place()), then=Expect.NEXT)
         return position
 
     # Strings and words
@@ -342,11 +329,11 @@ class JsonValue(MendedText):
             if self._is_last(text, position, 2):
                 return self._wait(text, position)
             if text.startswith('""', position):
-                self._read(QuotedText('"""', self._brackets.ends()), then=_Expect.NEXT)
+                self._read(QuotedText('"""', self._brackets.ends()), then=Expect.NEXT)
                 return self._replace(text, position, position + 2, "")
         self._part = DoubleQuoted(self._brackets.ends(), self._brackets.closers, opens=text[position] in "{[")
-        self._then = _Expect.NEXT
-        self._expect = _Expect.STRING
+        self._then = Expect.NEXT
+        self._expect = Expect.STRING
         return position
 
     def _string(self, text: str, position: int) -> int:
@@ -357,7 +344,7 @@ class JsonValue(MendedText):
         if text[position] == '"' and self._brackets.in_object:
             found = json_runs.end_of_member(text, position)
             if found is not None:
-                self._expect = _Expect.NEXT if found[1] is None else _Expect.VALUE
+                self._expect = Expect.NEXT if found[1] is None else Expect.VALUE
                 return found.end()
         return self._in_part(text, position)
 
@@ -366,12 +353,12 @@ class JsonValue(MendedText):
         if quotes == "'" * len(quotes) and self._is_last(text, position, 3):
             return self._wait(text, position)
         quote = quotes if quotes == "'''" else "'"
-        self._read(QuotedText(quote, self._brackets.ends()), then=_Expect.NEXT)
+        self._read(QuotedText(quote, self._brackets.ends()), then=Expect.NEXT)
         return self._replace(text, position, position + len(quote), '"')
 
-    def _read(self, part: _Part, *, then: _Expect) -> None:
+    def _read(self, part: _Part, *, then: Expect) -> None:
         self._part, self._then = part, then
-        self._expect = _Expect.PART
+        self._expect = Expect.PART
 
     def _in_part(self, text: str, position: int) -> int:
         part = self._part
@@ -385,17 +372,17 @@ class JsonValue(MendedText):
             self._end_part(part)
             return end
         if isinstance(part, DoubleQuoted) and part.odd:
-            self._expect = _Expect.PART
+            self._expect = Expect.PART
         return self._wait(text, end) if end < len(text) else end
 
     def _end_part(self, part: _Part) -> None:
         self._expect = self._then
         if isinstance(part, BareWord):
             self.sound = self.sound and part.is_json
-            if self._then is _Expect.COLON and not part.is_key:
-                self._expect = _Expect.NEXT
+            if self._then is Expect.COLON and not part.is_key:
+                self._expect = Expect.NEXT
         elif part.continues if isinstance(part, DoubleQuoted) else part.ended is Ended.CONTINUES:
-            self._expect = _Expect.MORE
+            self._expect = Expect.MORE
             return
         else:
             self._out.append('"')
@@ -405,7 +392,7 @@ class JsonValue(MendedText):
         match text[position]:
             case '"':
                 self._part = DoubleQuoted(self._brackets.ends(), self._brackets.closers)
-                self._expect = _Expect.STRING
+                self._expect = Expect.STRING
             case "'":
                 self._read(QuotedText("'", self._brackets.ends()), then=self._then)
         return self._replace(text, position, position + 1, "")
