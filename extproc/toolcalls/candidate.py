@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 
+from extproc.toolcalls.line import Line
 from extproc.toolcalls.table import (
     Behind,
     Body,
@@ -21,6 +22,8 @@ from extproc.toolcalls.table import (
 _LONGEST_HEAD, _MOST_WORDS = 200, 4
 """Of a call that is cut off before its first argument, without its markers: a name, a key, and what pads them."""
 
+_TOKEN = re.compile(r"<[|｜]|\]<\]")  # nobody writes such a marker but to make a call
+
 # The beginning of a marker that nobody writes for another reason: `<|t`, `<tool_`; but not `<`, `<tool` or `fun`.
 _UNMISTAKABLE = re.compile(r"[^\w\s]{2,}\w|[^\w\s][^\W_]+[^\sa-zA-Z0-9]")
 
@@ -28,22 +31,24 @@ _UNMISTAKABLE = re.compile(r"[^\w\s]{2,}\w|[^\w\s][^\W_]+[^\sa-zA-Z0-9]")
 class Candidate:
     """The text from the first marker on, as (piece, whether it is a marker), and where it stands."""
 
-    __slots__ = ("_pieces", "marked", "origin")
+    __slots__ = ("_behind_blank", "_pieces", "marked", "origin")
 
     def __init__(self) -> None:
         self.origin: Prose | None = None
         """The text that it stands in."""
         self.marked = False
         """A marker since then announces a call."""
+        self._behind_blank = False
         self._pieces: list[tuple[str, bool]] = []
 
     def __bool__(self) -> bool:
         return bool(self._pieces)
 
-    def begin(self, origin: Prose | None) -> None:
+    def begin(self, origin: Prose | None, line: Line) -> None:
         """`origin` is None where the text before it is over."""
         self.origin = origin
         self.marked = False
+        self._behind_blank = line.last == " " and not line.blank
 
     def add(self, text: str) -> None:
         self._pieces.append((text, False))
@@ -80,10 +85,22 @@ class Candidate:
         match state:
             case Header() | Body():
                 return self.marked  # a body's own reader has judged the text
+            case Gap(behind=Behind.TEXT):
+                return True
             case Gap() if not self:
                 return is_behind_call(state) or is_markup(held, state.transitions, format_)
             case _:
                 return self.marked and self.may_be_head(held)
+
+    @property
+    def is_spoken_of(self) -> bool:
+        """It stands in a sentence: between blanks, or in front of a comma or a stop."""
+        return self._behind_blank and not self.text(markers=False)[:1].isalnum()
+
+    @property
+    def has_token(self) -> bool:
+        """One of its markers is a token of the model's vocabulary."""
+        return any(is_marker and _TOKEN.match(piece) for piece, is_marker in self._pieces)
 
     @property
     def sink(self) -> Sink:
@@ -92,9 +109,11 @@ class Candidate:
 
 
 def announces(transition: Transition, *between: Rules) -> bool:
-    """Whether a marker says that a call comes. A bracket that belongs to the call doesn't, nor does a fence."""
-    return transition.marker is not Marker.KEPT and not any(
-        isinstance(state, Header) and not state.hidden for state in between
+    """Whether a marker says that a call comes. A bracket that belongs to the call doesn't, nor does a fence, a closing
+    tag, or a word, which is shown if nothing follows it."""
+    return transition.marker is Marker.MARKUP and not any(
+        (isinstance(state, Header) and not state.hidden) or (isinstance(state, Gap) and state.behind is Behind.TEXT)
+        for state in between
     )
 
 

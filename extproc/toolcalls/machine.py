@@ -19,10 +19,13 @@ from extproc.toolcalls.events import Event
 from extproc.toolcalls.formats import get_format
 from extproc.toolcalls.headers import LONGEST_HEADER, Route, reach, route
 from extproc.toolcalls.hiding import hiding
-from extproc.toolcalls.output import Output, at_line_start
+from extproc.toolcalls.line import QUOTES, Line
+from extproc.toolcalls.output import Output
 from extproc.toolcalls.pending_call import LONGEST_NAME, PendingCall
 from extproc.toolcalls.states import StateName
 from extproc.toolcalls.table import (
+    BLANKS,
+    WHITE_SPACE,
     Behind,
     Body,
     Format,
@@ -100,7 +103,7 @@ class Parser:
             case Gap(ends_with_output=True) if not cut_off and call.name is not None and not held:
                 call.finish()
             case _ if self._output.in_call:
-                call.end_with_output(held, cut_off=cut_off)
+                call.end_with_output(self._state, held, cut_off=cut_off)
             case _:
                 self._close_candidate(held)
         self._output.end()
@@ -118,7 +121,7 @@ class Parser:
 
     def _prose(self, state: Prose, text: str, position: int) -> int:
         start = looked = position
-        line_start = self._output.line_start
+        line = self._output.line
         while True:
             found = state.lexer.find(text, position)
             if found is None:
@@ -129,14 +132,31 @@ class Parser:
                 self._output.text(state.sink, text[start:at])
                 return self._hold(text, at)
             transition = state.transitions[marker]
-            if transition.line_start:
-                line_start = at_line_start(text[looked:at], line_start)
+            end = at + len(marker)
+            if transition.line_start or (text[at - 1] if at > start else line.last) in QUOTES:
+                line = line.copy() if line is self._output.line else line
+                line.read(text[looked:at])
                 looked = at
-                if not line_start:
-                    position = at + len(marker)
+                said = (transition.line_start and not line.blank) or self._is_quoted(
+                    transition, line, text[end : end + 1]
+                )
+                if said:
+                    position = end
                     continue
+                if said is None:
+                    self._output.text(state.sink, text[start:at])
+                    return self._hold(text, at)
             self._output.text(state.sink, text[start:at])
             return self._follow(transition, marker, at)
+
+    def _is_quoted(self, transition: Transition, line: Line, follows: str) -> bool | None:
+        """Whether the text speaks of a marker, behind what stands on the `line`. None while nothing follows it."""
+        if not line.opens_quote or transition.marker is Marker.SHOWN:
+            return False
+        calls = not isinstance(self._format.states[transition.to], Prose)
+        if calls and line.opens_code:
+            return True
+        return follows == line.last if follows else None
 
     def _follow(self, transition: Transition, marker: str, at: int) -> int:
         """Go where a marker leads; returns where the next state reads on."""
@@ -150,14 +170,17 @@ class Parser:
             if given_back:
                 self._give_back(transition.to)
             self._go(target)
-            self._output.line_start = True  # a marker that is not shown stands for a break
+            self._output.line.clear()
             if (transition.marker is Marker.SHOWN or given_back) and not kept:
                 self._output.text(target.sink, marker)
         else:
-            if isinstance(self._state, Prose):
-                candidate.begin(None if is_behind_call(target) else self._state)
+            if isinstance(self._state, Prose) or is_behind_call(self._state):
+                origin = self._state if isinstance(self._state, Prose) and not is_behind_call(target) else None
+                candidate.begin(origin, self._output.line)
                 call.name = None  # there may be one that was only repeated, and led to no call
-            if not kept and not self._output.in_call and not is_behind_call(target):
+            if is_behind_call(target):
+                candidate.clear()
+            elif not kept and not self._output.in_call:
                 candidate.add_marker(marker)
                 candidate.marked = candidate.marked or announces(transition, self._state, target)
             self._enter(target)
@@ -183,7 +206,7 @@ class Parser:
         stop = position + call.length_of_name(state, text[position:at])
         call.add_to_word(text[position:stop])
         if stop < at or (marker is not None and not call.read_name(state)):
-            self._give_back(state.otherwise, markers=not state.hides_markers)
+            self._give_back_from(state)
             return stop
         if marker is None:
             return self._hold(text, at)
@@ -251,13 +274,22 @@ class Parser:
             self._output.arguments(writer.take())
             return self._hold(text, at)
         transition = state.transitions[marker]
-        target = self._format.states[transition.to]
-        if isinstance(target, Gap) and target.behind is Behind.VALUE:
-            call.skipped.append(marker)
-            self._go(target)
+        if self._leaves_value_open(transition, marker):
             return at + len(marker)
         call.end_value()
         return self._follow(transition, marker, at)
+
+    def _leaves_value_open(self, transition: Transition, marker: str) -> bool:
+        """Whether a marker is part of the value, or may be; goes where it leads if so."""
+        target = self._format.states[transition.to]
+        undecided = isinstance(target, Gap) and target.in_value
+        if not undecided and transition.marker is not Marker.SHOWN:
+            return False
+        self._call.skipped.append(marker)
+        if not undecided:
+            self._call.give_to_value()
+        self._go(target)
+        return True
 
     # Gaps
 
@@ -269,29 +301,34 @@ class Parser:
         if position == len(text):
             return position
         call = self._call
-        behind_value = state.behind is Behind.VALUE and call.writer is not None
+        behind_value = state.in_value and call.writer is not None
         found = state.lexer.at(text, position)
         if found is not None:
             marker = found[1]
             if marker is None:
                 return self._hold(text, position)
+            transition = state.transitions[marker]
             if behind_value:
-                call.skipped.clear()
-                call.end_value()
-            return self._follow(state.transitions[marker], marker, position)
-        if behind_value and call.writer is not None:
-            call.writer.write("".join(call.skipped))
-            call.skipped.clear()
+                if self._leaves_value_open(transition, marker):
+                    return position + len(marker)
+                call.end_value(state.key)
+            elif state.behind is Behind.TEXT:
+                call.candidate.clear()
+            return self._follow(transition, marker, position)
+        if behind_value:
+            call.give_to_value()
             self._go(self._format.states[state.otherwise])
         else:
             self._fall_through(state)
         return position
 
     def _skip(self, state: Gap, junk: str) -> None:
-        if state.behind is Behind.VALUE:
+        if state.in_value:
             self._call.skipped.append(junk)
         elif self._call.candidate:
-            self._call.candidate.add(junk)
+            # Where junk may be more than white space it is a part of markup.
+            is_space = state.junk in (WHITE_SPACE, BLANKS)
+            (self._call.candidate.add if is_space else self._call.candidate.add_marker)(junk)
 
     def _fall_through(self, state: Gap) -> None:
         """Something stands here that is neither junk nor a marker."""
@@ -299,11 +336,12 @@ class Parser:
         if not isinstance(target, Prose):
             self._enter(target)
         elif self._call.candidate:
-            self._give_back(state.otherwise, markers=not state.hides_markers)
+            self._give_back_from(state)
         else:
             if self._output.in_call:
                 self._call.finish()
             self._go(target)
+            self._output.line.clear()
 
     # Calls in a notation of their own
 
@@ -375,10 +413,11 @@ class Parser:
         """The output ends before it is clear whether this is a call. Behind a marker that says so, it was to be one."""
         call, candidate = self._call, self._call.candidate
         name = call.name_at_end(self._state, held)
-        if isinstance(self._state, Header):
+        state = self._state
+        if isinstance(state, Header):
             candidate.marked = name is not None or candidate.marked  # a recipient says it as well as any marker
-            candidate.add_unfinished(call.word, hidden=self._state.hidden)
-        if not candidate.was_to_be_call(self._state, held, self._format):
+            candidate.add_unfinished(call.word, hidden=state.hidden)
+        if not (candidate.was_to_be_call(state, held, self._format) and call.may_be_name(state)):
             # Its text is what it looks like, but no marker shows beside other calls.
             candidate.add_marker(held)
             self._output.text(candidate.sink, candidate.text(markers=not self._output.calls))
@@ -386,6 +425,15 @@ class Parser:
         elif name is not None:
             call.begin(name)
             call.end_as_it_is(whole=False)
+
+    def _give_back_from(self, state: Gap | Name) -> None:
+        """With its markers, unless they can't be text; those that a sentence speaks of are."""
+        candidate = self._call.candidate
+        if state.hides_markers and candidate.is_spoken_of and candidate.origin is not None:
+            self._give_back(state.otherwise)
+            self._go(candidate.origin)
+        else:
+            self._give_back(state.otherwise, markers=not state.hides_markers)
 
     def _give_back(self, to: StateName, *, markers: bool = True) -> None:
         """The candidate was no call: its text is what it looks like."""

@@ -7,6 +7,7 @@ space next to a call or behind thinking is markup; it is content only if more co
 from __future__ import annotations
 
 from extproc.toolcalls.events import ArgumentsDelta, CallEnd, CallStart, Event, Reasoning, Text
+from extproc.toolcalls.line import Line
 from extproc.toolcalls.table import Sink
 
 
@@ -25,7 +26,7 @@ class Output:
         "_thought",
         "calls",
         "in_call",
-        "line_start",
+        "line",
         "made",
     )
 
@@ -34,8 +35,8 @@ class Output:
         """How many calls are complete."""
         self.in_call = False
         """A call has been announced and not ended."""
-        self.line_start = True
-        """Nothing but white space came since the last line break."""
+        self.line = Line()
+        """Where its text has got to. A call, and a marker that is not shown, stand for a line break."""
         self.made: set[tuple[str, str]] = set()
         """The names and arguments of the calls that are complete, where they are remembered."""
         self._name = ""
@@ -55,7 +56,7 @@ class Output:
     def text(self, sink: Sink, text: str) -> None:
         if not text:
             return
-        self.line_start = at_line_start(text, self.line_start)
+        self.line.read(text)
         if sink is Sink.REASONING:
             self._events.append(Reasoning(text))
             self._thought = True
@@ -120,11 +121,3 @@ class Output:
         self._space.clear()
         if (outside := "".join(self._outside).strip()) and not self._said and not self.calls:
             self._events.append(Text(outside))
-
-
-def at_line_start(text: str, before: bool) -> bool:
-    """Whether only white space follows the last line break of `text`; `before` says it of what came before."""
-    newline = text.rfind("\n")
-    if newline >= 0:
-        return not text[newline + 1 :].strip()
-    return before and not text.strip()

@@ -5,6 +5,7 @@ It is a candidate until it has shown what it is. From then on its arguments leav
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from typing import Any
 
@@ -13,7 +14,7 @@ from extproc.toolcalls.headers import route
 from extproc.toolcalls.names import decoded, offered_name
 from extproc.toolcalls.output import Output
 from extproc.toolcalls.repeated_call import RepeatedCall
-from extproc.toolcalls.table import Body, Gap, Header, Key, Name, Reader, Rules, Value
+from extproc.toolcalls.table import Behind, Body, Gap, Header, Key, Name, Reader, Rules, Value
 from extproc.toolcalls.tagged import ArgumentsWriter
 
 LONGEST_NAME = 512
@@ -95,7 +96,10 @@ class PendingCall:
         named = state.pattern.fullmatch(self.word)
         if named is None:
             return False
-        self.set_name(decoded(named["name"]) if state.entities else named["name"])
+        name = decoded(named["name"]) if state.entities else named["name"]
+        if state.offered_only and self._tools and offered_name(name, self._tools) not in self._tools:
+            return False
+        self.set_name(name)
         return True
 
     def set_name(self, name: str) -> None:
@@ -125,7 +129,17 @@ class PendingCall:
             packed = self._key in state.packed_keys
             self.writer.begin_value(self._key, state.trim, self._key_types, packed=packed)
 
-    def end_value(self) -> None:
+    def give_to_value(self) -> None:
+        """What was skipped is part of the value."""
+        if self.writer is not None:
+            self.writer.write("".join(self.skipped))
+        self.skipped.clear()
+
+    def end_value(self, next_key: re.Pattern[str] | None = None) -> None:
+        """The value ended before what was skipped, in which the next argument's name may stand."""
+        if next_key is not None and (keyed := next_key.search("".join(self.skipped))):
+            self._key, self._key_types = keyed["key"], None
+        self.skipped.clear()
         if self.writer is not None:
             self.writer.end_value()
             self._output.arguments(self.writer.take())
@@ -172,19 +186,21 @@ class PendingCall:
     def forget(self) -> None:
         self.name = self.writer = self.reader = None
 
-    def end_with_output(self, held: str, *, cut_off: bool) -> None:
+    def end_with_output(self, state: Rules, held: str, *, cut_off: bool) -> None:
         """The output ends between the markers of a call that has begun: it stands. Unless one more argument has begun,
         or the output is `cut_off`, its end is the call's."""
         writer = self.writer
         if writer is None:
             self._output.break_off_call()
             return
-        if self.skipped:
+        quotes = isinstance(state, Gap) and state.behind is Behind.QUOTE
+        if self.skipped and not quotes:
             writer.end_value()
         elif writer.in_value:
-            writer.write(held)
+            writer.write("".join([*self.skipped, held]))
             writer.cut_off()
-        whole = not (writer.in_value or self._awaits_value or cut_off)
+        next_key = isinstance(state, Gap) and state.key is not None
+        whole = not (writer.in_value or self._awaits_value or next_key or cut_off)
         if whole:
             writer.end()
         self._output.arguments(writer.take())
@@ -195,6 +211,15 @@ class PendingCall:
             self.end(whole=True)
         else:
             self._output.break_off_call()
+
+    def may_be_name(self, state: Rules) -> bool:
+        """Whether what came of a name at the output's end can be that. Behind a tag that is no token, a blank or a stop
+        and one word may well be prose, if no offered tool begins so."""
+        begins = self.candidate.text(markers=False)[:1]
+        if not isinstance(state, Name) or not self._tools or begins.isalnum() or self.candidate.has_token:
+            return True
+        name = self.word.strip().strip("\"'")
+        return any(tool.startswith(name) for tool in self._tools)
 
     def name_at_end(self, state: Rules, held: str) -> str | None:
         """The name of the tool whose call is cut off here, if it is whole."""

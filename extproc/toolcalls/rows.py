@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from extproc.toolcalls.states import StateName
-from extproc.toolcalls.table import Behind, Body, Format, Gap, Header, Marker, Name, Prose, Rules, Sink, Transition
+from extproc.toolcalls.table import Body, Format, Gap, Header, Marker, Name, Prose, Rules, Sink, Transition
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,7 +35,7 @@ def rows(format_: Format) -> Iterator[Row]:
         for marker, transition in rules.transitions.items():
             yield Row(name, repr(marker), shown(transition.to), _effect(transition))
         match rules:
-            case Gap() if rules.behind is Behind.VALUE:
+            case Gap() if rules.in_value:
                 yield Row(name, "anything else", shown(rules.otherwise), "it all belongs to the value")
             case Gap():
                 yield Row(name, "anything else", shown(rules.otherwise), "")
@@ -50,7 +50,7 @@ def rows(format_: Format) -> Iterator[Row]:
 
 def shown(state: StateName) -> str:
     """A state's name as it is printed."""
-    return f"{state[0].name} {state[1]}" if isinstance(state, tuple) else state.name
+    return f"{shown(state[0])} {state[1]}" if isinstance(state, tuple) else state.name
 
 
 def _kind(rules: Rules) -> str:

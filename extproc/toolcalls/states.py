@@ -23,6 +23,15 @@ class State(enum.Enum):
     """A code block: no call stands in it."""
     FENCE = enum.auto()
     """Behind a code block's opening, on the same line."""
+    TAG_SAID = enum.auto()
+    """Text that speaks of an opening tag: the closing one is text as well."""
+    LEFT_OVER = enum.auto()
+    """Behind a closing tag that closes nothing, or a section without calls."""
+    LEFT_OVER_TOKEN = enum.auto()
+    IN_FENCE = enum.auto()
+    """Where a code block begins, which may be nothing but calls."""
+    IN_CALL_FENCE = enum.auto()
+    """The same where the block says that it is JSON."""
     ANSWER = enum.auto()
     """Text behind calls that may be said twice."""
     BROKEN_CALL = enum.auto()
@@ -58,6 +67,8 @@ class State(enum.Enum):
     BLOCK = enum.auto()
     """Behind the marker that opens one call."""
     AFTER_BLOCK = enum.auto()
+    CLOSED = enum.auto()
+    """Behind the tag that closes a block or section."""
     BETWEEN_MESSAGES = enum.auto()
     ECHO = enum.auto()
     """A call that may be said once more."""
@@ -67,6 +78,10 @@ class State(enum.Enum):
     # A call in a notation of its own
     CALL = enum.auto()
     NEXT_CALL = enum.auto()
+    OTHER_TAG = enum.auto()
+    """Behind a tag that is none of the format's, but may stand around a call."""
+    ATTRIBUTES = enum.auto()
+    """Within such a tag."""
     BARE_CALL = enum.auto()
     """A call that no marker announces."""
     FENCED_CALL = enum.auto()
@@ -89,6 +104,8 @@ class State(enum.Enum):
     NAME = enum.auto()
     NAME_BEFORE = enum.auto()
     """A name that stands before its separator."""
+    UNWRAPPED_NAME = enum.auto()
+    """One whose block or section has not been opened."""
     BARE_NAME = enum.auto()
     """A call that is nothing but a name."""
     BEFORE_ARGUMENTS = enum.auto()
@@ -103,9 +120,25 @@ class State(enum.Enum):
     BEFORE_VALUE = enum.auto()
     VALUE = enum.auto()
     AFTER_VALUE = enum.auto()
+    NEXT_KEY = enum.auto()
+    """Behind a tag inside a value that may open the next argument's key."""
+    NEXT_KEY_ON_LINE = enum.auto()
+    NEXT_VALUE = enum.auto()
+    """Behind such a key."""
+    NESTED_VALUE = enum.auto()
+    """A value in which a tag like its own has been opened."""
+    AFTER_NESTED_VALUE = enum.auto()
+    QUOTED_NAME = enum.auto()
+    """Behind a tag inside a value that may begin a quoted call."""
+    QUOTED_HEAD = enum.auto()
+    QUOTED_CALL = enum.auto()
+    """A call that a value quotes."""
+    AFTER_QUOTED_VALUE = enum.auto()
+    AFTER_QUOTED_CALL = enum.auto()
     AFTER_UNCLOSED_VALUE = enum.auto()
     """Behind a marker that ends the call before its last value was closed; if that was the end."""
 
 
-StateName: TypeAlias = enum.Enum | tuple[enum.Enum, str]
-"""A state; or, in formats whose tags may carry a suffix, the inside of the tag that leads from it."""
+StateName: TypeAlias = "enum.Enum | tuple[StateName, str]"
+"""A state; or one that was made of it: inside of a tag with a suffix that leads from it, at the end of a fence, or the
+same within a fence."""

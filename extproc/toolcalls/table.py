@@ -47,7 +47,7 @@ class Marker(enum.Enum):
     MARKUP = enum.auto()
     """It is no text."""
     SHOWN = enum.auto()
-    """It is part of the text (the opening of a code block)."""
+    """It is part of the text (the opening of a code block), or of the value, which goes on in the next state."""
     KEPT = enum.auto()
     """It is the beginning of what the next state reads (the `{` of a bare object)."""
 
@@ -91,6 +91,7 @@ class Prose(_Marked):
 
 
 WHITE_SPACE = re.compile(r"\s*")
+BLANKS = re.compile(r"[ \t]*")
 
 
 class Behind(enum.Enum):
@@ -102,7 +103,13 @@ class Behind(enum.Enum):
     """A complete call: what leads here and stands here is markup, and never given back."""
     VALUE = enum.auto()
     """What may be a value's end. Where something else follows than may follow a value, what was skipped, its marker
-    included, belongs to the value after all: so a closing tag inside a value is told from the one behind it."""
+    included, belongs to the value after all: so a closing tag inside a value is told from the one behind it. A marker
+    that leads to another such gap leaves it open."""
+    QUOTE = enum.auto()
+    """The same for what may begin a call that a value quotes: where the output ends, it belongs to the value."""
+    TEXT = enum.auto()
+    """Text, or a section without calls: a tag that closes nothing. It is markup where a marker follows or the output
+    ends, and else it is given back. It announces no call."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,7 +122,15 @@ class Gap(_Marked):
     ends_with_output: bool = False
     """The call whose name is known is whole when the output ends here: its closing marker is a stop token."""
     hides_markers: bool = False
-    """Where it leads `otherwise`, only the text between the markers is given back."""
+    """Where it leads `otherwise`, only the text between the markers is given back; in a sentence that speaks of them,
+    all of it."""
+    key: re.Pattern[str] | None = None
+    """In what was skipped behind a value: the group `key` is the name of the next argument."""
+
+    @property
+    def in_value(self) -> bool:
+        """What is skipped may belong to a value."""
+        return self.behind in (Behind.VALUE, Behind.QUOTE)
 
     def targets(self) -> set[StateName]:
         return _Marked.targets(self) | {self.otherwise}
@@ -136,6 +151,8 @@ class Name(_Marked):
     """When it proves to be no name, only the text between the markers is given back."""
     entities: bool = False
     """`&amp;`, `&quot;`, `&lt;` and `&gt;` in it stand for their characters."""
+    offered_only: bool = False
+    """Where no marker says "call", only the name of an offered tool is one. (Without tools any name is.)"""
 
     def targets(self) -> set[StateName]:
         return _Marked.targets(self) | {self.otherwise}

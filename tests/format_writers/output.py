@@ -175,6 +175,16 @@ def closing(tag: str, *followers: str) -> str:
     return rf"{re.escape(tag)}\s*(?:{either(followers)})"
 
 
+def last(tag: str) -> str:
+    """The pattern of a value that ends in its own closing tag: it can't be told from one that comes twice."""
+    return rf"{re.escape(tag)}\s*\Z"
+
+
+def quoted(opening: str, name: str, *parts: str) -> str:
+    """The pattern of a call's beginning in a value: all up to where that call ends belongs to it, and then some."""
+    return rf"{re.escape(opening)}{name}\s*(?:{either(parts)})"
+
+
 def either(literals: Iterable[str]) -> str:
     return "|".join(re.escape(literal) for literal in literals)
 

@@ -22,7 +22,9 @@ from tests.format_writers.output import (
     closing,
     is_word,
     laid_out,
+    last,
     lines_with,
+    quoted,
     raw,
     without,
 )
@@ -92,6 +94,8 @@ def _function_writer(
         names=is_word,
         holds=without(
             closing("</parameter>", "<parameter=", "</function>", *next_call),
+            last("</parameter>"),
+            quoted("<function=", r"[^\s<>{}]*>?", "<parameter=", "</function>"),
             closing("</function>", *next_call),
             closing(end, *next_call),
             r"(?:^|\n)<parameter=",
@@ -168,6 +172,8 @@ def _invoke_writer(
         names=is_word,
         holds=without(
             closing(f"</{parameter}>", f"<{parameter} name=", f"</{invoke}>", *next_call),
+            last(f"</{parameter}>"),
+            quoted(f"<{invoke} name=", r"[^<>\n]*>?", f"<{parameter} name=", f"</{invoke}>"),
             closing(f"</{invoke}>", *next_call),
             lines_with(f"<{parameter} name="),
             *also,
@@ -185,7 +191,10 @@ def _dsml(format_: str, tag: str, section: str) -> Writer:
     write = partial(_section, *edges, call)
     # A section's name is often another one's.
     sections = tuple(f"<{slash}{tag}{name}>" for name in _DSML_SECTIONS for slash in ("", "/"))
-    return _invoke_writer(format_, write, sections, types=Types.OUTPUT, invoke=invoke, parameter=parameter)
+    sections += (f"<{tag.strip()}", f"</{tag.strip()}")  # nobody else writes this token
+    other_spelling = tag.strip() if tag.endswith(" ") else f"{tag} "
+    also = (rf"</?{other_spelling}\w",)
+    return _invoke_writer(format_, write, sections, types=Types.OUTPUT, invoke=invoke, parameter=parameter, also=also)
 
 
 def _cdata(output: Output, value: object) -> str:
@@ -297,7 +306,14 @@ def _pair_writer(
         variant=variant,
         types=Types.SCHEMA,
         names=is_word,
-        holds=without(closing(f"</{family}arg_value>", opening, end), closing(end, opening), f"<{family}arg_key>"),
+        holds=without(
+            closing(f"</{family}arg_value>", opening, end, f"<{family}arg_key>"),
+            last(f"</{family}arg_value>"),
+            closing(end, opening),
+            quoted(opening, r"[^\s<>{}]*", f"<{family}arg_key>", end),
+            rf"<{family}arg_key>[^\s<>{{}}]*(?:</{family}arg_key>\s*)?<{family}arg_value>",
+            rf"\n<{family}arg_key>[^<>\n]*</{family}arg_key>",
+        ),
     )
 
 

@@ -15,7 +15,9 @@ from tests.format_writers.output import (
     closing,
     is_word,
     laid_out,
+    last,
     lines_with,
+    quoted,
     raw,
     thought,
     without,
@@ -86,7 +88,9 @@ _K2_MARKUP = (
 )
 _K2_HOLDS = without(
     closing("</ifm|arg_value>", "<ifm|arg_key>", "</ifm|tool_call>", "</ifm|tool_calls>"),
+    last("</ifm|arg_value>"),
     closing("</ifm|tool_call>", "<ifm|tool_call>", "</ifm|tool_calls>"),
+    quoted("<ifm|tool_call>", r"[^\s<>{}]*", "<ifm|arg_key>", "</ifm|tool_call>"),
 )
 
 
@@ -142,7 +146,9 @@ _TYPED = (
         names=lambda key: bool(key),
         holds=without(
             closing("<|close|>argument<|sep|>", "<|open|>argument key=", "<|open|>call tool=", "<|close|>"),
+            last("<|close|>argument<|sep|>"),
             closing("<|close|>call<|sep|>", "<|open|>call tool=", "<|close|>"),
+            quoted("<|open|>call ", r"[^<>\n]*(?:<\|sep\|>)?", "<|open|>argument ", "<|close|>call"),
         ),
     ),
 )
@@ -201,7 +207,9 @@ def _is_no_literal(text: str) -> bool:
 _MUSE_SECTIONS = ("<atem:function_calls>", "</atem:function_calls>", "<|eom|>", "<|eot|>")
 _MUSE_HOLDS = without(
     closing("</atem:parameter>", "<atem:parameter name=", "</atem:invoke>", "<atem:invoke name=", *_MUSE_SECTIONS),
+    last("</atem:parameter>"),
     closing("</atem:invoke>", "<atem:invoke name=", *_MUSE_SECTIONS),
+    quoted("<atem:invoke name=", r"[^<>\n]*>?", "<atem:parameter name=", "</atem:invoke>"),
     lines_with("<atem:parameter name="),
 )
 _MUSE_MARKUP = (

@@ -6,24 +6,55 @@ and so may closing tags and the attribute; some models pack all arguments into o
 
 from __future__ import annotations
 
+import re
+from dataclasses import replace
+
+from extproc.toolcalls.formats.left_over import with_fences, with_left_over_tokens
 from extproc.toolcalls.formats.shapes import States, invoke_parameter, prose
 from extproc.toolcalls.states import State
 from extproc.toolcalls.syntax.arguments import Elements, Style
 from extproc.toolcalls.syntax.call_syntax import CallSyntax
-from extproc.toolcalls.table import Format, Transition, Variant
+from extproc.toolcalls.table import Body, Format, Gap, Rules, Transition, Variant
 
 _PACKED = frozenset({"arguments", "input"})
 
 
-def _states(tag: str, sections: tuple[str, ...]) -> States:
-    """`tag` stands before every tag's name, a blank of its own included."""
-    openings = {f"<{tag}{section}>": Transition(State.SECTION) for section in sections}
-    closings = {f"</{tag}{section}>": Transition(State.PROSE) for section in sections}
-    invoke = f"<{tag}invoke name="
-    return {
-        **prose({**openings, invoke: Transition(State.NAME)}),
-        **invoke_parameter(f"{tag}invoke", f"{tag}parameter", {**openings, **closings}, packed_keys=_PACKED),
+_SECTIONS = ("function_calls", "tool_calls", "toolcalls", "tool", "calls")
+
+
+def _states(tag: str) -> States:
+    """`tag` stands before every tag's name, with a blank behind it or without."""
+    with_blank = _spelled(f"{tag} ")
+    return {name: _joined(rules, with_blank[name]) for name, rules in _spelled(tag).items()}
+
+
+def _joined(rules: Rules, others: Rules) -> Rules:
+    """What either spelling leads to."""
+    if isinstance(rules, Body) or isinstance(others, Body):
+        return rules
+    return replace(rules, transitions={**rules.transitions, **others.transitions})
+
+
+def _spelled(tag: str) -> States:
+    openings = {f"<{tag}{section}>": Transition(State.SECTION) for section in _SECTIONS}
+    closings = {f"</{tag}{section}>": Transition(State.PROSE) for section in _SECTIONS}
+    # Any other tag is markup as well: nobody but these models writes this token.
+    others = {f"<{slash}{tag}": Transition(State.OTHER_TAG) for slash in ("", "/")}
+    invoke = {f"<{tag}invoke name=": Transition(State.NAME)}
+    calls = invoke_parameter(f"{tag}invoke", f"{tag}parameter", {**openings, **closings}, packed_keys=_PACKED)
+    after_invoke = calls[State.AFTER_INVOKE]
+    assert isinstance(after_invoke, Gap)
+    states = {
+        **prose({**others, **openings, **invoke}),
+        **calls,
+        State.SECTION: Gap({**others, **invoke, **openings, **closings}, hides_markers=True),
+        State.AFTER_INVOKE: replace(after_invoke, transitions={**others, **after_invoke.transitions}),
+        State.OTHER_TAG: Gap(
+            {">": Transition(State.LEFT_OVER_TOKEN), " name=": Transition(State.ATTRIBUTES)}, junk=re.compile(r"\w*")
+        ),
+        State.ATTRIBUTES: Gap({">": Transition(State.LEFT_OVER_TOKEN)}, junk=re.compile(r"[^<>\n]*")),
     }
+    return with_fences(with_left_over_tokens(states, *closings))
 
 
 def _example(tag: str, section: str) -> str:
@@ -56,8 +87,7 @@ def _syntax(tag: str, section: str, style: Style | None, result_tag: tuple[str, 
     )
 
 
-_SECTIONS = ("function_calls", "tool_calls", "toolcalls", "tool")
-_DSML = _states("｜DSML｜", _SECTIONS)
+_DSML = _states("｜DSML｜")
 
 DEEPSEEK_V32 = Format(
     name="deepseek_v32",
@@ -93,7 +123,7 @@ DEEPSEEK_V41 = Format(
     example=_example("｜DSML｜ ", "calls"),
     thinking=State.THINKING,
     syntax=_syntax("｜DSML｜ ", "calls", "deepseek_v4_1_xml", _RESULT),
-    states=_states("｜DSML｜ ", ("calls", *_SECTIONS)),
+    states=_DSML,
 )
 
 GIGACHAT35 = Format(
@@ -103,7 +133,7 @@ GIGACHAT35 = Format(
     example=_example("｜GCML｜", "tool_calls"),
     thinking=State.THINKING,
     syntax=_syntax("｜GCML｜", "tool_calls", None, ('<function_response name="{name}">', "</function_response>")),
-    states=_states("｜GCML｜", _SECTIONS),
+    states=_states("｜GCML｜"),
 )
 
 FORMATS = (

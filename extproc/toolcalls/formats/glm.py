@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from extproc.toolcalls.formats.left_over import with_fences, with_left_over_tags
 from extproc.toolcalls.formats.shapes import States, key_value, prose, with_suffixes
 from extproc.toolcalls.states import State
 from extproc.toolcalls.syntax.arguments import Elements
@@ -20,7 +21,8 @@ EXAMPLE = "<tool_call>get_weather\n<arg_key>city</arg_key>\n<arg_value>Paris</ar
 
 
 def _states(opening: str, closing: str) -> States:
-    return {**prose({opening: Transition(State.BLOCK)}), **key_value(opening, closing, TAGS)}
+    states = {**prose({opening: Transition(State.BLOCK)}), **key_value(opening, closing, TAGS)}
+    return with_fences(with_left_over_tags(states, closing))
 
 
 _TOOL_CALL = _states("<tool_call>", "</tool_call>")
@@ -79,20 +81,27 @@ IQUEST_Q1 = Format(
     states=_states("<iquest_tool_call>", "</iquest_tool_call>"),
 )
 
-_HY_STATES = with_suffixes(
-    {
-        **prose({"<tool_calls>": Transition(State.SECTION), "<tool_call>": Transition(State.BLOCK)}),
-        State.SECTION: Gap({"<tool_call>": Transition(State.BLOCK), "</tool_calls>": Transition(State.PROSE)}),
-        **key_value("<tool_call>", "</tool_call>", TAGS, separator="<tool_sep>"),
-        State.AFTER_BLOCK: Gap(
+_HY_STATES = with_fences(
+    with_left_over_tags(
+        with_suffixes(
             {
-                "<tool_call>": Transition(State.BLOCK),
-                "</tool_calls>": Transition(State.PROSE),
-                "<tool_calls>": Transition(State.SECTION),
-            },
-            behind=Behind.CALL,
+                **prose({"<tool_calls>": Transition(State.SECTION), "<tool_call>": Transition(State.BLOCK)}),
+                State.SECTION: Gap({"<tool_call>": Transition(State.BLOCK), "</tool_calls>": Transition(State.PROSE)}),
+                **key_value("<tool_call>", "</tool_call>", TAGS, separator="<tool_sep>"),
+                State.AFTER_BLOCK: Gap(
+                    {
+                        "<tool_call>": Transition(State.BLOCK),
+                        "</tool_call>": Transition(State.AFTER_BLOCK),
+                        "</tool_calls>": Transition(State.PROSE),
+                        "<tool_calls>": Transition(State.SECTION),
+                    },
+                    behind=Behind.CALL,
+                ),
+            }
         ),
-    }
+        "</tool_calls>",
+        "</tool_call>",
+    )
 )
 _HY_EXAMPLE = (
     "<tool_calls>\n<tool_call>get_weather<tool_sep>\n"

@@ -8,10 +8,11 @@ object is understood too, because the small ones of these models write that inst
 from __future__ import annotations
 
 from extproc.toolcalls.formats.json import FENCE_AND_BARE, FENCE_AND_BARE_STATES
+from extproc.toolcalls.formats.left_over import with_fences, with_left_over_tags
 from extproc.toolcalls.formats.shapes import function_parameter, prose
 from extproc.toolcalls.states import State
 from extproc.toolcalls.syntax.shapes import TOOL_RESPONSE, object_in_tags
-from extproc.toolcalls.table import Format, Marker, Prose, Transition
+from extproc.toolcalls.table import Format, Prose, Transition
 
 _CALL = {"<tool_call>": Transition(State.BLOCK)}
 
@@ -23,16 +24,25 @@ FORMAT = Format(
     example='<tool_call>\n{"name": "get_weather", "arguments": {"city": "Paris"}}\n</tool_call>',
     thinking=State.THINKING,
     syntax=object_in_tags("tool_call", result_tag=TOOL_RESPONSE),
-    states={
-        **prose(_CALL),
-        State.PROSE: Prose(
-            {**FENCE_AND_BARE, **_CALL, "<think>": Transition(State.THINKING), "</think>": Transition(State.PROSE)}
-        ),
-        # In the same block models write the tags of qwen3_coder now and then.
-        **function_parameter("<tool_call>", "</tool_call>"),
-        **FENCE_AND_BARE_STATES,
-        State.CODE: Prose({"```": Transition(State.PROSE, Marker.SHOWN), **_CALL}),
-    },
+    states=with_fences(
+        with_left_over_tags(
+            {
+                **prose(_CALL),
+                State.PROSE: Prose(
+                    {
+                        **FENCE_AND_BARE,
+                        **_CALL,
+                        "<think>": Transition(State.THINKING),
+                        "</think>": Transition(State.PROSE),
+                    }
+                ),
+                # In the same block models write the tags of qwen3_coder now and then.
+                **function_parameter("<tool_call>", "</tool_call>"),
+                **FENCE_AND_BARE_STATES,
+            },
+            "</tool_call>",
+        )
+    ),
 )
 
 FORMATS = (FORMAT,)

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import re
 
-from extproc.toolcalls.formats.shapes import invoke_parameter, prose
+from extproc.toolcalls.formats.left_over import with_fences, with_left_over_tags, with_left_over_tokens
+from extproc.toolcalls.formats.shapes import States, invoke_parameter, prose
 from extproc.toolcalls.json_call import JsonCall
 from extproc.toolcalls.states import State
 from extproc.toolcalls.syntax.arguments import Elements
@@ -12,7 +13,24 @@ from extproc.toolcalls.syntax.call_syntax import CallSyntax
 from extproc.toolcalls.table import Behind, Format, Gap, Marker, Transition
 from extproc.toolcalls.tagged import Trim
 
-_MINIMAX = {"<minimax:tool_call>": Transition(State.SECTION), "</minimax:tool_call>": Transition(State.PROSE)}
+
+def _states(opening: str, closing: str) -> States:
+    """Invocations, or JSON, in a section. Without one only those of offered tools: such tags may stand in any text."""
+    sections = {opening: Transition(State.SECTION), closing: Transition(State.PROSE)}
+    invoke = {"<invoke name=": Transition(State.NAME)}
+    states = {
+        **prose({opening: Transition(State.SECTION), "<invoke name=": Transition(State.UNWRAPPED_NAME)}),
+        **invoke_parameter("invoke", "parameter", sections),
+        State.SECTION: Gap({**invoke, **dict.fromkeys("{[", Transition(State.JSON_CALL, Marker.KEPT)), **sections}),
+        State.JSON_CALL: JsonCall(then=State.AFTER_JSON_CALL),
+        State.AFTER_JSON_CALL: Gap(
+            {"{": Transition(State.JSON_CALL, Marker.KEPT), **invoke, **sections},
+            junk=re.compile(r"[\s,}\]]*"),
+            behind=Behind.CALL,
+        ),
+    }
+    return with_fences(with_left_over_tags(states, closing))
+
 
 MINIMAX_M2 = Format(
     name="minimax_m2",
@@ -34,13 +52,8 @@ MINIMAX_M2 = Format(
         result_tag=("<response>", "</response>"),
         turn_tokens=("]~b]", "]~!b[", "[e~[", "]!p~[", "]!d~[", "]<]", "</minimax:", "<minimax:"),
     ),
-    states={
-        **prose({"<minimax:tool_call>": Transition(State.SECTION)}),
-        **invoke_parameter("invoke", "parameter", _MINIMAX),
-    },
+    states=_states("<minimax:tool_call>", "</minimax:tool_call>"),
 )
-
-_DOTS = {"<dots_function_call>": Transition(State.SECTION), "</dots_function_call>": Transition(State.PROSE)}
 
 DOTS = Format(
     name="dots",
@@ -59,23 +72,7 @@ DOTS = Format(
         separator="",
         closing="</dots_function_call>",
     ),
-    states={
-        **prose({"<dots_function_call>": Transition(State.SECTION)}),
-        **invoke_parameter("invoke", "parameter", _DOTS),
-        State.SECTION: Gap(
-            {
-                "<invoke name=": Transition(State.NAME),
-                **dict.fromkeys("{[", Transition(State.JSON_CALL, Marker.KEPT)),
-                **_DOTS,
-            }
-        ),
-        State.JSON_CALL: JsonCall(then=State.AFTER_JSON_CALL),
-        State.AFTER_JSON_CALL: Gap(
-            {"{": Transition(State.JSON_CALL, Marker.KEPT), "<invoke name=": Transition(State.NAME), **_DOTS},
-            junk=re.compile(r"[\s,}\]]*"),
-            behind=Behind.CALL,
-        ),
-    },
+    states=_states("<dots_function_call>", "</dots_function_call>"),
 )
 
 _STEP3 = {
@@ -104,16 +101,27 @@ STEP3 = Format(
         separator="",
         closing="<｜tool_calls_end｜>",
     ),
-    states={
-        **prose(
-            {"<｜tool_calls_begin｜>": Transition(State.SECTION), "<｜tool_call_begin｜>": Transition(State.SECTION)}
-        ),
-        **invoke_parameter("steptml:invoke", "steptml:parameter", _STEP3),
-        State.SECTION: Gap(
-            {"<steptml:invoke name=": Transition(State.NAME), "function": Transition(State.SECTION), **_STEP3}
-        ),
-        State.SECTION_END: Gap(_STEP3, behind=Behind.CALL),
-    },
+    states=with_fences(
+        with_left_over_tokens(
+            {
+                **prose(
+                    {
+                        "<｜tool_calls_begin｜>": Transition(State.SECTION),
+                        "<｜tool_call_begin｜>": Transition(State.SECTION),
+                        "<steptml:invoke name=": Transition(State.NAME),
+                    }
+                ),
+                **invoke_parameter("steptml:invoke", "steptml:parameter", _STEP3),
+                State.SECTION: Gap(
+                    {"<steptml:invoke name=": Transition(State.NAME), "function": Transition(State.SECTION), **_STEP3},
+                    hides_markers=True,
+                ),
+                State.SECTION_END: Gap(_STEP3, behind=Behind.CALL),
+            },
+            "<｜tool_calls_end｜>",
+            "<｜tool_call_end｜>",
+        )
+    ),
 )
 
 

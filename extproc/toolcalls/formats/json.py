@@ -11,6 +11,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 
+from extproc.toolcalls.formats.left_over import with_left_over_tags
 from extproc.toolcalls.json_call import JsonCall
 from extproc.toolcalls.states import State, StateName
 from extproc.toolcalls.syntax.call_syntax import CallSyntax
@@ -20,8 +21,14 @@ from extproc.toolcalls.table import Behind, Format, Gap, Header, Marker, Prose, 
 _FENCE = "```"
 _CALL_FENCE = re.compile(r"\s*(?:json|JSON|tool_call|tool_code|tool)?\s*")
 
+OTHER_TAGS = ("tool_call", "tool_calls", "tools", "tool", "tool_code", "function_call", "function_calls", "functions")
+"""What models put around a call when they don't know the right tag."""
+
+_CLOSING_TAGS = [f"</{tag}>" for tag in OTHER_TAGS]
+
 FENCE_AND_BARE: Transitions = {
     _FENCE: Transition(State.FENCE),
+    **{f"<{tag}>": Transition(State.OTHER_TAG, Marker.SHOWN, line_start=True) for tag in OTHER_TAGS},
     "{": Transition(State.BARE_CALL, Marker.KEPT, line_start=True),
     "[": Transition(State.BARE_CALL, Marker.KEPT, line_start=True),
 }
@@ -50,15 +57,23 @@ FENCE_AND_BARE_STATES: Mapping[StateName, Rules] = {
     State.FENCED_CALL: JsonCall(then=State.AFTER_FENCED_CALL, otherwise=State.CODE, offered_only=True),
     State.AFTER_FENCED_CALL: Gap(
         junk=re.compile(r"[\s,}\]]*"),
-        transitions={_FENCE: Transition(State.PROSE), "{": Transition(State.NEXT_FENCED_CALL, Marker.KEPT)},
+        transitions={
+            _FENCE: Transition(State.PROSE),
+            "{": Transition(State.NEXT_FENCED_CALL, Marker.KEPT),
+            **dict.fromkeys(_CLOSING_TAGS, Transition(State.AFTER_FENCED_CALL)),
+        },
         otherwise=State.CODE,
         behind=Behind.CALL,
     ),
     State.NEXT_FENCED_CALL: JsonCall(then=State.AFTER_FENCED_CALL, otherwise=State.CODE, offered_only=True),
+    State.OTHER_TAG: Gap(dict.fromkeys("{[", Transition(State.BARE_CALL, Marker.KEPT))),
     State.BARE_CALL: JsonCall(then=State.AFTER_BARE_CALL, otherwise=State.PROSE, offered_only=True),
     State.AFTER_BARE_CALL: Gap(
         junk=re.compile(r"[\s,;}\]]*"),
-        transitions={"{": Transition(State.BARE_CALL, Marker.KEPT)},
+        transitions={
+            "{": Transition(State.BARE_CALL, Marker.KEPT),
+            **dict.fromkeys(_CLOSING_TAGS, Transition(State.AFTER_BARE_CALL)),
+        },
         otherwise=State.PROSE,
         behind=Behind.CALL,
     ),
@@ -70,7 +85,7 @@ FORMAT = Format(
     models=("small models that are prompted for calls",),
     example='```json\n{"name": "get_weather", "arguments": {"city": "Paris"}}\n```',
     syntax=CallSyntax(begin=f"```json\n{call_object()}", end="}\n```"),
-    states={State.PROSE: Prose(FENCE_AND_BARE), **FENCE_AND_BARE_STATES},
+    states=with_left_over_tags({State.PROSE: Prose(FENCE_AND_BARE), **FENCE_AND_BARE_STATES}, "</tool_call>"),
 )
 
 FORMATS = (FORMAT,)

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from extproc.toolcalls.formats.json import FENCE_AND_BARE_STATES, FENCE_AND_INLINE
+from extproc.toolcalls.formats.left_over import with_fences, with_left_over_tags, with_left_over_tokens
 from extproc.toolcalls.formats.shapes import json_array, prose
 from extproc.toolcalls.json_call import JsonCall
 from extproc.toolcalls.states import State
 from extproc.toolcalls.syntax.call_syntax import CallSyntax
 from extproc.toolcalls.syntax.shapes import array, call_object
-from extproc.toolcalls.table import Format, Prose, Transition, Variant
+from extproc.toolcalls.table import Format, Gap, Marker, Prose, Transition, Variant
 
 _INDENT = "\n    "
 _ARRAY = '[{"name": "get_weather", "arguments": {"city": "Paris"}}]'
@@ -20,10 +21,15 @@ GRANITE = Format(
     example=f"<|tool_call|>{_ARRAY}",
     thinking=State.THINKING,
     syntax=array("<|tool_call|>"),
-    states={
-        **prose({"<|tool_call|>": Transition(State.CALLS), "<tool_call>": Transition(State.CALLS)}),
-        **json_array("<|tool_call|>", "</tool_call>"),
-    },
+    states=with_fences(
+        with_left_over_tags(
+            {
+                **prose({"<|tool_call|>": Transition(State.CALLS), "<tool_call>": Transition(State.CALLS)}),
+                **json_array("<|tool_call|>", "</tool_call>"),
+            },
+            "</tool_call>",
+        )
+    ),
 )
 
 PHI4_MINI_JSON = Format(
@@ -34,12 +40,19 @@ PHI4_MINI_JSON = Format(
     example=f"functools{_ARRAY}",
     syntax=array("functools"),
     states={
-        **prose({"functools": Transition(State.CALLS), "<|tool_call|>": Transition(State.CALLS)}, None),
+        **prose({"functools": Transition(State.LIST, Marker.SHOWN), "<|tool_call|>": Transition(State.CALLS)}, None),
+        # A word is one, unless a bracket follows it.
+        State.LIST: Gap({"[": Transition(State.CALLS), "{": Transition(State.ARRAY_CALL, Marker.KEPT)}),
         **json_array("functools", "<|/tool_call|>"),
     },
 )
 
-_TOOL_CALLS = {**prose({"<tool_calls>": Transition(State.CALLS)}), **json_array("<tool_calls>", "</tool_calls>")}
+_TOOL_CALLS = with_fences(
+    with_left_over_tags(
+        {**prose({"<tool_calls>": Transition(State.CALLS)}), **json_array("<tool_calls>", "</tool_calls>")},
+        "</tool_calls>",
+    )
+)
 
 HUNYUAN_A13B = Format(
     name="hunyuan_a13b",
@@ -69,20 +82,23 @@ XLAM = Format(
     example=_ARRAY,
     thinking=State.THINKING,
     syntax=array(""),
-    states={
-        **prose(_XLAM_MARKERS),
-        # Only what is said may hold calls without markers, not what is thought.
-        State.PROSE: Prose(
-            {
-                **_XLAM_MARKERS,
-                **FENCE_AND_INLINE,
-                "<think>": Transition(State.THINKING),
-                "</think>": Transition(State.PROSE),
-            }
-        ),
-        **json_array("[TOOL_CALLS]", "</tool_call>"),
-        **FENCE_AND_BARE_STATES,
-    },
+    states=with_left_over_tags(
+        {
+            **prose(_XLAM_MARKERS),
+            # Only what is said may hold calls without markers, not what is thought.
+            State.PROSE: Prose(
+                {
+                    **_XLAM_MARKERS,
+                    **FENCE_AND_INLINE,
+                    "<think>": Transition(State.THINKING),
+                    "</think>": Transition(State.PROSE),
+                }
+            ),
+            **json_array("[TOOL_CALLS]", "</tool_call>"),
+            **FENCE_AND_BARE_STATES,
+        },
+        "</tool_call>",
+    ),
 )
 
 APERTUS = Format(
@@ -93,12 +109,17 @@ APERTUS = Format(
     example='<|tools_prefix|>[{"get_weather": {"city": "Paris"}}]<|tools_suffix|>',
     thinking=State.THINKING,
     syntax=array("<|tools_prefix|>", "<|tools_suffix|>", begin='{"{name}": '),
-    states={
-        **prose({"<|tools_prefix|>": Transition(State.CALLS)}, ("<|inner_prefix|>", "<|inner_suffix|>")),
-        **json_array(
-            "<|tools_prefix|>", "<|tools_suffix|>", body=JsonCall(then=State.AFTER_ARRAY_CALL, name_is_key=True)
-        ),
-    },
+    states=with_fences(
+        with_left_over_tokens(
+            {
+                **prose({"<|tools_prefix|>": Transition(State.CALLS)}, ("<|inner_prefix|>", "<|inner_suffix|>")),
+                **json_array(
+                    "<|tools_prefix|>", "<|tools_suffix|>", body=JsonCall(then=State.AFTER_ARRAY_CALL, name_is_key=True)
+                ),
+            },
+            "<|tools_suffix|>",
+        )
+    ),
 )
 
 _LLAMA_ENDS = {marker: Transition(State.PROSE) for marker in ("<|python_end|>", "<|eom_id|>", "<|eot_id|>")}
@@ -111,11 +132,14 @@ LLAMA3_JSON = Format(
     aliases=("llama4_json", "llama3"),
     example='{"name": "get_weather", "parameters": {"city": "Paris"}}',
     syntax=CallSyntax(begin=call_object(arguments="parameters"), end="}", separator="; "),
-    states={
-        **prose({**_LLAMA_CALLS, **_LLAMA_ENDS, **FENCE_AND_INLINE}, None),
-        **FENCE_AND_BARE_STATES,
-        **json_array("<|python_tag|>", "<|python_end|>"),
-    },
+    states=with_left_over_tags(
+        {
+            **prose({**_LLAMA_CALLS, **_LLAMA_ENDS, **FENCE_AND_INLINE}, None),
+            **FENCE_AND_BARE_STATES,
+            **json_array("<|python_tag|>", "<|python_end|>"),
+        },
+        "</tool_call>",
+    ),
 )
 
 FORMATS = (

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 
+from extproc.toolcalls.formats.left_over import with_fences, with_left_over_tags, with_left_over_tokens
 from extproc.toolcalls.formats.shapes import function_parameter, json_block, prose
 from extproc.toolcalls.json_call import JsonCall
 from extproc.toolcalls.states import State
@@ -21,7 +22,12 @@ GRANITE4 = Format(
     example=f"<tool_call>\n{_OBJECT}\n</tool_call>",
     thinking=State.THINKING,
     syntax=object_in_tags("tool_call", result_tag=TOOL_RESPONSE),
-    states={**prose({"<tool_call>": Transition(State.BLOCK)}), **function_parameter("<tool_call>", "</tool_call>")},
+    states=with_fences(
+        with_left_over_tags(
+            {**prose({"<tool_call>": Transition(State.BLOCK)}), **function_parameter("<tool_call>", "</tool_call>")},
+            "</tool_call>",
+        )
+    ),
 )
 
 ERNIE45 = Format(
@@ -33,18 +39,23 @@ ERNIE45 = Format(
     syntax=CallSyntax(
         begin=f"<tool_call>\n{call_object()}", end="}\n</tool_call>\n", separator="", turn_tokens=("<mask:",)
     ),
-    states={
-        **prose(
+    states=with_fences(
+        with_left_over_tags(
             {
-                "<tool_call>": Transition(State.BLOCK),
-                "<response>\n": Transition(State.PROSE),
-                "<response>": Transition(State.PROSE),
-                "\n</response>": Transition(State.PROSE),
-                "</response>": Transition(State.PROSE),
-            }
-        ),
-        **function_parameter("<tool_call>", "</tool_call>"),
-    },
+                **prose(
+                    {
+                        "<tool_call>": Transition(State.BLOCK),
+                        "<response>\n": Transition(State.PROSE),
+                        "<response>": Transition(State.PROSE),
+                        "\n</response>": Transition(State.PROSE),
+                        "</response>": Transition(State.PROSE),
+                    }
+                ),
+                **function_parameter("<tool_call>", "</tool_call>"),
+            },
+            "</tool_call>",
+        )
+    ),
 )
 
 GRANITE_20B_FC = Format(
@@ -67,16 +78,25 @@ INTERNLM = Format(
     syntax=CallSyntax(
         begin=f"<|action_start|><|plugin|>\n{call_object(arguments='parameters')}", end="}<|action_end|>", separator=""
     ),
-    states={
-        **prose({"<|action_start|>": Transition(State.BLOCK)}),
-        State.BLOCK: Gap({"<|plugin|>": Transition(State.CALL), "{": Transition(State.CALL, Marker.KEPT)}),
-        State.CALL: JsonCall(then=State.AFTER_CALL),
-        State.AFTER_CALL: Gap(
-            {"<|action_end|>": Transition(State.PROSE), "<|action_start|>": Transition(State.BLOCK)},
-            junk=re.compile(r"[\s}\]]*"),
-            behind=Behind.CALL,
-        ),
-    },
+    states=with_left_over_tokens(
+        {
+            **prose({"<|action_start|>": Transition(State.BLOCK)}),
+            State.BLOCK: Gap(
+                {
+                    "<|plugin|>": Transition(State.CALL),
+                    "{": Transition(State.CALL, Marker.KEPT),
+                    "<|action_end|>": Transition(State.PROSE),
+                }
+            ),
+            State.CALL: JsonCall(then=State.AFTER_CALL),
+            State.AFTER_CALL: Gap(
+                {"<|action_end|>": Transition(State.PROSE), "<|action_start|>": Transition(State.BLOCK)},
+                junk=re.compile(r"[\s}\]]*"),
+                behind=Behind.CALL,
+            ),
+        },
+        "<|action_end|>",
+    ),
 )
 
 _GIGACHAT_OPENERS = {

@@ -8,7 +8,9 @@ from __future__ import annotations
 
 import re
 
+from extproc.toolcalls.formats.left_over import with_fences, with_left_over_tags
 from extproc.toolcalls.formats.shapes import prose
+from extproc.toolcalls.formats.tag_values import QuotedCall, value_states
 from extproc.toolcalls.json_arguments import JsonArguments
 from extproc.toolcalls.json_call import JsonCall
 from extproc.toolcalls.states import State
@@ -43,57 +45,63 @@ K2_HORIZON = Format(
         separator="",
         closing="</ifm|tool_calls>",
     ),
-    states={
-        **prose({"<ifm|tool_calls>": Transition(State.SECTION)}),
-        State.SECTION: Gap(_SECTION),
-        State.BLOCK: Gap({"{": Transition(State.JSON_CALL, Marker.KEPT)}, otherwise=State.NAME),
-        State.NAME: Name(
+    states=with_fences(
+        with_left_over_tags(
             {
-                "<ifm|arg_key>": Transition(State.KEY),
-                "{": Transition(State.ARGUMENTS, Marker.KEPT),
-                "</ifm|tool_call>": Transition(State.BARE_NAME),
-            }
-        ),
-        State.ARGUMENTS: JsonArguments(then=State.AFTER_JSON_CALL),
-        State.BARE_NAME: Gap(
-            {
-                _SECTION_END: Transition(State.PROSE, ends_call=True),
-                "<ifm|tool_call>": Transition(State.BLOCK, ends_call=True),
-            }
-        ),
-        State.KEY: Key({"</ifm|arg_key>": Transition(State.BEFORE_VALUE)}),
-        State.BEFORE_VALUE: Gap(_BEFORE_VALUE),
-        State.TYPE: Key(
-            {"</ifm|arg_type>": Transition(State.BEFORE_VALUE)},
-            pattern=re.compile(r"\s*(?P<type>\w*)\s*"),
-            types={
-                "string": STRING,
-                **dict.fromkeys(("number", "integer", "boolean", "object", "array", "null"), ANY_TYPE),
+                **prose({"<ifm|tool_calls>": Transition(State.SECTION)}),
+                State.SECTION: Gap(_SECTION),
+                State.BLOCK: Gap({"{": Transition(State.JSON_CALL, Marker.KEPT)}, otherwise=State.NAME),
+                State.NAME: Name(
+                    {
+                        "<ifm|arg_key>": Transition(State.KEY),
+                        "{": Transition(State.ARGUMENTS, Marker.KEPT),
+                        "</ifm|tool_call>": Transition(State.BARE_NAME),
+                    }
+                ),
+                State.ARGUMENTS: JsonArguments(then=State.AFTER_JSON_CALL),
+                State.BARE_NAME: Gap(
+                    {
+                        _SECTION_END: Transition(State.PROSE, ends_call=True),
+                        "<ifm|tool_call>": Transition(State.BLOCK, ends_call=True),
+                    }
+                ),
+                State.KEY: Key({"</ifm|arg_key>": Transition(State.BEFORE_VALUE)}),
+                State.BEFORE_VALUE: Gap(_BEFORE_VALUE),
+                State.TYPE: Key(
+                    {"</ifm|arg_type>": Transition(State.BEFORE_VALUE)},
+                    pattern=re.compile(r"\s*(?P<type>\w*)\s*"),
+                    types={
+                        "string": STRING,
+                        **dict.fromkeys(("number", "integer", "boolean", "object", "array", "null"), ANY_TYPE),
+                    },
+                ),
+                **value_states(
+                    Value({"</ifm|tool_call>": Transition(State.AFTER_UNCLOSED_VALUE)}),
+                    "</ifm|arg_value>",
+                    _NEXT,
+                    opens="<ifm|arg_value>",
+                    unclosed={
+                        _SECTION_END: Transition(State.PROSE, ends_call=True),
+                        "<ifm|tool_call>": Transition(State.BLOCK, ends_call=True),
+                    },
+                    quoted=QuotedCall(
+                        "<ifm|tool_call>", "\n", ("<ifm|arg_key>",), "</ifm|tool_call>", behind=(_SECTION_END,)
+                    ),
+                ),
+                State.AFTER_CALL: Gap(
+                    {"</ifm|tool_call>": Transition(State.AFTER_CALL), **_SECTION}, behind=Behind.CALL
+                ),
+                State.JSON_CALL: JsonCall(then=State.AFTER_JSON_CALL),
+                State.AFTER_JSON_CALL: Gap(
+                    {"</ifm|tool_call>": Transition(State.AFTER_CALL), **_SECTION},
+                    junk=re.compile(r"[\s}\]]*"),
+                    behind=Behind.CALL,
+                ),
             },
-        ),
-        State.VALUE: Value(
-            {
-                "</ifm|arg_value>": Transition(State.AFTER_VALUE),
-                "</ifm|tool_call>": Transition(State.AFTER_UNCLOSED_VALUE),
-            }
-        ),
-        State.AFTER_VALUE: Gap(_NEXT, otherwise=State.VALUE, behind=Behind.VALUE),
-        State.AFTER_UNCLOSED_VALUE: Gap(
-            {
-                _SECTION_END: Transition(State.PROSE, ends_call=True),
-                "<ifm|tool_call>": Transition(State.BLOCK, ends_call=True),
-            },
-            otherwise=State.VALUE,
-            behind=Behind.VALUE,
-        ),
-        State.AFTER_CALL: Gap(_SECTION, behind=Behind.CALL),
-        State.JSON_CALL: JsonCall(then=State.AFTER_JSON_CALL),
-        State.AFTER_JSON_CALL: Gap(
-            {"</ifm|tool_call>": Transition(State.AFTER_CALL), **_SECTION},
-            junk=re.compile(r"[\s}\]]*"),
-            behind=Behind.CALL,
-        ),
-    },
+            _SECTION_END,
+            "</ifm|tool_call>",
+        )
+    ),
 )
 
 FORMATS = (K2_HORIZON,)

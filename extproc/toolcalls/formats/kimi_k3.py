@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import re
 
+from extproc.toolcalls.formats.tag_values import QuotedCall, value_states
+from extproc.toolcalls.json_arguments import JsonArguments
 from extproc.toolcalls.states import State
 from extproc.toolcalls.syntax.arguments import Elements
 from extproc.toolcalls.syntax.call_syntax import CallSyntax
-from extproc.toolcalls.table import Behind, Format, Gap, Key, Name, Prose, Sink, Transition, Value
+from extproc.toolcalls.table import Behind, Format, Gap, Key, Marker, Name, Prose, Sink, Transition, Value
 from extproc.toolcalls.values import ANY_TYPE, STRING
 
 
@@ -28,7 +30,7 @@ _PROSE = {
     **{marker: Transition(State.PROSE) for marker in ("<|open|>", "<|close|>", "<|sep|>")},
     **{
         _close(element): Transition(State.PROSE)
-        for element in ("response", "think", "message", "tools", "call", "argument")
+        for element in ("response", "think", "message", "tools", "call", "argument", "json")
     },
 }
 _NEXT_CALL = {
@@ -36,7 +38,17 @@ _NEXT_CALL = {
     _open("call "): Transition(State.NAME, ends_call=True),
     _close("tools"): Transition(State.PROSE, ends_call=True),
 }
-_NEXT_ARGUMENT = {_open("argument "): Transition(State.KEY), **_NEXT_CALL}
+_NEXT_ARGUMENT = {
+    _open("argument "): Transition(State.KEY),
+    _open("json"): Transition(State.PARAMETERS),
+    "{": Transition(State.JSON_CALL, Marker.KEPT),
+    **_NEXT_CALL,
+}
+_AFTER_CALL = {
+    _open("call "): Transition(State.NAME),
+    **dict.fromkeys(map(_close, ("json", "argument", "call")), Transition(State.AFTER_CALL)),
+    _close("tools"): Transition(State.PROSE),
+}
 
 _JSON_TYPES = {'"': "string", "{": "object", "[": "array", "t": "boolean", "f": "boolean", "n": "null"}
 
@@ -76,11 +88,13 @@ KIMI_K3 = Format(
     states={
         State.PROSE: Prose(_PROSE),
         State.THINKING: Prose(_PROSE, Sink.REASONING),
-        State.SECTION: Gap({_open("call "): Transition(State.NAME), _close("tools"): Transition(State.PROSE)}),
+        State.SECTION: Gap(
+            {_open("call "): Transition(State.NAME), _close("tools"): Transition(State.AFTER_CALL)}, hides_markers=True
+        ),
         State.NAME: Name(
             {"<|sep|>": Transition(State.ARGUMENTS)},
             pattern=re.compile(r'.*?\btool="(?P<name>[^"]{1,256})".*', re.DOTALL),
-            possible=re.compile(r".*", re.DOTALL),
+            possible=re.compile(r'(?:\s*\w+="[^"]*")*\s*(?:\w+(?:=(?:"[^"]*)?)?)?'),
             entities=True,
         ),
         State.ARGUMENTS: Gap(_NEXT_ARGUMENT),
@@ -93,14 +107,26 @@ KIMI_K3 = Format(
             },
             entities=True,
         ),
-        State.VALUE: Value(
-            {_close("argument"): Transition(State.AFTER_VALUE), _close("call"): Transition(State.AFTER_UNCLOSED_VALUE)}
+        **value_states(
+            Value({_close("call"): Transition(State.AFTER_UNCLOSED_VALUE)}),
+            _close("argument"),
+            {_open("argument "): Transition(State.KEY), **_NEXT_CALL},
+            opens=_open("argument "),
+            unclosed=_NEXT_CALL,
+            quoted=QuotedCall(
+                _open("call "),
+                "<|sep|>",
+                (_open("argument "),),
+                _close("call"),
+                behind=(_close("tools"),),
+                head=re.compile(r"[^<>\n]*"),
+            ),
         ),
-        State.AFTER_VALUE: Gap(_NEXT_ARGUMENT, otherwise=State.VALUE, behind=Behind.VALUE),
-        State.AFTER_UNCLOSED_VALUE: Gap(_NEXT_CALL, otherwise=State.VALUE, behind=Behind.VALUE),
-        State.AFTER_CALL: Gap(
-            {_open("call "): Transition(State.NAME), _close("tools"): Transition(State.PROSE)}, behind=Behind.CALL
-        ),
+        # All arguments as one object: `<|open|>json type="object"<|sep|>{...}`.
+        State.PARAMETERS: Gap({"<|sep|>": Transition(State.BEFORE_ARGUMENTS)}, junk=re.compile(r"[^<>\n]*")),
+        State.BEFORE_ARGUMENTS: Gap({"{": Transition(State.JSON_CALL, Marker.KEPT), **_NEXT_CALL}),
+        State.JSON_CALL: JsonArguments(then=State.AFTER_CALL),
+        State.AFTER_CALL: Gap(_AFTER_CALL, behind=Behind.CALL),
     },
 )
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 
+from extproc.toolcalls.formats.left_over import with_fences, with_left_over_tokens
 from extproc.toolcalls.formats.shapes import named_json, prose
 from extproc.toolcalls.states import State
 from extproc.toolcalls.syntax.call_syntax import CallSyntax
@@ -18,6 +19,13 @@ _KIMI_ENDS = {
     "<|tool_call_section_end|>": Transition(State.PROSE),
 }
 _KIMI_CALL = {"<|tool_call_begin|>": Transition(State.NAME)}
+_KIMI_ARGUMENTS = {"<|tool_call_argument_begin|>": Transition(State.TAG_SAID, Marker.SHOWN)}
+_KIMI_TEXT = {
+    **_KIMI_SECTIONS,
+    **_KIMI_CALL,
+    "<think>": Transition(State.THINKING),
+    "</think>": Transition(State.PROSE),
+}
 
 KIMI_K2 = Format(
     name="kimi_k2",
@@ -36,54 +44,76 @@ KIMI_K2 = Format(
         closing="<|tool_calls_section_end|>",
         result_tag=("## Return of functions.{name}:{index}\n", ""),
     ),
-    states={
-        **prose({**_KIMI_SECTIONS, **_KIMI_CALL}),
-        State.SECTION: Gap({**_KIMI_CALL, **_KIMI_ENDS}),
-        **named_json(
-            {},
-            _KIMI_CALL,
-            {"<|tool_call_end|>": Transition(State.AFTER_CALL), **_KIMI_ENDS},
-            name=Name(
-                {"<|tool_call_argument_begin|>": Transition(State.BEFORE_ARGUMENTS)},
-                otherwise=State.BROKEN_CALL,
-                # The index counts over the whole conversation; the name is all that stands before it.
-                pattern=re.compile(r"\s*(?:functions\.)?(?P<name>[\w.\-]{1,256}?)(?::\d+)?\s*"),
-                hides_markers=True,
-            ),
-        ),
-        State.AFTER_CALL: Gap({**_KIMI_CALL, **_KIMI_ENDS, **_KIMI_SECTIONS}, behind=Behind.CALL),
-        State.BROKEN_CALL: Prose(
+    states=with_fences(
+        with_left_over_tokens(
             {
-                "<|tool_call_argument_begin|>": Transition(State.BROKEN_CALL),
-                "<|tool_call_end|>": Transition(State.AFTER_CALL),
-                **_KIMI_ENDS,
-                **_KIMI_CALL,
-            }
-        ),
-    },
+                **prose({**_KIMI_SECTIONS, **_KIMI_CALL}),
+                State.PROSE: Prose({**_KIMI_TEXT, **_KIMI_ARGUMENTS}),
+                # Of a call whose beginning never came all is text.
+                State.TAG_SAID: Prose(
+                    {
+                        **_KIMI_TEXT,
+                        **_KIMI_ARGUMENTS,
+                        "<|tool_call_end|>": Transition(State.TAG_SAID, Marker.SHOWN),
+                        **dict.fromkeys(_KIMI_ENDS, Transition(State.PROSE, Marker.SHOWN)),
+                    }
+                ),
+                State.SECTION: Gap({**_KIMI_CALL, **_KIMI_SECTIONS, **_KIMI_ENDS}, hides_markers=True),
+                **named_json(
+                    {},
+                    _KIMI_CALL,
+                    {"<|tool_call_end|>": Transition(State.AFTER_CALL), **_KIMI_ENDS},
+                    name=Name(
+                        {"<|tool_call_argument_begin|>": Transition(State.BEFORE_ARGUMENTS)},
+                        otherwise=State.BROKEN_CALL,
+                        # The index counts over the whole conversation; the name is all that stands before it.
+                        pattern=re.compile(r"\s*(?:functions\.)?(?P<name>[\w.\-]{1,256}?)(?::\d+)?\s*"),
+                        hides_markers=True,
+                    ),
+                ),
+                State.AFTER_CALL: Gap({**_KIMI_CALL, **_KIMI_ENDS, **_KIMI_SECTIONS}, behind=Behind.CALL),
+                State.BROKEN_CALL: Prose(
+                    {
+                        "<|tool_call_argument_begin|>": Transition(State.BROKEN_CALL),
+                        "<|tool_call_end|>": Transition(State.AFTER_CALL),
+                        **_KIMI_ENDS,
+                        **_KIMI_CALL,
+                    }
+                ),
+            },
+            *_KIMI_ENDS,
+            "<|tool_call_end|>",
+        )
+    ),
 )
 
 _V3_SECTION = {"<｜tool▁calls▁begin｜>": Transition(State.SECTION)}
 _V3_CALL = {"<｜tool▁call▁begin｜>": Transition(State.KIND)}
 _V3_END = {"<｜tool▁calls▁end｜>": Transition(State.PROSE)}
-_V3_STATES = {
-    **prose({**_V3_SECTION, **_V3_CALL}),
-    State.SECTION: Gap({**_V3_CALL, **_V3_END}),
-    # V3 writes `function` before the separator and the name behind it, V3.1 the name before it.
-    State.KIND: Gap({"function<｜tool▁sep｜>": Transition(State.NAME)}, otherwise=State.NAME_BEFORE),
-    State.NAME_BEFORE: Name({"<｜tool▁sep｜>": Transition(State.BEFORE_ARGUMENTS)}),
-    **named_json(
+_V3_STATES = with_fences(
+    with_left_over_tokens(
         {
-            "\n": Transition(State.BEFORE_ARGUMENTS),
-            "```": Transition(State.BEFORE_ARGUMENTS, Marker.KEPT),
-            "{": Transition(State.ARGUMENTS, Marker.KEPT),
-            "<｜tool▁call▁end｜>": Transition(State.AFTER_CALL, ends_call=True),
+            **prose({**_V3_SECTION, **_V3_CALL}),
+            State.SECTION: Gap({**_V3_CALL, **_V3_SECTION, **_V3_END}, hides_markers=True),
+            # V3 writes `function` before the separator and the name behind it, V3.1 the name before it.
+            State.KIND: Gap({"function<｜tool▁sep｜>": Transition(State.NAME)}, otherwise=State.NAME_BEFORE),
+            State.NAME_BEFORE: Name({"<｜tool▁sep｜>": Transition(State.BEFORE_ARGUMENTS)}),
+            **named_json(
+                {
+                    "\n": Transition(State.BEFORE_ARGUMENTS),
+                    "```": Transition(State.BEFORE_ARGUMENTS, Marker.KEPT),
+                    "{": Transition(State.ARGUMENTS, Marker.KEPT),
+                    "<｜tool▁call▁end｜>": Transition(State.AFTER_CALL, ends_call=True),
+                },
+                _V3_CALL,
+                {"<｜tool▁call▁end｜>": Transition(State.AFTER_CALL), **_V3_END},
+            ),
+            State.AFTER_CALL: Gap({**_V3_CALL, **_V3_END, **_V3_SECTION}, behind=Behind.CALL),
         },
-        _V3_CALL,
-        {"<｜tool▁call▁end｜>": Transition(State.AFTER_CALL), **_V3_END},
-    ),
-    State.AFTER_CALL: Gap({**_V3_CALL, **_V3_END, **_V3_SECTION}, behind=Behind.CALL),
-}
+        *_V3_END,
+        "<｜tool▁call▁end｜>",
+    )
+)
 
 DEEPSEEK_V3 = Format(
     name="deepseek_v3",

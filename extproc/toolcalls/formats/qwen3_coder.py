@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from extproc.toolcalls.formats.left_over import with_fences, with_left_over_tags
 from extproc.toolcalls.formats.shapes import States, function_parameter, prose
 from extproc.toolcalls.states import State
 from extproc.toolcalls.syntax.arguments import Elements
@@ -19,8 +20,9 @@ from extproc.toolcalls.tagged import Trim
 
 
 def _states(opening: str, closing: str, thinking: tuple[str, str], trim: Trim) -> States:
-    openers = {opening: Transition(State.BLOCK), "<function=": Transition(State.NAME)}
-    return {**prose(openers, thinking), **function_parameter(opening, closing, trim)}
+    openers = {opening: Transition(State.BLOCK), "<function=": Transition(State.UNWRAPPED_NAME)}
+    states = {**prose(openers, thinking), **function_parameter(opening, closing, trim)}
+    return with_fences(with_left_over_tags(states, closing))
 
 
 _TOOL_CALL = ("<tool_call>", "</tool_call>")

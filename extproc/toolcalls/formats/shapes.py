@@ -10,10 +10,12 @@ import re
 from collections.abc import Collection, Mapping
 from dataclasses import replace
 
+from extproc.toolcalls.formats.tag_values import QuotedCall, next_key, value_states
 from extproc.toolcalls.json_arguments import JsonArguments
 from extproc.toolcalls.json_call import JsonCall
 from extproc.toolcalls.states import State, StateName
 from extproc.toolcalls.table import (
+    BLANKS,
     Behind,
     Body,
     Gap,
@@ -37,8 +39,14 @@ THINK = ("<think>", "</think>")
 QUOTED = (*",.;:)", *(quote + mark for quote in "`'\"" for mark in ",.;:) "))
 """What stands behind a marker that is only spoken of: no message begins so."""
 
-_BRACKETS = re.compile(r"[\s,;`}\]]*")
-"""Between and behind objects: closing brackets too many (small models write them), commas, the end of a fence."""
+_BRACKETS = re.compile(r"[\s,;}\]]*")
+"""Between and behind objects: closing brackets too many (small models write them), commas."""
+
+_ARGUMENTS = {
+    "{": Transition(State.ARGUMENTS, Marker.KEPT),
+    **dict.fromkeys(("```json", "```"), Transition(State.PARAMETERS)),
+}
+"""All of a call's arguments as one object, perhaps in a fence."""
 
 _OBJECT = {
     "{": Transition(State.JSON_CALL, Marker.KEPT),
@@ -56,7 +64,24 @@ def prose(openers: Transitions, thinking: tuple[str, str] | None = THINK) -> Sta
     return {
         # A closing tag that is left over (behind a call that ended the thinking) is markup as well.
         State.PROSE: Prose({**openers, opening: Transition(State.THINKING), closing: Transition(State.PROSE)}),
-        State.THINKING: Prose({**openers, closing: Transition(State.PROSE)}, Sink.REASONING),
+        State.THINKING: Prose(
+            {**openers, opening: Transition(State.THINKING, line_start=True), closing: Transition(State.PROSE)},
+            Sink.REASONING,
+        ),
+    }
+
+
+def left_over_gap(followers: Transitions, *, line_end: StateName = State.PROSE) -> Gap:
+    """What may be left over is markup if one of `followers`, or the end of the line, comes behind it."""
+    return Gap({**followers, "\n": Transition(line_end, Marker.KEPT)}, junk=BLANKS, behind=Behind.TEXT)
+
+
+def _behind_object(state: State, followers: Transitions) -> States:
+    """Behind an object there may be brackets too many, and the end of a fence."""
+    fence_end = (state, "the end of a fence")
+    return {
+        state: Gap({"```": Transition(fence_end), **followers}, junk=_BRACKETS, behind=Behind.CALL),
+        fence_end: left_over_gap(followers, line_end=state),
     }
 
 
@@ -67,7 +92,7 @@ def json_block(opening: str, closing: str | None) -> States:
         transitions[closing] = Transition(State.PROSE)
     return {
         State.CALL: JsonCall(then=State.AFTER_CALL),
-        State.AFTER_CALL: Gap(transitions, junk=_BRACKETS, behind=Behind.CALL),
+        **_behind_object(State.AFTER_CALL, transitions),
     }
 
 
@@ -80,7 +105,7 @@ def json_array(opening: str, closing: str | None, *, body: JsonCall | None = Non
         # The same object may hold another call.
         transitions |= {quote: Transition(State.ARRAY_CALL, Marker.KEPT) for quote in "\"'"}
     return {
-        State.CALLS: Gap({"{": Transition(State.ARRAY_CALL, Marker.KEPT)}, junk=re.compile(r"[\s\[,]*")),
+        State.CALLS: Gap(transitions, junk=re.compile(r"[\s\[,\]]*")),
         State.ARRAY_CALL: body or JsonCall(then=State.AFTER_ARRAY_CALL),
         State.AFTER_ARRAY_CALL: Gap(transitions, junk=re.compile(r"[\s,;}\]]*"), behind=Behind.CALL),
     }
@@ -111,15 +136,15 @@ def named_json(
             ends_with_output=ends_with_output,
         ),
         State.ARGUMENTS: JsonArguments(then=State.AFTER_ARGUMENTS),
-        State.AFTER_ARGUMENTS: Gap({**ends, **after}, junk=_BRACKETS, behind=Behind.CALL),
+        **_behind_object(State.AFTER_ARGUMENTS, {**ends, **after}),
     }
 
 
 def function_parameter(opening: str, closing: str, trim: Trim = Trim.LINE_BREAKS) -> States:
-    """`OPENING<function=NAME><parameter=KEY>VALUE</parameter></function>CLOSING`. Entry: BLOCK.
+    """`OPENING<function=NAME><parameter=KEY>VALUE</parameter></function>CLOSING`. Entries: BLOCK, UNWRAPPED_NAME.
 
-    The function may come without its block. The closing tag of a value counts only if one of the tags follows that
-    may follow; otherwise it is part of the value, as in a file that holds such tags.
+    The function may come without its block, and may hold a JSON object instead of parameters. What of a value's tags
+    belongs to it `tag_values.py` tells.
     """
     next_call = {
         "<function=": Transition(State.NAME, ends_call=True),
@@ -131,36 +156,57 @@ def function_parameter(opening: str, closing: str, trim: Trim = Trim.LINE_BREAKS
         "</function>": Transition(State.AFTER_FUNCTION, ends_call=True),
         **next_call,
     }
+    name_ends = {
+        ">": Transition(State.PARAMETERS),
+        "<parameter=": Transition(State.KEY),
+        "</function>": Transition(State.AFTER_FUNCTION, ends_call=True),
+    }
     return {
-        State.BLOCK: Gap({"<function=": Transition(State.NAME), **_OBJECT, closing: Transition(State.PROSE)}),
-        State.NAME: Name(
+        State.BLOCK: Gap(
             {
-                ">": Transition(State.PARAMETERS),
-                "<parameter=": Transition(State.KEY),
-                **_ends(["</function>"], State.AFTER_FUNCTION),
+                "<function=": Transition(State.NAME),
+                **_OBJECT,
+                opening: Transition(State.BLOCK),
+                closing: Transition(State.PROSE),
             }
         ),
-        State.PARAMETERS: Gap(next_parameter),
+        State.UNWRAPPED_NAME: Name(name_ends, offered_only=True),
+        State.NAME: Name(name_ends),
+        State.PARAMETERS: Gap({**next_parameter, **_ARGUMENTS}),
         State.KEY: Key({">": Transition(State.VALUE)}),
-        State.VALUE: Value(
-            {
-                "</parameter>": Transition(State.AFTER_VALUE),
-                "\n<parameter=": Transition(State.KEY),
-                "</function>": Transition(State.AFTER_UNCLOSED_VALUE),
-                closing: Transition(State.AFTER_UNCLOSED_VALUE),
-            },
-            trim,
+        **value_states(
+            Value(
+                {
+                    "\n<parameter=": Transition(State.KEY),
+                    "</function>": Transition(State.AFTER_UNCLOSED_VALUE),
+                    closing: Transition(State.AFTER_UNCLOSED_VALUE),
+                },
+                trim,
+            ),
+            "</parameter>",
+            next_parameter,
+            opens="<parameter",
+            unclosed=next_call,
+            quoted=QuotedCall("<function=", ">", ("<parameter=",), "</function>", behind=(closing,)),
         ),
-        State.AFTER_VALUE: Gap(next_parameter, otherwise=State.VALUE, behind=Behind.VALUE),
-        State.AFTER_UNCLOSED_VALUE: Gap(next_call, otherwise=State.VALUE, behind=Behind.VALUE),
+        State.ARGUMENTS: JsonArguments(then=State.AFTER_ARGUMENTS),
         State.AFTER_FUNCTION: Gap(
             {
                 "<function=": Transition(State.NAME),
                 opening: Transition(State.BLOCK),
                 closing: Transition(State.PROSE),
-                "</function>": Transition(State.PROSE),
+                **dict.fromkeys(("</function>", "</parameter>"), Transition(State.AFTER_FUNCTION)),
             },
             behind=Behind.CALL,
+        ),
+        **_behind_object(
+            State.AFTER_ARGUMENTS,
+            {
+                "<function=": Transition(State.NAME),
+                "</function>": Transition(State.AFTER_FUNCTION),
+                opening: Transition(State.BLOCK),
+                closing: Transition(State.PROSE),
+            },
         ),
         **_json_calls(opening, closing),
     }
@@ -172,30 +218,30 @@ def key_value(opening: str, closing: str, tags: tuple[str, str, str, str], *, se
     end = {closing: Transition(State.AFTER_BLOCK, ends_call=True), opening: Transition(State.BLOCK, ends_call=True)}
     next_parameter = {open_key: Transition(State.KEY), **end}
     name_ends = {open_key: Transition(State.KEY), "{": Transition(State.ARGUMENTS, Marker.KEPT), **end}
+    keys, behind_keys = next_key(open_key, close_key, open_value)
     if separator is not None:
         name_ends[separator] = Transition(State.PARAMETERS)
     return {
         State.BLOCK: Gap(
-            {"{": Transition(State.JSON_CALL, Marker.KEPT), "[": Transition(State.JSON_CALL, Marker.KEPT)},
-            otherwise=State.NAME,
+            {**_OBJECT, opening: Transition(State.BLOCK), closing: Transition(State.PROSE)}, otherwise=State.NAME
         ),
         State.NAME: Name(name_ends),
         State.ARGUMENTS: JsonArguments(then=State.AFTER_JSON_CALL),
         State.PARAMETERS: Gap(next_parameter),
         State.KEY: Key({close_key: Transition(State.AFTER_KEY), open_value: Transition(State.VALUE)}),
         State.AFTER_KEY: Gap({open_value: Transition(State.VALUE), **next_parameter}, otherwise=State.VALUE),
-        State.VALUE: Value(
-            {
-                close_value: Transition(State.AFTER_VALUE),
-                closing: Transition(State.AFTER_UNCLOSED_VALUE),
-                open_key: Transition(State.KEY),
-            },
+        **value_states(
+            Value({closing: Transition(State.AFTER_UNCLOSED_VALUE), **keys}),
+            close_value,
+            next_parameter,
+            opens=open_value,
+            unclosed={opening: Transition(State.BLOCK, ends_call=True)},
+            quoted=QuotedCall(opening, "\n", (open_key,), closing),
         ),
-        State.AFTER_VALUE: Gap(next_parameter, otherwise=State.VALUE, behind=Behind.VALUE),
-        State.AFTER_UNCLOSED_VALUE: Gap(
-            {opening: Transition(State.BLOCK, ends_call=True)}, otherwise=State.VALUE, behind=Behind.VALUE
+        **behind_keys,
+        State.AFTER_BLOCK: Gap(
+            {opening: Transition(State.BLOCK), closing: Transition(State.PROSE)}, behind=Behind.CALL
         ),
-        State.AFTER_BLOCK: Gap({opening: Transition(State.BLOCK)}, behind=Behind.CALL),
         **_json_calls(opening, closing),
     }
 
@@ -203,20 +249,15 @@ def key_value(opening: str, closing: str, tags: tuple[str, str, str, str], *, se
 def _json_calls(opening: str, closing: str) -> States:
     return {
         State.JSON_CALL: JsonCall(then=State.AFTER_JSON_CALL),
-        State.AFTER_JSON_CALL: Gap(
+        **_behind_object(
+            State.AFTER_JSON_CALL,
             {
                 "{": Transition(State.JSON_CALL, Marker.KEPT),
                 opening: Transition(State.BLOCK),
                 closing: Transition(State.PROSE),
             },
-            junk=_BRACKETS,
-            behind=Behind.CALL,
         ),
     }
-
-
-def _ends(markers: list[str], to: StateName) -> Transitions:
-    return {marker: Transition(to, ends_call=True) for marker in markers}
 
 
 _ATTRIBUTES = re.compile(
@@ -237,8 +278,9 @@ def invoke_parameter(
     types: Mapping[str, frozenset[str]] = _SAID_TYPES,
     spellings: tuple[str, ...] = (),
 ) -> States:
-    """`<INVOKE name="N"><PARAMETER name="k">v</PARAMETER></INVOKE>`, in sections. Entries: SECTION, NAME.
+    """`<INVOKE name="N"><PARAMETER name="k">v</PARAMETER></INVOKE>`, in sections.
 
+    Entries: SECTION, NAME, UNWRAPPED_NAME.
     `invoke` and `parameter` are the tags' names; `sections` are the markers of sections, and where they lead;
     `types` is what the words of a type attribute mean;
     `spellings` are other ways in which a parameter may open.
@@ -254,27 +296,52 @@ def invoke_parameter(
         close_invoke: Transition(State.AFTER_INVOKE, ends_call=True),
         **next_call,
     }
+    name = Name(
+        {">": Transition(State.PARAMETERS), "/>": Transition(State.AFTER_INVOKE, ends_call=True)},
+        pattern=re.compile(r"\s*[\"']?(?P<name>[^\"'<>{}]{1,256}?)[\"']?\s*"),
+        possible=_TOOL_NAME_ATTRIBUTE,
+    )
     return {
         State.SECTION: Gap({open_invoke: Transition(State.NAME), **sections}),
-        State.NAME: Name(
-            {">": Transition(State.PARAMETERS), "/>": Transition(State.AFTER_INVOKE, ends_call=True)},
-            pattern=re.compile(r"\s*[\"']?(?P<name>[^\"'<>{}]{1,256}?)[\"']?\s*"),
-            possible=_TOOL_NAME_ATTRIBUTE,
-        ),
-        State.PARAMETERS: Gap(next_parameter),
+        State.NAME: name,
+        State.UNWRAPPED_NAME: replace(name, offered_only=True),
+        State.PARAMETERS: Gap({**next_parameter, **_ARGUMENTS}),
         State.KEY: Key({">": Transition(State.VALUE)}, pattern=_ATTRIBUTES, types=types),
-        State.VALUE: Value(
-            {
-                close_parameter: Transition(State.AFTER_VALUE),
-                close_invoke: Transition(State.AFTER_UNCLOSED_VALUE),
-                "\n" + open_parameter: Transition(State.KEY),
-            },
-            trim,
-            packed_keys,
+        **value_states(
+            Value(
+                {
+                    close_invoke: Transition(State.AFTER_UNCLOSED_VALUE),
+                    "\n" + open_parameter: Transition(State.KEY),
+                },
+                trim,
+                packed_keys,
+            ),
+            close_parameter,
+            next_parameter,
+            opens=f"<{parameter}",
+            unclosed=next_call,
+            quoted=QuotedCall(
+                open_invoke,
+                ">",
+                (open_parameter,),
+                close_invoke,
+                behind=tuple(marker for marker in sections if marker.startswith("</")),
+                head=re.compile(r"[^<>\n]*"),
+            ),
         ),
-        State.AFTER_VALUE: Gap(next_parameter, otherwise=State.VALUE, behind=Behind.VALUE),
-        State.AFTER_UNCLOSED_VALUE: Gap(next_call, otherwise=State.VALUE, behind=Behind.VALUE),
-        State.AFTER_INVOKE: Gap({open_invoke: Transition(State.NAME), **sections}, behind=Behind.CALL),
+        State.ARGUMENTS: JsonArguments(then=State.AFTER_ARGUMENTS),
+        State.AFTER_INVOKE: Gap(
+            {
+                open_invoke: Transition(State.NAME),
+                **dict.fromkeys((close_invoke, close_parameter), Transition(State.AFTER_INVOKE)),
+                **sections,
+            },
+            behind=Behind.CALL,
+        ),
+        **_behind_object(
+            State.AFTER_ARGUMENTS,
+            {open_invoke: Transition(State.NAME), close_invoke: Transition(State.AFTER_INVOKE), **sections},
+        ),
     }
 
 
@@ -293,12 +360,16 @@ def with_suffixes(states: States) -> States:
             if not marker.endswith(">"):
                 continue
             target = states[transition.to]
-            closes_value = isinstance(rules, Value) and isinstance(target, Gap) and target.behind is Behind.VALUE
             in_tag = (name, marker)
-            if closes_value:
-                # The suffix itself already tells the tag from text: what follows needn't do it again.
-                after = replace(transition, to=State.PARAMETERS)
-                made[in_tag] = Gap({">": after}, junk=_SUFFIX, otherwise=name, behind=Behind.VALUE)
+            if isinstance(rules, Value):
+                may_end_value = isinstance(target, Gap) and target.in_value
+                # The suffix itself already tells a closing tag from text: what follows needn't do it again.
+                known = may_end_value and marker.startswith("</")
+                after = replace(transition, to=State.PARAMETERS) if known else transition
+                behind = target.behind if isinstance(target, Gap) and target.in_value else Behind.QUOTE
+                made[in_tag] = Gap({">": after}, junk=_SUFFIX, otherwise=name, behind=behind)
+            elif isinstance(rules, Gap) and rules.in_value:
+                made[in_tag] = replace(rules, transitions={">": transition}, junk=_SUFFIX)
             else:
                 ends = isinstance(target, Prose) or (isinstance(target, Gap) and target.behind is Behind.CALL)
                 made[in_tag] = Gap({">": transition}, junk=_SUFFIX, behind=Behind.CALL if ends else Behind.PART)
@@ -311,7 +382,7 @@ def apart(states: States, word: str, shared: Collection[StateName]) -> States:
     """The same states under names of their own, all but the `shared`: so a format may have two shapes side by side."""
 
     def own(name: StateName) -> StateName:
-        return name if name in shared or isinstance(name, tuple) else (name, word)
+        return name if name in shared else (name, word)
 
     made: States = {}
     for name, rules in states.items():

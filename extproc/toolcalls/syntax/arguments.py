@@ -80,8 +80,9 @@ class Elements(Spelled):
     """One element for each argument: a string as it is, everything else as JSON. Where no `{type}` says which, only the
     tool's schema tells a reader the string `42` from the number.
 
-    Nothing is escaped, as the models were taught: a string that holds the element's own closing tag, with something
-    behind it that may follow the real one, reads back as a shorter one; so does a key with quotes or angle brackets.
+    Nothing is escaped, as the models were taught: a string that holds the element's own closing tag, at its end or with
+    something behind it that may follow the real one, reads back as a shorter one; one that holds the beginning of a
+    call as a longer one; and a key with quotes or angle brackets as another.
     """
 
     opening: str
