@@ -70,6 +70,7 @@ class JsonCallReader:
         "_expect",
         "_has_arguments",
         "_has_key",
+        "_is_in_object",
         "_key",
         "_length",
         "_members",
@@ -95,6 +96,7 @@ class JsonCallReader:
         self._table = table
         self._tools = tools
         self._expect = _Expect.OBJECT
+        self._is_in_object = False  # behind another call of the same object: what is no call here is no text either
         self._has_key = False
         self._key = ""
         self._name: str | None = None
@@ -196,6 +198,7 @@ class JsonCallReader:
             case _Expect.OBJECT, "[":
                 pass
             case _Expect.OBJECT, '"' | "'" if self._table.name_is_key:
+                self._is_in_object = True
                 self._begin_string(_Expect.IN_KEY, character)
             case _Expect.KEY, '"' | "'":
                 self._begin_string(_Expect.IN_KEY, character)
@@ -379,7 +382,9 @@ class JsonCallReader:
     def _decide_at_end(self) -> None:
         if self.verdict is not Verdict.UNDECIDED:
             return
-        if self._name is None or (self._table.offered_only and not self._has_arguments):
+        if self._name is None and self._is_in_object:
+            self.verdict = Verdict.MARKUP
+        elif self._name is None or (self._table.offered_only and not self._has_arguments):
             self._reject()
         else:
             self.verdict = Verdict.CALL

@@ -298,7 +298,7 @@ _ARRAYS = (
     Writer(
         "mistral",
         partial(_arrays, "[TOOL_CALLS] ", "", element=_mistral_element, thinking=("[THINK]", "[/THINK]")),
-        ("[TOOL_CALLS]", "[ARGS]", "[CALL_ID]", "[THINK]", "[/THINK]"),
+        ("[TOOL_CALLS]", "[ARGS]", "[CALL_ID]", "[THINK]", "[/THINK]", *TAGS),
         variant="array",
         verbatim=True,
     ),

@@ -98,7 +98,7 @@ def _mistral(call: Callable[[Output, Call], str], variant: str) -> Writer:
     return Writer(
         "mistral",
         partial(_named, ("", ""), call, thinking=("[THINK]", "[/THINK]")),
-        ("[TOOL_CALLS]", "[ARGS]", "[CALL_ID]", "[THINK]", "[/THINK]"),
+        ("[TOOL_CALLS]", "[ARGS]", "[CALL_ID]", "[THINK]", "[/THINK]", *TAGS),
         variant=variant,
         verbatim=True,
     )
