@@ -21,7 +21,7 @@ from extproc.toolcalls.headers import LONGEST_HEADER, Route, reach, route
 from extproc.toolcalls.hiding import hiding
 from extproc.toolcalls.line import QUOTES, Line
 from extproc.toolcalls.output import Output
-from extproc.toolcalls.pending_call import LONGEST_NAME, PendingCall
+from extproc.toolcalls.pending_call import LONGEST_WORD, PendingCall
 from extproc.toolcalls.states import StateName
 from extproc.toolcalls.table import (
     BLANKS,
@@ -198,32 +198,18 @@ class Parser:
 
     # Names, headers and keys: words up to a marker
 
-    def _name(self, state: Name, text: str, position: int) -> int:
+    def _word(self, state: Name | Key, text: str, position: int) -> int:
         call = self._call
-        # No name is longer than the limit, so nothing behind it needs to be looked at now.
-        end = min(len(text), position + 2 * LONGEST_NAME)
+        # No word is longer than the limit, so nothing behind it needs to be looked at now.
+        end = min(len(text), position + 2 * LONGEST_WORD)
         at, marker = state.lexer.find(text, position, end) or (end, None)
-        stop = position + call.length_of_name(state, text[position:at])
+        stop = position + call.length_of_word(state, text[position:at])
         call.add_to_word(text[position:stop])
-        if stop < at or (marker is not None and not call.read_name(state)):
+        if stop < at or (marker is not None and not call.read_word(state)):
             self._give_back_from(state)
             return stop
         if marker is None:
             return self._hold(text, at)
-        return self._follow(state.transitions[marker], marker, at)
-
-    def _key(self, state: Key, text: str, position: int) -> int:
-        call = self._call
-        end = min(len(text), position + 2 * LONGEST_NAME)
-        at, marker = state.lexer.find(text, position, end) or (end, None)
-        stop = position + call.length_of_key(text[position:at])
-        call.add_to_word(text[position:stop])
-        if stop < at:
-            self._give_back(state.otherwise)
-            return stop
-        if marker is None:
-            return self._hold(text, at)
-        call.read_key(state)
         return self._follow(state.transitions[marker], marker, at)
 
     def _header(self, state: Header, text: str, position: int) -> int:
@@ -426,7 +412,7 @@ class Parser:
             call.begin(name)
             call.end_as_it_is(whole=False)
 
-    def _give_back_from(self, state: Gap | Name) -> None:
+    def _give_back_from(self, state: Gap | Name | Key) -> None:
         """With its markers, unless they can't be text; those that a sentence speaks of are."""
         candidate = self._call.candidate
         if state.hides_markers and candidate.is_spoken_of and candidate.origin is not None:
@@ -450,8 +436,8 @@ _STEPS: Mapping[type[Rules], _Step] = {
     Prose: Parser._prose,
     Value: Parser._value,
     Gap: Parser._gap,
-    Name: Parser._name,
+    Name: Parser._word,
     Header: Parser._header,
-    Key: Parser._key,
+    Key: Parser._word,
 }
 """How each kind of state reads on: from a position in a text to where the next state does. All others are bodies."""

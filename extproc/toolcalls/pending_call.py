@@ -17,7 +17,7 @@ from extproc.toolcalls.repeated_call import RepeatedCall
 from extproc.toolcalls.table import Behind, Body, Gap, Header, Key, Name, Reader, Rules, Value
 from extproc.toolcalls.tagged import ArgumentsWriter
 
-LONGEST_NAME = 512
+LONGEST_WORD = 512
 """No tool and no argument has a longer name; what is longer is text."""
 
 
@@ -84,15 +84,20 @@ class PendingCall:
         if hidden:
             self.candidate.origin = None
 
-    def length_of_name(self, state: Name, piece: str) -> int:
-        """How much of `piece`, behind what came of the word, may be part of a name."""
+    def length_of_word(self, state: Name | Key, piece: str) -> int:
+        """How much of `piece`, behind what came of the word, may be part of it."""
         before = self.word
-        possible = state.possible.match(before + piece)
-        length = min(possible.end() if possible else 0, LONGEST_NAME)
+        length = LONGEST_WORD
+        if isinstance(state, Name):
+            possible = state.possible.match(before + piece)
+            length = min(possible.end() if possible else 0, length)
         return min(max(length - len(before), 0), len(piece))
 
-    def read_name(self, state: Name) -> bool:
-        """The word is complete; returns whether it is a name."""
+    def read_word(self, state: Name | Key) -> bool:
+        """The word is complete; returns whether it is what it should be."""
+        if isinstance(state, Key):
+            self._read_key(state)
+            return True
         named = state.pattern.fullmatch(self.word)
         if named is None:
             return False
@@ -106,11 +111,7 @@ class PendingCall:
         self.name = offered_name(name, self._tools)
         self.writer = ArgumentsWriter(self._tools.get(self.name))
 
-    def length_of_key(self, piece: str) -> int:
-        """How much of `piece`, behind what came of the word, may be part of a key."""
-        return min(LONGEST_NAME - len(self.word), len(piece))
-
-    def read_key(self, state: Key) -> None:
+    def _read_key(self, state: Key) -> None:
         word = self.word
         keyed = state.pattern.fullmatch(word)
         if keyed is None or "key" in state.pattern.groupindex:

@@ -194,6 +194,8 @@ class Key(_Marked):
     """What the words of `type` stand for."""
     entities: bool = False
     otherwise: StateName = State.PROSE
+    hides_markers: bool = False
+    """When it proves to be no key, only the text between the markers is given back."""
 
     def targets(self) -> set[StateName]:
         return _Marked.targets(self) | {self.otherwise}
