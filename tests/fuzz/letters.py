@@ -13,18 +13,21 @@ from dataclasses import replace
 from itertools import count
 
 from extproc.toolcalls import Parser
-from extproc.toolcalls.json_call import JsonCall
 from extproc.toolcalls.python_call import PythonCall
-from extproc.toolcalls.table import Body, Gap, Header, Key, Name, Reader
+from extproc.toolcalls.table import Body, Gap, Header, Key, Name, Reader, Verdict
 from tests.fuzz.inputs import Input
 from tests.fuzz.reading import Outcome, Said, read
-from tests.fuzz.watching import in_comment, part_of_object, reader_of, rules_of, state_of
+from tests.fuzz.watching import in_comment, in_tag, part_of_object, reader_of, rules_of, state_of
 
 _FIRST, _LAST = "가", "힣"
 _find = re.compile(f"[{_FIRST}-{_LAST}]").findall
 
 # Of a call that was cut off, what is markup: `machine.py` has the same limits.
 _LONGEST_HEAD, _MOST_WORDS = 200, 4
+
+_KEY_SIGN = re.compile(r"[^\S\n]*[:=]").match
+_COMMENT = re.compile(r"(?://|#)[^\n]*\Z|/\*(?:(?!\*/).)*\Z", re.DOTALL).search
+_BEHIND_OBJECT = re.compile(r"\}[^{}]*\Z").search
 
 
 class _Place(enum.Enum):
@@ -35,7 +38,9 @@ class _Place(enum.Enum):
     KEY = "what stands around a key, or a key whose value never came"
     JUNK = "what a gap takes for junk, though it may hold words"
     MEMBER = "a JSON call's member that is neither its name nor its arguments"
-    COMMENT = "a comment between calls or arguments in Python"
+    STRING = "what stands in a string of JSON behind the object that it holds"
+    TAG = "an element's attributes"
+    COMMENT = "a comment between calls or arguments"
     HEAD = "the head of a call that was cut off"
     CUT_OFF = "what a reader had begun when the output ended"
     BROKEN = "a key, or so, that a reader had begun when the call broke off"
@@ -73,7 +78,7 @@ def _why(input_: Input) -> str | None:
             continue
         if came[character] > 1:
             wrongs.add("twice: " + state_of(parser))
-        elif _may_vanish(parser) or _is_head(text[at:]):
+        elif _may_vanish(parser, text[:at]) or _is_head(text[at:]):
             continue
         elif isinstance(rules_of(parser), Body) and (reader := reader_of(parser)):
             _, state, first, _ = lost_by.get(id(reader), (reader, state_of(parser), at, at))
@@ -82,14 +87,15 @@ def _why(input_: Input) -> str | None:
             wrongs.add("lost: " + state_of(parser))
     for reader, state, first, last in lost_by.values():
         cut_off = reader is reader_of(parser) and not reader.done
-        broken = reader.done and not reader.whole and _is_head(text[first : last + 1])
-        if not cut_off and not broken:
+        is_key = _KEY_SIGN(text, last + 1) is not None or _is_head(text[first : last + 1])
+        if not cut_off and not (reader.done and not reader.whole and is_key):
             wrongs.add("lost: " + state)
     return ", ".join(sorted(wrongs)) or None
 
 
-def _may_vanish(parser: Parser) -> _Place | None:
+def _may_vanish(parser: Parser, before: str) -> _Place | None:
     """The place in which the parser has just read a letter, if it may vanish there."""
+    reader = reader_of(parser)
     match rules_of(parser):
         case Header(hidden=True):
             return _Place.HEADER
@@ -99,15 +105,17 @@ def _may_vanish(parser: Parser) -> _Place | None:
             return _Place.KEY
         case Gap(junk=junk) if junk.fullmatch(_FIRST):
             return _Place.JUNK
-        case JsonCall() if _in_other_member(reader_of(parser)):
+        case Body() if part_of_object(reader) in ("IN_KEY", "IN_OTHER", "IN_NAME"):
             return _Place.MEMBER
-        case PythonCall() if in_comment(reader_of(parser)):
+        case Body() if part_of_object(reader) == "IN_QUOTED_ARGUMENTS" and _BEHIND_OBJECT(before):
+            return _Place.STRING
+        case Body() if in_tag(reader):
+            return _Place.TAG
+        case Body() if in_comment(reader) or _COMMENT(before):
             return _Place.COMMENT
+        case PythonCall() if reader is not None and reader.verdict is Verdict.UNDECIDED:
+            return _Place.NAME
     return None
-
-
-def _in_other_member(reader: object) -> bool:
-    return part_of_object(reader) in ("IN_KEY", "IN_OTHER", "IN_NAME")
 
 
 def _is_head(rest: str) -> bool:

@@ -30,12 +30,23 @@ def reader_of(parser: Parser) -> Reader | None:
     return parser._call.reader
 
 
+def innermost(reader: object) -> object:
+    """The reader that is at work: one may hand on to another."""
+    for name in ("_reader", "_json"):
+        reader = getattr(reader, name, None) or reader
+    return reader
+
+
 def part_of_object(reader: object) -> str:
-    """Which part of a call's object a reader of JSON is in."""
-    reader = getattr(reader, "_reader", reader)  # one may follow another
-    return str(getattr(getattr(reader, "_expect", None), "name", ""))
+    """Which part of a call's object a reader of JSON is in; nothing for other readers."""
+    return str(getattr(getattr(innermost(reader), "_expect", None), "name", ""))
 
 
 def in_comment(reader: object) -> bool:
     """Whether a reader of Python may be in one."""
     return "#" in getattr(reader, "_held", "")
+
+
+def in_tag(reader: object) -> bool:
+    """Whether a reader of elements is in one's tag."""
+    return bool(getattr(reader, "_in_tag", False))

@@ -345,7 +345,7 @@ def invoke_parameter(
     }
 
 
-_SUFFIX = re.compile(r"[^<>]*")
+_SUFFIX = re.compile(r"[^\s<>]*")
 
 
 def with_suffixes(states: States) -> States:
