@@ -165,9 +165,7 @@ def test_generated_arguments_come_back_exactly(arguments: dict[str, Any], format
     assert json.dumps(json.loads(call.arguments)) == json.dumps(arguments)
 
 
-_PLAIN = st.text("ab ,:{}[]()\"'<|\n", min_size=1, max_size=12).filter(
-    lambda text: bool(text) and text == text.strip(" ,:{}[]()\"'\n") and not re.search(r"<\||,\s*[ab]*\s*:\Z", text)
-)
+_PLAIN = st.text("ab ,:{}[]()\"'<|\n", max_size=12).map(lambda text: f"a{re.sub(r'<[|]+', '<', text)}b")
 
 
 @given(st.lists(_PLAIN, min_size=1, max_size=4), st.data(), st.integers(1, 40))

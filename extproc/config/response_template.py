@@ -22,6 +22,8 @@ def read_response_template(value: Any, info: ValidationInfo) -> Any:
     `value` is the path of its file, or of the tokenizer_config.json that holds it; or the template itself, as a
     configuration has it that was written from another one.
     """
+    if value is None:
+        return None
     grammar = _loaded(value, info) if isinstance(value, str) else value
     if not isinstance(grammar, Mapping):
         raise ValueError("expected the path of a JSON file")

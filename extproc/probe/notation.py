@@ -10,7 +10,8 @@ import json
 from functools import cache
 from typing import Any
 
-from extproc.toolcalls import NAMED, entry, parse
+from extproc.toolcalls import NAMED, entry, get_format, parse
+from extproc.toolcalls.table import Prose
 
 WEATHER: dict[str, Any] = {
     "type": "function",
@@ -59,7 +60,16 @@ def written_in(text: str, *, expected: str | None = None, exactly: bool = False)
 def has_markup(text: str) -> bool:
     """Whether a call in the text stands in some format's markup, and not bare or in a block of code."""
     found = readers(text)
-    return bool(found) and _WITHOUT_MARKUP not in found
+    return bool(found) and (_WITHOUT_MARKUP not in found or any(tag in text for tag in _tags()))
+
+
+@cache
+def _tags() -> frozenset[str]:
+    """Those that the format without markup takes off a call: its models slip."""
+    rules = get_format(_WITHOUT_MARKUP).states.values()
+    return frozenset(
+        marker for state in rules if isinstance(state, Prose) for marker in state.transitions if marker.startswith("<")
+    )
 
 
 def needs_markup(format_: str) -> bool:

@@ -28,10 +28,9 @@ from extproc.toolcalls.formats import (
     get_format,
 )
 from extproc.toolcalls.hiding import TEMPLATE_TOKENS
-from extproc.toolcalls.machine import Parser
+from extproc.toolcalls.parser import Parser, parse
 from extproc.toolcalls.syntax.call_syntax import CallSyntax
 from extproc.toolcalls.table import Format, Variant
-from extproc.toolcalls.whole import parse
 
 __all__ = [
     "CHECKPOINT",

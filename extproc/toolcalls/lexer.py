@@ -9,7 +9,7 @@ text; so an unfinished marker is found by the same pass that finds a whole one.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from typing import Any, TypeAlias
 
 _Trie: TypeAlias = dict[str, "_Trie"]
@@ -19,23 +19,24 @@ _END = ""  # the key that says "a marker ends here"; no character is the empty s
 class Lexer:
     """Searches for any of `markers`; of two that begin at the same place the longer one wins."""
 
-    __slots__ = ("_extensible", "_markers", "_match", "_search")
+    __slots__ = ("_extensible", "_given", "_markers", "_match", "_search")
 
-    def __init__(self, markers: Iterable[str]) -> None:
-        self._markers = frozenset(markers)
-        if not self._markers or "" in self._markers:
+    def __init__(self, markers: Collection[str]) -> None:
+        if not markers or "" in markers:
             raise ValueError("a lexer needs markers, none of them empty")
-        # Markers that begin another one: at the end of the text they may still grow.
-        self._extensible = frozenset(
-            short for short in self._markers for long in self._markers if short != long and long.startswith(short)
-        )
+        self._given = markers
 
     def __getattr__(self, name: str) -> Any:
-        # Made when the first text comes: of the hundreds of lexers of all formats a process uses a few, and to compile
+        # Made when the first text comes: of the thousands of lexers of all formats a process uses a few, and to make
         # them all takes longer than all else that it does at its start.
-        if name not in ("_match", "_search"):
+        if name not in ("_extensible", "_markers", "_match", "_search"):
             raise AttributeError(name)
-        pattern = re.compile(_pattern(_trie(self._markers)))
+        self._markers = markers = frozenset(self._given)
+        # Markers that begin another one: at the end of the text they may still grow.
+        self._extensible = frozenset(
+            short for short in markers for long in markers if short != long and long.startswith(short)
+        )
+        pattern = re.compile(_pattern(_trie(markers)))
         self._search = pattern.search
         self._match = pattern.match
         return getattr(self, name)

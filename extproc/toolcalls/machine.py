@@ -11,14 +11,12 @@ as they are certain. Three promises hold for every format:
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Literal, TypeAlias
+from collections.abc import Callable, Mapping
+from typing import Any, TypeAlias
 
-from extproc.toolcalls.candidate import announces, is_behind_call, is_markup
+from extproc.toolcalls.candidate import announces, is_behind_call
 from extproc.toolcalls.events import Event
-from extproc.toolcalls.formats import get_format
 from extproc.toolcalls.headers import LONGEST_HEADER, Route, reach, route
-from extproc.toolcalls.hiding import hiding
 from extproc.toolcalls.line import QUOTES, Line
 from extproc.toolcalls.output import Output
 from extproc.toolcalls.pending_call import LONGEST_WORD, PendingCall
@@ -45,32 +43,18 @@ from extproc.toolcalls.table import (
 )
 
 
-class Parser:
-    """Takes one model output apart: `feed` its text in pieces of any size, then `close`.
-
-    `format` is how the model writes calls, or its name (UnknownFormatError lists near names); `tools` are the request's
-    OpenAI tool definitions; `reasoning="open"` says that the output begins inside thinking, None lets the
-    format's own thinking tags decide; `hidden` are tokens that are no text wherever they stand in it.
-    """
+class Machine:
+    """Runs `format_` over the text that `feed` is given. What an output's end means is told in `parser.py`."""
 
     __slots__ = ("_call", "_format", "_held", "_output", "_state", "_step", "_tools")
 
-    def __init__(
-        self,
-        *,
-        format: Format | str,  # noqa: A002 - the public name; nothing here formats a string
-        tools: Sequence[Mapping[str, Any]] | None = None,
-        reasoning: Literal["open"] | None = None,
-        hidden: frozenset[str] = frozenset(),
-    ) -> None:
-        table = get_format(format) if isinstance(format, str) else format
-        self._format: Format = hiding(table, hidden) if hidden else table
-        self._tools: dict[str, Mapping[str, Any]] = {tool["function"]["name"]: tool for tool in tools or ()}
-        self._output = Output(remembers=self._format.repeats)
-        self._call = PendingCall(self._tools, self._output)
+    def __init__(self, format_: Format, tools: Mapping[str, Mapping[str, Any]], start: StateName) -> None:
+        self._format = format_
+        self._tools = tools
+        self._output = Output(remembers=format_.repeats)
+        self._call = PendingCall(tools, self._output)
         self._held = ""  # the beginning of what may become a marker
-        thinking = self._format.thinking if reasoning == "open" else None
-        self._go(self._format.states[thinking or self._format.start])
+        self._go(format_.states[start])
 
     def feed(self, text: str) -> list[Event]:
         """The next piece of the output; returns what it made certain."""
@@ -82,36 +66,9 @@ class Parser:
             position = self._step(self, self._state, text, position)
         return self._output.take()
 
-    def close(self, *, cut_off: bool = False) -> list[Event]:
-        """The output has ended; returns what was still held.
-
-        `cut_off`: it is known that the model would have gone on. Else the output's end may be that of a call.
-        """
-        held, self._held = self._held, ""
-        call = self._call
-        match self._state:
-            case Prose() as state:
-                if not is_markup(held, state.transitions, self._format):
-                    self._output.text(state.sink, held)
-            case Body() as state:
-                if left := self._close_body(state, held):
-                    self._read_again(left, "", 0)
-                    return self.close(cut_off=cut_off)
-            case Name(ends_with_output=True) if not cut_off and call.word.strip() in self._tools and not held:
-                call.set_name(call.word.strip())
-                call.finish()
-            case Gap(ends_with_output=True) if not cut_off and call.name is not None and not held:
-                call.finish()
-            case _ if self._output.in_call:
-                call.end_with_output(self._state, held, cut_off=cut_off)
-            case _:
-                self._close_candidate(held)
-        self._output.end()
-        return self._output.take()
-
     def _go(self, state: Rules) -> None:
         self._state = state
-        self._step = _STEPS.get(type(state), Parser._body)
+        self._step = _STEPS.get(type(state), Machine._body)
 
     def _hold(self, text: str, at: int) -> int:
         self._held = text[at:]
@@ -337,7 +294,7 @@ class Parser:
         end = reader.scan(text, position)
         if reader.verdict is Verdict.CALL and reader.name is not None:
             call.begin(reader.name)
-            self._step = Parser._begun_body
+            self._step = Machine._begun_body
             return self._hand_on(reader, state, text, end)
         call.candidate.add(text[position:end])
         if reader.verdict is Verdict.MARKUP:
@@ -376,41 +333,7 @@ class Parser:
             position = self._step(self, self._state, rest, position)
         return len(text)
 
-    def _close_body(self, state: Body, held: str) -> str:
-        call, reader = self._call, self._call.reader
-        assert reader is not None  # made on entering the state
-        reader.end_of_input()
-        call.candidate.marked |= reader.verdict is Verdict.MARKUP
-        shown = reader.verdict is Verdict.CALL or call.candidate.marked
-        if shown and reader.name is not None:
-            call.begin(reader.name)
-            self._output.arguments(reader.take())
-            call.end_as_it_is(whole=reader.whole)
-            call.forget()
-            self._go(self._format.states[state.then])
-            return left_by(reader)
-        call.candidate.add(held)
-        self._close_candidate("")
-        return ""
-
     # What was no call
-
-    def _close_candidate(self, held: str) -> None:
-        """The output ends before it is clear whether this is a call. Behind a marker that says so, it was to be one."""
-        call, candidate = self._call, self._call.candidate
-        name = call.name_at_end(self._state, held)
-        state = self._state
-        if isinstance(state, Header):
-            candidate.marked = name is not None or candidate.marked  # a recipient says it as well as any marker
-            candidate.add_unfinished(call.word, hidden=state.hidden)
-        if not (candidate.was_to_be_call(state, held, self._format) and call.may_be_name(state)):
-            # Its text is what it looks like, but no marker shows beside other calls.
-            candidate.add_marker(held)
-            self._output.text(candidate.sink, candidate.text(markers=not self._output.calls))
-            candidate.clear()
-        elif name is not None:
-            call.begin(name)
-            call.end_as_it_is(whole=False)
 
     def _give_back_from(self, state: Gap | Name | Key) -> None:
         """With its markers, unless they can't be text; those that a sentence speaks of are."""
@@ -431,13 +354,13 @@ class Parser:
         self._output.text(self._state.sink if isinstance(self._state, Prose) else candidate.sink, text)
 
 
-_Step: TypeAlias = Callable[[Parser, Any, str, int], int]
+_Step: TypeAlias = Callable[[Machine, Any, str, int], int]
 _STEPS: Mapping[type[Rules], _Step] = {
-    Prose: Parser._prose,
-    Value: Parser._value,
-    Gap: Parser._gap,
-    Name: Parser._word,
-    Header: Parser._header,
-    Key: Parser._word,
+    Prose: Machine._prose,
+    Value: Machine._value,
+    Gap: Machine._gap,
+    Name: Machine._word,
+    Header: Machine._header,
+    Key: Machine._word,
 }
 """How each kind of state reads on: from a position in a text to where the next state does. All others are bodies."""
