@@ -11,8 +11,8 @@ offered, and what is wrong with it is counted; then the model's `invalid_calls` 
 The rest follows from these rules, for a whole answer as for a stream in any cut:
 
 - What the backend cut off (`length`, `content_filter`) is nobody's fault: a call that was open then is not checked, and
-  goes to the client as far as it came, under every policy. `CallEnd.whole` doesn't tell: arguments can be complete
-  before the call is. One that the model itself left unfinished is checked like any other.
+  goes to the client as far as it came, under every policy. `CallEnd.whole` doesn't tell who left it open. One
+  that the model itself left unfinished is checked like any other.
 - Holding a call changes no order: the parser puts nothing inside a call. Reasoning goes on as it comes; as it is no
   content, it separates no lines.
 - Where the client wants one call, it gets the first that remains. Whatever comes after it is dropped: it is checked

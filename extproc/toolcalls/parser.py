@@ -54,7 +54,7 @@ class Parser(Machine):
                 if not is_markup(held, state.transitions, self._format):
                     self._output.text(state.sink, held)
             case Body() as state:
-                if left := self._close_body(state, held):
+                if left := self._close_body(state, held, cut_off=cut_off):
                     self._read_again(left, "", 0)
                     return self.close(cut_off=cut_off)
             case Name(ends_with_output=True) if not cut_off and call.word.strip() in self._tools and not held:
@@ -69,7 +69,7 @@ class Parser(Machine):
         self._output.end()
         return self._output.take()
 
-    def _close_body(self, state: Body, held: str) -> str:
+    def _close_body(self, state: Body, held: str, *, cut_off: bool) -> str:
         call, reader = self._call, self._call.reader
         assert reader is not None  # made on entering the state
         reader.end_of_input()
@@ -78,7 +78,7 @@ class Parser(Machine):
         if shown and reader.name is not None:
             call.begin(reader.name)
             self._output.arguments(reader.take())
-            call.end_as_it_is(whole=reader.whole)
+            call.end_as_it_is(whole=reader.whole and not cut_off)
             call.forget()
             self._go(self._format.states[state.then])
             return left_by(reader)

@@ -13,11 +13,12 @@ from dataclasses import replace
 from itertools import count
 
 from extproc.toolcalls import Parser
+from extproc.toolcalls.nested_elements import NestedElements
 from extproc.toolcalls.python_call import PythonCall
-from extproc.toolcalls.table import Body, Gap, Header, Key, Name, Reader, Verdict
+from extproc.toolcalls.table import Body, Gap, Header, Key, Name, Reader, Value, Verdict
 from tests.fuzz.inputs import Input
 from tests.fuzz.reading import Outcome, Said, read
-from tests.fuzz.watching import in_comment, in_tag, part_of_object, reader_of, rules_of, state_of
+from tests.fuzz.watching import in_comment, in_string, part_of_object, reader_of, rules_of, state_of
 
 _FIRST, _LAST = "가", "힣"
 _find = re.compile(f"[{_FIRST}-{_LAST}]").findall
@@ -25,9 +26,11 @@ _find = re.compile(f"[{_FIRST}-{_LAST}]").findall
 # Of a call that was cut off, what is markup: `machine.py` has the same limits.
 _LONGEST_HEAD, _MOST_WORDS = 200, 4
 
-_KEY_SIGN = re.compile(r"[^\S\n]*[:=]").match
+_KEY_SIGN = re.compile(r"[^\n:=]*[:=]").match
 _COMMENT = re.compile(r"(?://|#)[^\n]*\Z|/\*(?:(?!\*/).)*\Z", re.DOTALL).search
-_BEHIND_OBJECT = re.compile(r"\}[^{}]*\Z").search
+_BEHIND_OBJECT = re.compile(r"[}<`][^{}]*\Z").search
+_NO_TOOL = re.compile(r"directly.answer").search
+_LANGUAGE = re.compile(r"```\w*\Z").search
 
 
 class _Place(enum.Enum):
@@ -39,6 +42,8 @@ class _Place(enum.Enum):
     JUNK = "what a gap takes for junk, though it may hold words"
     MEMBER = "a JSON call's member that is neither its name nor its arguments"
     STRING = "what stands in a string of JSON behind the object that it holds"
+    NO_TOOL = "the arguments of Command R's tool that is none"
+    LANGUAGE = "a code block's language, around a value"
     TAG = "an element's attributes"
     COMMENT = "a comment between calls or arguments"
     HEAD = "the head of a call that was cut off"
@@ -107,9 +112,13 @@ def _may_vanish(parser: Parser, before: str) -> _Place | None:
             return _Place.JUNK
         case Body() if part_of_object(reader) in ("IN_KEY", "IN_OTHER", "IN_NAME"):
             return _Place.MEMBER
-        case Body() if part_of_object(reader) == "IN_QUOTED_ARGUMENTS" and _BEHIND_OBJECT(before):
+        case Value() if _LANGUAGE(before):
+            return _Place.LANGUAGE
+        case Body() if _NO_TOOL(before):
+            return _Place.NO_TOOL
+        case Body() if in_string(reader) and _BEHIND_OBJECT(before):
             return _Place.STRING
-        case Body() if in_tag(reader):
+        case NestedElements() if before.rfind("<") > before.rfind(">"):
             return _Place.TAG
         case Body() if in_comment(reader) or _COMMENT(before):
             return _Place.COMMENT

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from extproc.toolcalls import Parser
+from extproc.toolcalls.json_encoded import QuotedArguments
 from extproc.toolcalls.table import Reader, Rules
 
 _NAMES: dict[int, str] = {}  # of formats' states, which live as long as the process
@@ -47,6 +48,7 @@ def in_comment(reader: object) -> bool:
     return "#" in getattr(reader, "_held", "")
 
 
-def in_tag(reader: object) -> bool:
-    """Whether a reader of elements is in one's tag."""
-    return bool(getattr(reader, "_in_tag", False))
+def in_string(reader: object) -> bool:
+    """Whether a reader of JSON is in a string that stands in the arguments' place."""
+    part = getattr(innermost(reader), "_part", None)
+    return isinstance(part, QuotedArguments) or part_of_object(reader) == "IN_QUOTED_ARGUMENTS"
