@@ -7,13 +7,17 @@ import signal
 from collections.abc import Iterator
 
 import pytest
-from hypothesis import settings
+from hypothesis import HealthCheck, settings
 
 from tests.gateway import MODEL, AskedVLLM, Gateway, running_gateway
 
 # A busy machine is no reason to fail, and neither is luck. `make test-search` sets HYPOTHESIS_SEARCH, to search on.
 settings.register_profile(
-    "extproc", deadline=None, derandomize=not os.environ.get("HYPOTHESIS_SEARCH"), print_blob=True
+    "extproc",
+    deadline=None,
+    suppress_health_check=[HealthCheck.too_slow],
+    derandomize=not os.environ.get("HYPOTHESIS_SEARCH"),
+    print_blob=True,
 )
 settings.load_profile("extproc")
 
