@@ -14,6 +14,9 @@ from extproc.toolcalls.table import Body, Reader, Verdict
 NO_ARGUMENTS = frozenset({"null", '"null"', '"None"', '""', '" "'})
 """What is written where there are none. Words of other languages have become JSON by then."""
 
+_LONGEST_PLAIN = 512
+"""Characters of a string after which it is clear that it holds no arguments."""
+
 
 @dataclass(frozen=True, slots=True)
 class JsonArguments(Body):
@@ -29,7 +32,7 @@ class JsonArguments(Body):
 class JsonArgumentsReader:
     """See `table.Reader`."""
 
-    __slots__ = ("_may_be_call", "_part", "_ready", "done", "name", "verdict", "whole")
+    __slots__ = ("_may_be_call", "_part", "_ready", "_room", "done", "name", "verdict", "whole")
 
     def __init__(self, name: str | None, *, may_be_call: bool = True) -> None:
         self.name = name
@@ -39,6 +42,7 @@ class JsonArgumentsReader:
         self.whole = False
         self._part: JsonValue | QuotedArguments | BareWord | None = None
         self._ready = ""
+        self._room = _LONGEST_PLAIN
 
     def take(self) -> str:
         taken = self._ready
@@ -89,15 +93,25 @@ class JsonArgumentsReader:
         return self.scan(text, position) if position < len(text) else position
 
     def _quoted(self, part: QuotedArguments, text: str, position: int) -> int:
-        position, piece = part.scan(text, position)
-        self._ready += piece
-        if part.is_object:
-            self.verdict = Verdict.CALL
-        if part.done:
+        while position < len(text) and not self.done:
             if part.is_object:
-                self.done, self.whole = True, part.sound
+                end = len(text)
+            elif self._room:
+                end = min(len(text), position + self._room)
+                self._room -= end - position
             else:
+                self._end_without_object("")
+                break
+            position, piece = part.scan(text[:end], position)
+            self._ready += piece
+            if part.is_object:
+                self.verdict = Verdict.CALL
+            if part.done and part.is_object:
+                self.done, self.whole = True, part.sound
+            elif part.done:
                 self._end_without_object(part.plain)
+            elif position < end:
+                break
         return position
 
     def _end_without_object(self, json: str) -> None:
