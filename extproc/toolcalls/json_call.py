@@ -247,7 +247,8 @@ class JsonCallReader:
             end, piece = string.scan(chunk, 0)
             done = string.done
             # JSON's escapes are spelled out where text from outside is shown, Python's aren't.
-            escape = chunk.find("\\", 0, end) if string.is_python and self._table.offered_only else -1
+            guarded = self._table.offered_only and self.verdict is Verdict.UNDECIDED
+            escape = chunk.find("\\", 0, end) if string.is_python and guarded else -1
             if escape >= 0:
                 self._reject()
                 return position + escape
