@@ -24,6 +24,8 @@ _LONGEST_HEAD, _MOST_WORDS = 200, 4
 
 _TOKEN = re.compile(r"<[|｜]|\]<\]")  # nobody writes such a marker but to make a call
 
+_LONGEST_LANGUAGE = 20
+
 # The beginning of a marker that nobody writes for another reason: `<|t`, `<tool_`; but not `<`, `<tool` or `fun`.
 _UNMISTAKABLE = re.compile(r"[^\w\s]{2,}\w|[^\w\s][^\W_]+[^\sa-zA-Z0-9]")
 
@@ -66,7 +68,7 @@ class Candidate:
 
     def add_unfinished(self, header: str, *, hidden: bool) -> None:
         """A header with which the output ends. Behind a fence, one word is the language of what never came."""
-        is_text = not hidden and len(header.split()) > 1
+        is_text = not hidden and (len(header.split()) > 1 or len(header) > _LONGEST_LANGUAGE)
         (self.add if is_text else self.add_marker)(header)
 
     def clear(self) -> None:
