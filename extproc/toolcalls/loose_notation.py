@@ -15,8 +15,14 @@ JSON_NUMBER = re.compile(r"-?(?:0|[1-9][0-9]*)(?:\.[0-9]+)?(?:[eE][+-]?[0-9]+)?"
 JSON_WORDS = {"True": "true", "False": "false", "None": "null", "true": "true", "false": "false", "null": "null"}
 
 
+_not_blank = re.compile(r"\S").search
 _key_ahead = re.compile(r"[\w.\-]{1,64}+(?:(\Z)|\s{0,8}+(?:(\Z)|[:=](?:(\Z)|[^=])))").match
 _first_key = re.compile(r"\{\s{0,32}+(?:[\"']([\w.\-]{0,64}+)(?:[\"']|(\Z))|(\Z))").match
+
+
+def after_blanks(text: str, position: int) -> int:
+    found = _not_blank(text, position)
+    return len(text) if found is None else found.start()
 
 
 def is_key(text: str, position: int, *, final: bool) -> bool | None:
@@ -71,7 +77,7 @@ class Place(enum.Enum):
 
 # Blanks, and comments in Python. A comment with quotes in it is none: it may be part of a string.
 _BLANKS = r"""(?:\s++|\#(?:(\Z)|[ \t][^\n'"]*+(?:\n|(\Z))|\n))*+"""
-_LINE_END = r"""[ \t]*+(?:\#[^\n'"]*+)?+\r?\n"""
+_LINE_END = r"""[ \t]*+(?:\#(?:[ \t][^\n'"]*+)?+)?+\r?\n"""
 # What a call's next argument begins with: its key, perhaps in quotes, or stars.
 _SEPARATED = r"\s*+(?:(\Z)|[=:](?:(\Z)|[^=]))"
 _KEYWORD = rf"(?:[\w.\-]++{_SEPARATED}|\*|['\"](?:(\Z)|[\w.\-]{{1,64}}+(?:(\Z)|['\"]{_SEPARATED})))"

@@ -12,10 +12,11 @@ import re
 from collections.abc import Callable
 from typing import Any, TypeAlias
 
-from extproc.toolcalls.loose_notation import Notation, Shape, first_key_in, is_comment, is_key
+from extproc.toolcalls.loose_notation import Notation, Shape, after_blanks, first_key_in, is_comment, is_key
 from extproc.toolcalls.loose_strings import Stands, String, string_at
-from extproc.toolcalls.loose_writer import LooseWriter
+from extproc.toolcalls.loose_writer import LONGEST_KEY, LONGEST_WORD, LooseWriter
 from extproc.toolcalls.quoted_text import Ended
+from extproc.toolcalls.table import Verdict
 
 _OPENING = frozenset("([{")
 _CLOSING = frozenset(")]}")
@@ -24,7 +25,6 @@ _QUOTES = frozenset("'\"")
 _RAW_PREFIXES = {prefix: "r" in prefix for prefix in "r b u f rb br rf fr".split()}
 _CONSTRUCTORS = {"dict": Shape.KEYWORDS, **dict.fromkeys(("list", "tuple", "set", "frozenset"), Shape.GROUP)}
 _LONGEST_INTRODUCTION = max(map(len, _CONSTRUCTORS))
-_not_blank = re.compile(r"\S").search
 _in_word_stop = re.compile(r"[,:=()\[\]{}<'\"#]").search
 _Step: TypeAlias = Callable[[Any, str, int], int]
 
@@ -45,6 +45,7 @@ class LooseScanner(LooseWriter):
         "_spreading",
         "_step",
         "_string",
+        "_word_length",
         "left",
     )
 
@@ -58,6 +59,7 @@ class LooseScanner(LooseWriter):
         self._at_key = False  # it stands where a key may
         self._key: tuple[str, bool] = ("", False)  # a possible key: its text, and whether it is a bare word
         self._parts: list[str] = []
+        self._word_length = 0
         self._depth = 0  # brackets that are open in a word
         self._string: String | None = None
         self._into = self._parts  # where its text goes
@@ -111,7 +113,7 @@ class LooseScanner(LooseWriter):
         character = text[position]
         brackets = self._open[-1]
         if character.isspace():
-            return _after_blanks(text, position)
+            return after_blanks(text, position)
         if character == ",":
             return position + 1
         if character in _CLOSING:
@@ -129,7 +131,7 @@ class LooseScanner(LooseWriter):
     def _value(self, text: str, position: int) -> int:
         character = text[position]
         if character.isspace():
-            return _after_blanks(text, position)
+            return after_blanks(text, position)
         if character == "," or character in _CLOSING:
             self._begin_value()
             self._out.append('""')
@@ -141,7 +143,7 @@ class LooseScanner(LooseWriter):
     def _separator(self, text: str, position: int) -> int:
         character = text[position]
         if character.isspace():
-            return _after_blanks(text, position)
+            return after_blanks(text, position)
         if character == ":" or (character == "=" and self._is_separator()):
             self._begin_pair(self._key[0], is_word=self._key[1])
             self._step = LooseScanner._value
@@ -154,15 +156,11 @@ class LooseScanner(LooseWriter):
         self._without_key(self._key[0], is_word=self._key[1])
         self._step = LooseScanner._next
 
-    def _is_separator(self) -> bool:
-        """Whether `=` is one."""
-        return self._open[-1].keywords or not self._notation.python
-
     def _next(self, text: str, position: int) -> int:
         character = text[position]
         brackets = self._open[-1]
         if character.isspace():
-            return _after_blanks(text, position)
+            return after_blanks(text, position)
         if character == "," or (character == ";" and brackets.keywords):
             self._comma()
             self._step = LooseScanner._element
@@ -242,14 +240,19 @@ class LooseScanner(LooseWriter):
         if character in _OPENING and not (character == "(" and not self._notation.python):
             return self._begin_brackets(text, position)
         self._step = LooseScanner._word
-        self._depth = 0
+        self._word_length = self._depth = 0
         return position
 
     def _word(self, text: str, position: int) -> int:
         stop = _in_word_stop(text, position)
         at = len(text) if stop is None else stop.start()
+        room = LONGEST_WORD - self._word_length if self.verdict is Verdict.UNDECIDED else len(text) + 1
         if at > position:
-            self._parts.append(text[position:at])
+            self._parts.append(text[position : min(at, position + room)])
+            self._word_length += at - position
+        if at - position >= room:
+            self._end_word()
+            return position + room
         if stop is None:
             return at
         character = stop.group()
@@ -278,6 +281,7 @@ class LooseScanner(LooseWriter):
             elif character in _CLOSING:
                 self._depth -= 1
         self._parts.append(character)
+        self._word_length += 1
         return at + 1
 
     def _ends_at_comment(self, text: str, at: int) -> bool | None:
@@ -353,6 +357,10 @@ class LooseScanner(LooseWriter):
     def _in_string(self, string: String, text: str, position: int) -> int:
         end, piece = string.scan(text, position, final=self._final)
         self._into.append(piece)
+        if self._at_key and self._open[-1].keywords and sum(map(len, self._parts)) > LONGEST_KEY:
+            self._at_key = False
+            self._begin_without_key(self._parts)
+            self._into = self._out
         if string.done:
             return self._end_string(string, text, end)
         size = len(text)
@@ -386,8 +394,3 @@ class LooseScanner(LooseWriter):
             return self._opening_quote(text, position)
         self._raw = self._raw or text[position] in "rR"
         return position + 1
-
-
-def _after_blanks(text: str, position: int) -> int:
-    found = _not_blank(text, position)
-    return len(text) if found is None else found.start()

@@ -11,6 +11,11 @@ from extproc.toolcalls.table import Verdict
 _KEYWORDS = frozenset({Shape.CALL, Shape.KEYWORDS})
 _LISTS = frozenset({Shape.LIST, Shape.GROUP})
 
+LONGEST_KEY = 64
+"""Of an argument, between quotes. What is longer is a value without a key."""
+LONGEST_WORD = 1024
+"""While nothing has shown yet that it is a call. What is longer is a value, too."""
+
 
 class Brackets:
     """One pair of brackets that is open."""
@@ -128,6 +133,12 @@ class LooseWriter:
         self._begin_value()
         self._out.append(value)
 
+    def _begin_without_key(self, string: Sequence[str]) -> None:
+        """A string among a call's arguments is a value, and leaves as it comes."""
+        self._name_by_position()
+        self._begin_value()
+        self._out += ('"', *string)
+
     def _name_by_position(self) -> None:
         """A value without a key among a call's arguments, or in braces."""
         brackets = self._open[-1]
@@ -137,6 +148,10 @@ class LooseWriter:
         position = brackets.count
         name = self._positions[position] if position < len(self._positions) else str(position)
         self._lead = f'"{inside(name)}": '
+
+    def _is_separator(self) -> bool:
+        """Whether `=` is one."""
+        return self._open[-1].keywords or not self._notation.python
 
     def _push(self, shape: Shape) -> None:
         self._begin_value()

@@ -52,3 +52,8 @@ def in_string(reader: object) -> bool:
     """Whether a reader of JSON is in a string that stands in the arguments' place."""
     part = getattr(innermost(reader), "_part", None)
     return isinstance(part, QuotedArguments) or part_of_object(reader) == "IN_QUOTED_ARGUMENTS"
+
+
+def is_object(reader: object) -> bool:
+    """Whether a reader of elements reads an object in their place."""
+    return bool(getattr(reader, "_is_json", False))
