@@ -124,7 +124,8 @@ def test_gemma_thinks_in_a_channel_and_a_call_ends_it() -> None:
 # Invariants
 
 # No value can hold the delimiter of strings, nor begin one at its end.
-_TEXTS = st.text().filter(lambda text: "<|" not in text and "<esc" not in text)
+# Of a call's end in a string only so much is looked at behind it as the parser may hold.
+_TEXTS = st.text().filter(lambda text: not re.search(r"<\||<esc|<tool_call\|>|<end_function_call>", text))
 
 _VALUES: st.SearchStrategy[Any] = st.recursive(
     st.none()

@@ -110,7 +110,8 @@ class Machine:
         """Whether the text speaks of a marker, behind what stands on the `line`. None while nothing follows it."""
         if not line.opens_quote or transition.marker is Marker.SHOWN:
             return False
-        calls = not isinstance(self._format.states[transition.to], Prose)
+        target = self._format.states[transition.to]
+        calls = not isinstance(target, Prose | Header) and not is_behind_call(target)
         if calls and line.opens_code:
             return True
         return follows == line.last if follows else None
