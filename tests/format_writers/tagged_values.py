@@ -319,6 +319,7 @@ def _pair_writer(
 
 _hy_pairs = partial(_pairs, "tool_call", separator="<tool_sep>", section="tool_calls")
 _HY_MARKUP = ("<tool_calls>", "</tool_calls>", "<tool_sep>")
+_HY_SAYS = without(r"</?(?:think|tool_calls?|tool_sep|arg_key|arg_value):")  # their tags may have a suffix
 _LONGCAT_THINK = ("<longcat_think>", "</longcat_think>")
 _longcat_pairs = partial(_pairs, "longcat_tool_call", family="longcat_", thinking=_LONGCAT_THINK)
 _PAIRS = (
@@ -330,8 +331,8 @@ _PAIRS = (
         says=without(FENCE_OR_BARE),
     ),
     _pair_writer("iquest_q1", partial(_pairs, "iquest_tool_call"), tag="iquest_tool_call"),
-    _pair_writer("hy_v3", partial(_hy_pairs, line="\n"), also=_HY_MARKUP),
-    _pair_writer("hy_v4", _hy_pairs, also=_HY_MARKUP),
+    replace(_pair_writer("hy_v3", partial(_hy_pairs, line="\n"), also=_HY_MARKUP), says=_HY_SAYS),
+    replace(_pair_writer("hy_v4", _hy_pairs, also=_HY_MARKUP), says=_HY_SAYS),
     _pair_writer(
         "longcat",
         partial(_longcat_pairs, line="\n"),
