@@ -92,12 +92,12 @@ class TestWhatIsForced:
             grammar_of(syntax, "required")
             grammar_of(syntax, NamedTool("now"))
 
-    def test_two_formats_only_where_a_call_is_demanded(self) -> None:
-        """Inkling's first marker begins every other message as well, and Functionary's is Python's prompt."""
+    def test_few_formats_only_where_a_call_is_demanded(self) -> None:
+        """Inkling's first marker begins other messages too, Functionary's is Python's prompt, Solar has no last one."""
         without = {
             name for name, syntax in FORCED.items() if structural_tag(syntax, [STRICT], "auto", parallel=True) is None
         }
-        assert without == {"inkling", "functionary_v32"}
+        assert without == {"inkling", "functionary_v32", "solar_open"}
 
     def test_it_is_json(self) -> None:
         for syntax in FORCED.values():

@@ -89,7 +89,8 @@ def _text_with_calls(syntax: CallSyntax, tools: Sequence[Json], *, parallel: boo
     schemas = {_name(tool): _schema(tool, len(tools)) if _is_strict(tool) else _ANY_OBJECT for tool in tools}
     triggers: list[str] = []
     tags: list[Json] = []
-    if marker := _marker(syntax):
+    # xgrammar takes no section of any length without something that closes it.
+    if (marker := _marker(syntax)) and not (syntax.opening and not syntax.closing):
         triggers.append(marker)
         calls = [_call(syntax, name, schema) for name, schema in schemas.items()]
         if syntax.opening:
