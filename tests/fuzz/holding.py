@@ -1,14 +1,15 @@
 """Whether text leaves while it is being written: behind any beginning, prose comes out before all of it has come.
 
 A call that has begun may hold it: a value that need not be a string has to be complete before it can be typed. So may
-the value of an object whose name has not come yet, and an object in the place of elements.
+the value of an object whose name has not come yet, an object in the place of elements, and a call that is perhaps said
+once more.
 """
 
 from __future__ import annotations
 
 from extproc.toolcalls import CallEnd, CallStart, Event, Reasoning, Text
-from extproc.toolcalls.json_call import JsonCall
-from extproc.toolcalls.nested_elements import NestedElements
+from extproc.toolcalls.repeated_call import RepeatedCall
+from extproc.toolcalls.table import Body
 from tests.fuzz.inputs import Input
 from tests.fuzz.watching import is_object, part_of_object, reader_of, rules_of, state_of
 
@@ -28,9 +29,9 @@ def wrong(input_: Input, at: int) -> str | None:
         return None
     if sum(isinstance(event, CallStart) for event in events) > sum(isinstance(event, CallEnd) for event in events):
         return None
-    match rules_of(parser):
-        case JsonCall() if part_of_object(reader_of(parser)) not in ("IN_KEY", "IN_NAME"):
-            return None
-        case NestedElements() if is_object(reader_of(parser)):
-            return None
+    reader = reader_of(parser)
+    if isinstance(rules_of(parser), Body) and (
+        part_of_object(reader) not in ("", "IN_KEY", "IN_NAME") or is_object(reader) or isinstance(reader, RepeatedCall)
+    ):
+        return None
     return state_of(parser)

@@ -28,9 +28,9 @@ _LONGEST_HEAD, _MOST_WORDS = 200, 4
 
 _KEY_SIGN = re.compile(r"[^\n:=]*[:=]").match
 _COMMENT = re.compile(r"(?://|#)[^\n]*\Z|/\*(?:(?!\*/).)*\Z", re.DOTALL).search
-_BEHIND_OBJECT = re.compile(r"[}<`][^{}]*\Z").search
+_BEHIND_OBJECT = re.compile(r"(?:\}[^{}]*|[<`].*)\Z", re.DOTALL).search
 _NO_TOOL = re.compile(r"directly.answer").search
-_LANGUAGE = re.compile(r"```\w*\Z").search
+_LANGUAGE = re.compile(r"```[^\n`]*\Z").search
 
 
 class _Place(enum.Enum):
