@@ -13,9 +13,9 @@ unexport PYTHONDONTWRITEBYTECODE
 
 .PHONY: run test test-search test-fuzz test-clients test-image test-alerts test-vllm lint protos requirements sbom audit clean
 
-# Done again when pyproject.toml changes. Without build isolation the build backend is the one that is pinned.
-$(VENV)/.ready: $(VENV)/.installed pyproject.toml
-	@$(BIN)/$(PIP) install --no-index --no-deps --no-build-isolation --editable .
+# Done again when a pyproject.toml changes. Without build isolation the build backend is the one that is pinned.
+$(VENV)/.ready: $(VENV)/.installed pyproject.toml scripted_vllm/pyproject.toml
+	@$(BIN)/$(PIP) install --no-index --no-deps --no-build-isolation --editable . --editable ./scripted_vllm
 	@touch $@
 
 # Made anew when the pinned versions change, so that nothing is in it that isn't pinned.
@@ -63,7 +63,8 @@ test-clients: $(VENV)/.ready
 	@$(BIN)/python -m tests.clients.setup
 	@$(BIN)/python -m tests.clients.offline $(BIN)/pytest -m clients tests/clients
 
-# What the image installs, installed as the Dockerfile has it, and its SBOM: two minutes or so, and 80 MB from PyPI.
+# What the images install, installed as their Dockerfiles have it, and the SBOM of the gateway's: two minutes or so, and
+# 80 MB from PyPI.
 test-image: $(VENV)/.ready
 	@$(BIN)/pytest tests/pods/image.py
 
@@ -76,12 +77,13 @@ lint: $(VENV)/.ready
 	@$(BIN)/ruff check
 	@$(BIN)/ruff format --check
 	@$(BIN)/mypy
+	@$(BIN)/lint-imports
 
 # The generated code is committed, so that installing needs no protoc; a test fails when it is stale.
 protos: $(VENV)/.ready
 	@$(BIN)/python -m tests.generate_protos
 
-# After a change of the dependencies in pyproject.toml: pins what is new there, with the hashes of all its wheels, and
+# After a change of the dependencies in a pyproject.toml: pins what is new there, with the hashes of all its wheels, and
 # lists its licence. `make requirements UPGRADE=1` moves everything to the newest versions.
 COMPILE := UV_CUSTOM_COMPILE_COMMAND='make requirements' $(TOOLS)/bin/uv pip compile --quiet --universal --python-version 3.11 \
 	--only-binary :all: --generate-hashes --no-annotate --no-emit-index-url $(if $(UPGRADE),--upgrade)
@@ -89,8 +91,9 @@ requirements: $(TOOLS)/.installed
 	@rm -rf build/pins && cp -r requirements build/pins
 	@$(PYTHON) -c 'import tomllib; print(*tomllib.load(open("pyproject.toml", "rb"))["build-system"]["requires"])' \
 	  | $(COMPILE) --output-file build/pins/build.txt -
-	@$(COMPILE) --extra dev --output-file build/pins/dev.txt pyproject.toml build/pins/build.txt
+	@$(COMPILE) --extra dev --output-file build/pins/dev.txt pyproject.toml scripted_vllm/pyproject.toml build/pins/build.txt
 	@$(COMPILE) --constraints build/pins/dev.txt --output-file build/pins/image.txt pyproject.toml
+	@$(COMPILE) --constraints build/pins/dev.txt --output-file build/pins/scripted.txt scripted_vllm/pyproject.toml
 	@$(COMPILE) --group tools --output-file build/pins/tools.txt
 	@for python in 3.11 3.12 3.13 3.14; do for machine in x86_64 aarch64; do \
 	  $(TOOLS)/bin/uv pip install --quiet --dry-run --require-hashes --only-binary :all: --target build/none \
@@ -101,7 +104,7 @@ requirements: $(TOOLS)/.installed
 	@$(MAKE) --no-print-directory $(TOOLS)/.installed
 	@$(BIN)/python -m tests.generate_licence_docs
 
-# What is in the image besides Python itself and its Debian, as CycloneDX: the same bytes for the same pins.
+# What is in the gateway's image besides Python itself and its Debian, as CycloneDX: the same bytes for the same pins.
 sbom: build/image/.installed $(TOOLS)/.installed
 	@$(TOOLS)/bin/cyclonedx-py environment --output-reproducible --pyproject pyproject.toml --output-file build/sbom.cdx.json \
 	  build/image/bin/python
@@ -117,7 +120,7 @@ build/image/.installed: requirements/image.txt | $(VENV)/.ready
 SERVICE ?= pypi
 audit: $(TOOLS)/.installed
 	@$(TOOLS)/bin/pip-audit --strict --disable-pip --require-hashes --vulnerability-service $(SERVICE) --progress-spinner off \
-	  $(foreach set,image dev tools,-r requirements/$(set).txt)
+	  $(foreach set,image scripted dev tools,-r requirements/$(set).txt)
 
 clean:
-	rm -rf $(VENV) build .mypy_cache .pytest_cache .ruff_cache .hypothesis
+	rm -rf $(VENV) build scripted_vllm/build .mypy_cache .pytest_cache .ruff_cache .hypothesis

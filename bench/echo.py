@@ -12,8 +12,8 @@ from collections.abc import AsyncIterator
 
 import grpc
 
+from extproc.exchange.replies import mutation, streamed
 from extproc.names import BACKEND_HEADER
-from extproc.replies import mutation, streamed
 from extproc.wire import (
     SERVICE,
     BodyResponse,

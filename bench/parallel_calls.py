@@ -24,7 +24,7 @@ from typing import Any
 import openai
 from openai.types.chat import ChatCompletionToolParam
 
-from extproc.scripted_vllm import Reply, ScriptedVLLM, Stall
+from scripted_vllm import Reply, ScriptedVLLM, Stall
 from tests.gateway import MODEL, AskedVLLM, running_gateway
 
 FILES = ("src/parser.py", "src/lexer.py", "tests/test_parser.py", "README.md")

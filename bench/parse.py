@@ -1,7 +1,7 @@
 """What parsing costs: `python -m bench.parse [--formats a,b] [--sizes 1,4,16,64] [--runs 7] [--json]`.
 
 One call of write_file, whose content is code of 1, 4, 16 and 64 kB, in every format, fed in pieces of four characters
-as a model's tokens come. Reported are microseconds of processor time per kB of the model's text (the median of several
+as a model's tokens come. Reported are microseconds of processor time per kB of the model's text (the fastest of several
 runs), the exponent with which the time grows from 4 to 64 kB (1 is linear, 2 is quadratic), and MB/s at 16 kB. What
 was measured is checked: a format that doesn't give the code back says so. The last two columns are an answer fed in one
 piece: MB/s at the largest size, and its growth.
@@ -15,7 +15,6 @@ import argparse
 import json
 import math
 import os
-import statistics
 import sys
 import time
 from collections.abc import Sequence
@@ -42,7 +41,7 @@ class Measured:
     microseconds_per_kb: dict[int, float] = field(default_factory=dict)
     """By the arguments' size in kB."""
     exponent: float | None = None
-    """log-log slope from 4 kB (or the smallest) to the largest size, by the fastest runs: the least disturbed ones."""
+    """log-log slope from 4 kB (or the smallest) to the largest size."""
     megabytes_per_second: float | None = None
     """At 16 kB, or at the largest size below."""
     whole: float | None = None
@@ -63,7 +62,6 @@ def parse_with_ours(format_: str, pieces: Sequence[str]) -> str:
 def measure(format_: Format | Variant, name: str, parse: Parse, sizes: Sequence[int], runs: int) -> Measured:
     """Time `parse` at each size, and check what it returns."""
     seconds: dict[int, float] = {}
-    fastest: dict[int, float] = {}
     lengths: dict[int, int] = {}
     note = ""
     for size in sizes:
@@ -82,12 +80,12 @@ def measure(format_: Format | Variant, name: str, parse: Parse, sizes: Sequence[
             times.append(time.process_time() - begin)
         if not _is_the_call(arguments, code(size)):
             note = "the arguments come out wrong"
-        seconds[size], fastest[size] = statistics.median(times), min(times)
+        seconds[size] = min(times)  # what else the machine does only ever adds to it
         lengths[size] = len(text)
     low, high = (4 if 4 in seconds and max(seconds) > 4 else min(seconds)), max(seconds)
     exponent = None
     if high > low:
-        exponent = math.log(fastest[high] / fastest[low]) / math.log(lengths[high] / lengths[low])
+        exponent = math.log(seconds[high] / seconds[low]) / math.log(lengths[high] / lengths[low])
     whole, whole_exponent = _whole(format_, parse, sorted(seconds)[-2:], runs) if name == "ours" else (None, None)
     at = max((size for size in seconds if size <= 16), default=low)
     per_kb = {size: seconds[size] * 1e6 / (lengths[size] / KILOBYTE) for size in seconds}
@@ -177,7 +175,7 @@ def _options(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument(
         "--sizes", type=lambda text: [int(size) for size in text.split(",")], default=_SIZES, help="kB of arguments"
     )
-    parser.add_argument("--runs", type=int, default=7, help="the median of this many (default 7)")
+    parser.add_argument("--runs", type=int, default=7, help="the fastest of this many (default 7)")
     parser.add_argument("--json", action="store_true", help="print JSON")
     return parser.parse_args(arguments)
 

@@ -19,10 +19,11 @@ from typing import Any
 
 import orjson
 
-from extproc.chat import prepare
 from extproc.config import parse
-from extproc.openai.json_body import decode
-from extproc.openai.request import Rules, problems
+from extproc.contract.json_body import decode
+from extproc.contract.rules import Rules
+from extproc.surfaces import prepare
+from extproc.surfaces.chat.request import problems
 
 CONFIG = parse("""
 models: [{name: coder, backend: qwen, tools: prompt}]

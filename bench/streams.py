@@ -34,7 +34,7 @@ import orjson
 
 from bench.request import request
 from extproc.config import parse
-from extproc.envoy import bootstrap
+from extproc.envoy.bootstrap import bootstrap
 from extproc.envoy.plain import plain
 from tests.gateway import ENVOY, EXTPROC, free_port, wait_until
 
@@ -234,7 +234,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         count = options.streams + WARM + REQUESTS
         line = script(int(options.tokens * (options.seconds + 0.25 * options.streams + 2)), 1 / options.tokens)
         played.write_text(f"{line}\n" * count * len(WAYS))
-        vllm: list[object] = [sys.executable, "-m", "extproc.scripted_vllm", "--port", "0", "--model", "coder"]
+        vllm: list[object] = [sys.executable, "-m", "scripted_vllm", "--port", "0", "--model", "coder"]
         with child([*vllm, "--max-model-len", "1000000", "--play", played], subprocess.PIPE) as process:
             assert process.stdout is not None
             backend = int(re.findall(rb"http://[^/]*:(\d+)", process.stdout.readline())[0])

@@ -10,6 +10,7 @@ import argparse
 import os
 import sys
 from collections.abc import Sequence
+from importlib.metadata import version
 
 from extproc.commands import configuration, replaying, running
 from extproc.config import ConfigError
@@ -41,6 +42,7 @@ def _parser() -> argparse.ArgumentParser:
         description="OpenAI tool calling for any model behind vLLM, by an external processor for Envoy.",
         epilog="Begin with `extproc up --scripted`; each command explains itself with --help.",
     )
+    parser.add_argument("--version", action="version", version=f"extproc {version('extproc')}")
     commands = parser.add_subparsers(title="commands", metavar="COMMAND", required=True)
     for group in (running, configuration, replaying):
         group.add_commands(commands)

@@ -3,7 +3,13 @@
 from __future__ import annotations
 
 CHAT_PATH = "/v1/chat/completions"
-"""The one path whose requests and answers are processed."""
+MESSAGES_PATH = "/v1/messages"
+COUNT_TOKENS_PATH = "/v1/messages/count_tokens"
+RESPONSES_PATH = "/v1/responses"
+TOKENIZE_PATH = "/tokenize"
+"""Where a backend says how many tokens a prompt has."""
+ANSWERED_PATHS = (CHAT_PATH, MESSAGES_PATH, COUNT_TOKENS_PATH, RESPONSES_PATH)
+"""The paths whose requests and answers are processed (`extproc.surfaces.ROUTES`)."""
 MODELS_PATH = "/v1/models"
 """What the processor answers itself."""
 HEALTH_PATH = "/health"
@@ -53,7 +59,7 @@ larger one the processor is asked first whether to let it in. A coding agent's h
 
 LAYOUT_METADATA, LAYOUT = "x-extproc-layout", "own"
 """gRPC metadata of the calls of an Envoy whose configuration is this project's own. Of any other nothing is taken for
-granted (extproc.host)."""
+granted (extproc.exchange.host)."""
 
 REPLY_DETAILS = "extproc."
 """How the response code details of every answer begin that the processor gives itself. Envoy's own answers are

@@ -14,7 +14,7 @@ from typing import Any
 
 from openai.types.chat import ChatCompletion
 
-from extproc.scripted_vllm import Reply, Usage
+from scripted_vllm import Reply, Usage
 from tests.format_writers import Call, Output, Writer
 from tests.gateway import Gateway
 

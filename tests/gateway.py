@@ -25,10 +25,11 @@ import openai
 from grpc_health.v1 import health_pb2
 
 from extproc.config import load
-from extproc.envoy import bootstrap, dynamic_bootstrap, to_yaml
-from extproc.publishing import EnvoyFiles
-from extproc.scripted_vllm import ScriptedVLLM
-from extproc.scripted_vllm.connection import Received
+from extproc.control.publishing import EnvoyFiles
+from extproc.envoy.bootstrap import bootstrap, to_yaml
+from extproc.envoy.sources import Directory
+from scripted_vllm import ScriptedVLLM
+from scripted_vllm.connection import Received
 
 EXTPROC = [sys.executable, "-m", "extproc"]
 ENVOY = Path(sys.executable).with_name("envoy")
@@ -238,7 +239,7 @@ def configured_gateway(
     at, admin_at = str(processor), str(admin)
     if live:
         asyncio.run(EnvoyFiles(files, None).begin(load(config)))  # the processor finds them as it would make them
-        made = to_yaml(dynamic_bootstrap(str(files), processor=at, admin=admin_at))
+        made = to_yaml(bootstrap(Directory(str(files)), processor=at, admin=admin_at))
     else:
         made = to_yaml(bootstrap(load(config), processor=at, admin=admin_at))
     for old, new in envoy.items():

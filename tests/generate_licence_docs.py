@@ -21,6 +21,7 @@ FINE = frozenset(
 )
 
 _SPELLINGS = {
+    "BSD 2-Clause License": "BSD-2-Clause",
     "3-Clause BSD License": "BSD-3-Clause",
     "Apache": "Apache-2.0",
     "Apache 2.0": "Apache-2.0",
@@ -48,8 +49,8 @@ _HEAD = """\
 The licence of every package that is installed, by SPDX identifier, as its metadata or the text that comes with it say.
 The page is made by `make requirements` on Linux. A test holds it to what is installed; unknown licences are refused.
 
-Kept in this repository: `extproc/openai/cl100k_base.tiktoken.gz`, OpenAI's vocabulary, MIT
-([its licence](../extproc/openai/cl100k_base.LICENSE)). Among the tests only: OpenAI's schema of requests, MIT
+Kept in this repository: `extproc/contract/cl100k_base.tiktoken.gz`, OpenAI's vocabulary, MIT
+([its licence](../extproc/contract/cl100k_base.LICENSE)). Among the tests only: OpenAI's schema of requests, MIT
 ([its licence](../tests/openapi/openai_chat_request.LICENSE)), and custom resource definitions, Apache-2.0
 ([whose](../tests/k8s/crds/README.md)).
 

@@ -7,8 +7,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from extproc.openai.parameters import PARAMETERS, Parameter
-from extproc.openai.withheld import WITHHELD
+from extproc.contract.parameters import PARAMETERS, Parameter
+from extproc.contract.withheld import WITHHELD
 
 PAGE = Path(__file__).parent.parent / "docs" / "parameters.md"
 
@@ -31,7 +31,7 @@ Any other parameter is accepted, whatever its value, and dropped: OpenAI's `audi
 Where "backend" says "withheld" or "refused", clients aren't trusted with a parameter that vLLM takes, unless the
 settings say otherwise; [below](#what-clients-arent-trusted-with) is why.
 
-The table is made by `python -m tests.generate_parameter_docs` from `extproc/openai/parameters.py`.
+The table is made by `python -m tests.generate_parameter_docs` from `extproc/contract/parameters.py`.
 
 | parameter | accepted | backend | remark |
 | --- | --- | --- | --- |
@@ -75,7 +75,7 @@ none`.
 All of this is about chat completions. What `other_paths` lists goes to its backend unread but for its model:
 `priority`, `cache_salt`, `kv_transfer_params`, `vllm_xargs` and `request_id` of `/v1/completions`, `/v1/embeddings`
 and the others arrive there, and so do `prompt_embeds`, the `chat_template` of `/tokenize` and the URLs of
-`/v1/responses`, `/v1/score` and `/v1/rerank`. Only the headers are held back there as well. Where clients aren't
+`/v1/score` and `/v1/rerank`. Only the headers are held back there as well. Where clients aren't
 trusted, list the paths that they need, and none if they need none (`other_paths: []`); start vLLM without
 `--enable-prompt-embeds`, `--trust-request-chat-template` and `--scheduling-policy priority`.
 """

@@ -13,7 +13,8 @@ from packaging.utils import canonicalize_name
 
 ROOT = Path(__file__).parent.parent
 REQUIREMENTS = ROOT / "requirements"
-SETS = ("build", "dev", "image", "tools")
+OURS = ("extproc", "extproc-scripted-vllm")
+SETS = ("build", "dev", "image", "scripted", "tools")
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,10 +41,10 @@ def needed(which: str) -> dict[str, str]:
 
 
 def found(packages: Path | None = None) -> dict[str, Distribution]:
-    """What is installed in a directory `site-packages`, by default that of the tests, besides pip and the project."""
+    """What is installed in a directory `site-packages`, by default that of the tests, besides pip and ours."""
     there: Iterable[Distribution] = distributions() if packages is None else distributions(path=[str(packages)])
     named = {canonicalize_name(distribution.name): distribution for distribution in there}
-    return {name: distribution for name, distribution in named.items() if name not in {"extproc", "pip"}}
+    return {name: distribution for name, distribution in named.items() if name not in {*OURS, "pip"}}
 
 
 def _pin(line: str) -> Pin:

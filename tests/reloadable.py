@@ -23,9 +23,11 @@ import yaml
 from grpc_health.v1 import health_pb2
 
 from extproc.config import load
-from extproc.envoy import ENVOY_ARGUMENTS, bootstrap, dynamic_bootstrap, to_yaml
-from extproc.publishing import EnvoyFiles
-from extproc.scripted_vllm import Reply, ScriptedVLLM
+from extproc.control.publishing import EnvoyFiles
+from extproc.envoy.bootstrap import bootstrap, to_yaml
+from extproc.envoy.dynamic import ENVOY_ARGUMENTS
+from extproc.envoy.sources import Directory
+from scripted_vllm import Reply, ScriptedVLLM
 from tests.gateway import ENVOY, EXTPROC, free_port, until_healthy
 
 CHAT = "/v1/chat/completions"
@@ -137,7 +139,7 @@ def running(gateway: Gateway, *options: str, follows: bool = True) -> Iterator[G
     at, admin = str(gateway.processor), str(gateway.admin_socket)
     if follows:
         asyncio.run(EnvoyFiles(gateway.files, None).begin(load(gateway.file)))  # the processor would take longer
-        made = dynamic_bootstrap(str(gateway.files), processor=at, admin=admin)
+        made = bootstrap(Directory(str(gateway.files)), processor=at, admin=admin)
     else:
         made = bootstrap(load(gateway.file), processor=at, admin=admin)
     told.write_text(to_yaml(made))

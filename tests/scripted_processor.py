@@ -25,9 +25,9 @@ import grpc
 import httpx
 
 from extproc.config import Address, parse
-from extproc.envoy import bootstrap, to_yaml
+from extproc.envoy.bootstrap import bootstrap, to_yaml
+from extproc.exchange.replies import to_the_end
 from extproc.names import REPLY_DETAILS
-from extproc.replies import to_the_end
 from extproc.wire import (
     SERVICE,
     BodyResponse,
@@ -215,7 +215,7 @@ class Envoy(httpx.Client):
 
 @contextmanager
 def running_envoy(
-    folder: Path, backend: BackendServer, *, silence: str = "1800s", patience: str = "5s", settings: str = ""
+    folder: Path, backend: BackendServer, *, silence: str = "1800s", idle_timeout: str = "5s", settings: str = ""
 ) -> Iterator[Envoy]:
     """An Envoy that gives exchanges up after `silence` of a backend, or when the processor tries its `patience`.
 
@@ -235,7 +235,7 @@ limits: {{max_body_bytes: {LIMIT}}}
     made = to_yaml(bootstrap(config, processor=str(folder / "processor.sock"), admin=str(admin)))
     file, log = folder / "envoy.yaml", folder / "envoy.log"
     assert made.count(" message_timeout: 5s") == 1
-    file.write_text(made.replace("1800s", silence).replace(" message_timeout: 5s", f" message_timeout: {patience}"))
+    file.write_text(made.replace("1800s", silence).replace(" message_timeout: 5s", f" message_timeout: {idle_timeout}"))
     with log.open("wb") as output:
         command = (ENVOY, "-c", file, "--disable-hot-restart", "--concurrency", "1", "-l", "error")
         process = subprocess.Popen(command, stdout=output, stderr=output)
@@ -305,7 +305,8 @@ def access_log_line(envoy: Envoy, request_id: str) -> dict[str, Any]:
     deadline = time.monotonic() + 10
     while time.monotonic() < deadline:
         envoy.admin.post("/reopen_logs")  # writes out what is buffered
-        for text in envoy.log.read_text().splitlines():
+        written, _, _ = envoy.log.read_text().rpartition("\n")  # Envoy may be in the middle of the last line
+        for text in written.splitlines():
             if text.startswith("{") and (line := json.loads(text))["request_id"] == request_id:
                 return dict(line)
     raise AssertionError(f"no line for {request_id}")

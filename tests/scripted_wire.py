@@ -6,7 +6,7 @@ import json
 import socket
 from typing import Any
 
-from extproc.scripted_vllm import ScriptedVLLM
+from scripted_vllm import ScriptedVLLM
 
 CHAT = "/v1/chat/completions"
 HELLO = {"messages": [{"role": "user", "content": "hello"}]}

@@ -12,8 +12,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from extproc.chat import AnswerPlan, StreamedAnswer, rewrite_completion
-from extproc.openai.errors import ApiError
+from extproc.contract.errors import ApiError
+from extproc.surfaces import rewrite_completion, streamed_answer
+from extproc.turn.spec import ResponseSpec
 
 RECORDINGS = Path(__file__).parent / "recordings" / "plain"
 TOOLS = [
@@ -24,14 +25,14 @@ CALL = '<tool_call>\n{"name": "get_weather", "arguments": {"city": "Zürich"}}\n
 CALL_ID = re.compile(rb"call_[a-zA-Z0-9]{24}")
 
 
-def plan(**changes: Any) -> AnswerPlan:
+def plan(**changes: Any) -> ResponseSpec:
     options: dict[str, Any] = {
         "format": "hermes",
         "tools": TOOLS,
         "parallel_tool_calls": True,
         "include_usage": False,
     } | changes
-    return AnswerPlan(**options)
+    return ResponseSpec(**options)
 
 
 def recorded(name: str) -> bytes:
@@ -61,7 +62,7 @@ def stream(texts: list[str], finish_reason: str | None = "stop", *, usage: bool 
 
 
 def rewrite(data: bytes, size: int | None = None, **changes: Any) -> bytes:
-    answer = StreamedAnswer(plan(**changes))
+    answer = streamed_answer(plan(**changes))
     size = size or max(len(data), 1)
     pieces = [data[at : at + size] for at in range(0, len(data), size)]
     return b"".join([answer.feed(piece) for piece in pieces] + [answer.close()])
@@ -219,7 +220,7 @@ class TestStream:
         }
 
     def test_arguments_stream_piece_by_piece(self) -> None:
-        answer = StreamedAnswer(plan())
+        answer = streamed_answer(plan())
         answer.feed(stream(['<tool_call>{"name": "write_file", "arguments": {"text": "a'], None, usage=False)[:-14])
         piece = stream([" long text"], None, usage=False).split(b"\n\n")[1] + b"\n\n"
         assert orjson.loads(answer.feed(piece)[6:])["choices"][0]["delta"] == {
@@ -239,7 +240,7 @@ class TestStream:
         assert chunks[-1]["choices"][0]["finish_reason"] == "tool_calls"
 
     def test_usage_is_known_in_any_case(self) -> None:
-        answer = StreamedAnswer(plan())
+        answer = streamed_answer(plan())
         answer.feed(stream([CALL]))
         assert answer.usage is not None
         assert answer.usage["total_tokens"] > 0
@@ -328,8 +329,14 @@ class TestStream:
     def test_a_stream_that_ends_behind_its_finish_reason_is_whole(self) -> None:
         assert joined(rewrite(stream(["Hi"]).removesuffix(b"data: [DONE]\n\n")))["finish_reason"] == "stop"
 
+    def test_what_comes_behind_a_finish_reason_is_text(self) -> None:
+        chunks = chunks_of(rewrite(stream(["Hi <tool"]).removesuffix(b"data: [DONE]\n\n") + stream([CALL])))
+        deltas = [choice["delta"] for chunk in chunks for choice in chunk["choices"]]
+        assert "".join(delta.get("content") or "" for delta in deltas) == f"Hi <tool{CALL}"
+        assert not any(delta.get("tool_calls") for delta in deltas)
+
     def test_after_an_error_nothing_more_is_sent(self) -> None:
-        answer = StreamedAnswer(plan())
+        answer = streamed_answer(plan())
         assert answer.feed(b"data: broken\n\n" + stream(["Hi"])).endswith(b"data: [DONE]\n\n")
         assert answer.feed(stream(["Hi"])) + answer.close() == b""
 
@@ -339,7 +346,7 @@ class TestStream:
     )
     def test_any_cut_of_the_bytes_gives_the_same_answer(self, texts: list[str], source: random.Random) -> None:
         data = stream(texts)
-        answer = StreamedAnswer(plan(include_usage=True))
+        answer = streamed_answer(plan(include_usage=True))
         out, at = b"", 0
         while at < len(data):
             size = source.randint(1, 200)

@@ -6,14 +6,14 @@ from typing import Any
 
 import pytest
 
-from extproc.chat.plan import AnswerPlan
-from extproc.chat.readers import Reader, reader_for
 from extproc.toolcalls import ArgumentsDelta, CallEnd, CallStart, Event, Text
 from extproc.toolcalls.events import collect
+from extproc.turn.readers import Reader, reader_for
+from extproc.turn.spec import ResponseSpec
 
 
 def reader(*, native: bool = True, repair: bool = False, form: str = "hermes") -> Reader:
-    return reader_for(AnswerPlan(form, [], True, False, native=native, repair=repair))
+    return reader_for(ResponseSpec(form, [], True, False, native=native, repair=repair))
 
 
 def piece(number: int, name: str | None = None, arguments: str | None = None) -> dict[str, Any]:

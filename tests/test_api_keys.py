@@ -8,10 +8,11 @@ from typing import Any
 
 import pytest
 
-from extproc.api_keys import ApiKeys, hash_line
-from extproc.exchange import Exchange, Phase
-from extproc.telemetry import Telemetry
-from extproc.terms import Terms
+from extproc.exchange.api_keys import ApiKeys, hash_line
+from extproc.exchange.context import ExchangeContext
+from extproc.exchange.machine import Exchange
+from extproc.exchange.phases import Phase
+from extproc.observability.telemetry import Telemetry
 from extproc.wire import ProcessingResponse
 from tests.test_exchange import CHAT, metadata, only, request_body, request_headers, set_fields
 from tests.test_request import CONFIG, MESSAGES
@@ -76,7 +77,7 @@ def arrives(
     fields: dict[str, str], keys: ApiKeys | None = KEYS, telemetry: Telemetry | None = None
 ) -> tuple[Exchange, ProcessingResponse]:
     """An exchange of which the request's headers have come, and the reply to them."""
-    exchange = Exchange(Terms(CONFIG, keys), telemetry or Telemetry(CONFIG))
+    exchange = Exchange(ExchangeContext(CONFIG, keys), telemetry or Telemetry(CONFIG))
     return exchange, only(exchange.receive(request_headers({**CHAT, **fields})))
 
 

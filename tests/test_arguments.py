@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from extproc.openai.arguments import ArgumentChecker, Fault
+from extproc.contract.arguments import ArgumentChecker, Violation
 from tests.test_schemas import DRAFT_4, DRAFT_7, DRAFT_2019, anything_as_schema, json_values
 
 Json: TypeAlias = dict[str, Any]
@@ -26,8 +26,8 @@ def checker(parameters: Any) -> ArgumentChecker:
     return ArgumentChecker([tool(parameters)])
 
 
-def fault(parameters: Any, arguments: Any) -> Fault | None:
-    return checker(parameters).fault("get_weather", json.dumps(arguments))
+def violation(parameters: Any, arguments: Any) -> Violation | None:
+    return checker(parameters).violation("get_weather", json.dumps(arguments))
 
 
 def with_property(schema: Any) -> Json:
@@ -53,23 +53,23 @@ def test_a_call_that_fits_has_no_fault() -> None:
         ' {"city":"Paris","unit":null,"days":[0,1]}\n',
         '{"city": "x", "city": "y"}',
     ):
-        assert check.fault("get_weather", arguments) is None
+        assert check.violation("get_weather", arguments) is None
 
 
 def test_a_tool_that_was_not_offered() -> None:
     check = ArgumentChecker([tool(name="get_weather"), tool(name="get_time")])
-    assert check.fault("get_time", "{}") is None
-    assert check.fault("get_date", "{}") == Fault(
+    assert check.violation("get_time", "{}") is None
+    assert check.violation("get_date", "{}") == Violation(
         "unknown_tool_call", "The model called 'get_date', which is none of the tools it was offered."
     )
-    assert check.fault("get_date", "no JSON either") == check.fault("get_date", "{}")
-    long = check.fault("x" * 10_000, "{}")
+    assert check.violation("get_date", "no JSON either") == check.violation("get_date", "{}")
+    long = check.violation("x" * 10_000, "{}")
     assert long is not None
     assert len(long.message) < 200
 
 
 def test_no_tools_at_all() -> None:
-    found = ArgumentChecker([]).fault("get_weather", "{}")
+    found = ArgumentChecker([]).violation("get_weather", "{}")
     assert found is not None
     assert found.code == "unknown_tool_call"
 
@@ -99,7 +99,7 @@ def test_no_tools_at_all() -> None:
 )
 @pytest.mark.parametrize("parameters", [None, {}, WEATHER])
 def test_arguments_that_are_no_json_object(parameters: Any, arguments: str, says: str) -> None:
-    found = checker(parameters).fault("get_weather", arguments)
+    found = checker(parameters).violation("get_weather", arguments)
     assert found is not None
     assert found.code == "malformed_tool_arguments"
     assert found.message.startswith("The arguments of the call to 'get_weather' ")
@@ -108,8 +108,8 @@ def test_arguments_that_are_no_json_object(parameters: Any, arguments: str, says
 
 @pytest.mark.parametrize("arguments", ["", " ", "\n\t"])
 def test_no_arguments_are_an_empty_object(arguments: str) -> None:
-    assert checker({"type": "object"}).fault("get_weather", arguments) is None
-    found = checker(WEATHER).fault("get_weather", arguments)
+    assert checker({"type": "object"}).violation("get_weather", arguments) is None
+    found = checker(WEATHER).violation("get_weather", arguments)
     assert found is not None
     assert found.message.endswith("break its schema: the property 'city' is missing.")
 
@@ -191,7 +191,7 @@ BROKEN: dict[str, tuple[Any, Any, str]] = {
 @pytest.mark.parametrize(("schema", "value", "says"), BROKEN.values(), ids=BROKEN)
 def test_arguments_that_break_the_schema(schema: Any, value: Any, says: str) -> None:
     definitions = {"b": {"type": "object", "properties": {"b": {"$ref": "#/$defs/b"}}}}
-    found = fault({**with_property(schema), "$defs": definitions}, {"a": value})
+    found = violation({**with_property(schema), "$defs": definitions}, {"a": value})
     assert found is not None
     assert found.code == "invalid_tool_arguments"
     assert found.message.startswith(f"The arguments of the call to 'get_weather' break its schema{says}")
@@ -212,13 +212,15 @@ def test_arguments_that_break_the_schema(schema: Any, value: Any, says: str) -> 
 )
 def test_keywords_mean_what_they_mean_in_the_draft(draft: str, schema: Json, good: Any, bad: Any) -> None:
     parameters = {"$schema": draft, "type": "object", "properties": {"a": schema, "b": {"type": "string"}}}
-    assert fault(parameters, {"a": good}) is None
-    assert fault(parameters, {"a": bad}) is not None
+    assert violation(parameters, {"a": good}) is None
+    assert violation(parameters, {"a": bad}) is not None
 
 
 @pytest.mark.parametrize("draft", [DRAFT_7, "https://json-schema.org/draft/2020-12/schema"])
 def test_formats_are_notes(draft: str) -> None:
-    assert fault({"$schema": draft, **with_property({"type": "string", "format": "date-time"})}, {"a": "noon"}) is None
+    assert (
+        violation({"$schema": draft, **with_property({"type": "string", "format": "date-time"})}, {"a": "noon"}) is None
+    )
 
 
 UNCHECKED: dict[str, Any] = {
@@ -235,25 +237,25 @@ UNCHECKED: dict[str, Any] = {
 
 @pytest.mark.parametrize("parameters", UNCHECKED.values(), ids=UNCHECKED)
 def test_without_a_schema_that_can_be_checked_any_object_will_do(parameters: Any) -> None:
-    assert fault(parameters, {"b": 1}) is None
-    assert checker(parameters).fault("get_weather", "[]") is not None
+    assert violation(parameters, {"b": 1}) is None
+    assert checker(parameters).violation("get_weather", "[]") is not None
 
 
 def test_an_id_that_is_no_uri_is_no_reason_not_to_check() -> None:
     parameters = {"$id": "Weather tool", **with_property({"$ref": "#/$defs/b"}), "$defs": {"b": {"type": "string"}}}
-    assert fault(parameters, {"a": 1}) is not None
+    assert violation(parameters, {"a": 1}) is not None
 
 
 def test_empty_lists_of_draft_4_are_no_reason_not_to_check() -> None:
     parameters = {"$schema": DRAFT_4, "required": [], **with_property({"type": "string"})}
-    assert fault(parameters, {}) is None
-    assert fault(parameters, {"a": 1}) is not None
+    assert violation(parameters, {}) is None
+    assert violation(parameters, {"a": 1}) is not None
 
 
 def test_a_schema_of_a_draft_within_another_is_no_reason_not_to_check() -> None:
     parameters = with_property({"$schema": DRAFT_7, "type": "string"})
-    assert fault(parameters, {"a": "x"}) is None
-    assert fault(parameters, {"a": 1}) is not None
+    assert violation(parameters, {"a": "x"}) is None
+    assert violation(parameters, {"a": 1}) is not None
 
 
 LOOKS_AHEAD = "^(?=.*[0-9]).{8,}$"
@@ -310,14 +312,14 @@ WITH_UNKNOWN_PATTERN: dict[str, tuple[Json, list[Json], list[Json]]] = {
 def test_a_pattern_that_the_engine_does_not_know_is_left_out(
     schema: Json, may_be: list[Json], cannot_be: list[Json]
 ) -> None:
-    assert [fault(schema, arguments) for arguments in may_be] == [None] * len(may_be)
-    assert None not in [fault(schema, arguments) for arguments in cannot_be]
+    assert [violation(schema, arguments) for arguments in may_be] == [None] * len(may_be)
+    assert None not in [violation(schema, arguments) for arguments in cannot_be]
 
 
 def test_what_other_keywords_leave_over_is_left_out() -> None:
     schema = {**with_property({"type": "string"}), "unevaluatedProperties": False}
-    assert fault(schema, {"b": 1}) is None
-    assert fault(schema, {"a": 1}) is not None
+    assert violation(schema, {"b": 1}) is None
+    assert violation(schema, {"a": 1}) is not None
 
 
 def doubling(keyword: str, count: int) -> Json:
@@ -402,7 +404,7 @@ UNAFFORDABLE: dict[str, tuple[Json, Json]] = {
 
 @pytest.mark.parametrize(("schema", "arguments"), UNAFFORDABLE.values(), ids=UNAFFORDABLE)
 def test_what_would_take_too_long_is_not_checked(schema: Json, arguments: Json) -> None:
-    assert fault(schema, arguments) is None
+    assert violation(schema, arguments) is None
 
 
 @pytest.mark.parametrize(
@@ -414,14 +416,14 @@ def test_what_would_take_too_long_is_not_checked(schema: Json, arguments: Json) 
     ids=["many alternatives", "some alternatives for much"],
 )
 def test_a_fault_that_would_take_too_long_to_place_is_told_without_its_place(schema: Json, arguments: Json) -> None:
-    found = fault(schema, arguments)
+    found = violation(schema, arguments)
     assert found is not None
     assert found.message == "The arguments of the call to 'get_weather' break its schema."
 
 
 def test_a_pattern_takes_time_in_proportion_to_the_text() -> None:
-    assert fault(with_property({"pattern": "^(a+)+$"}), {"a": "a" * 20_000}) is None
-    assert fault(with_property({"pattern": "^(a+)+$"}), {"a": "a" * 20_000 + "!"}) is not None
+    assert violation(with_property({"pattern": "^(a+)+$"}), {"a": "a" * 20_000}) is None
+    assert violation(with_property({"pattern": "^(a+)+$"}), {"a": "a" * 20_000 + "!"}) is not None
 
 
 def test_recursion_that_is_none_of_that_is_checked() -> None:
@@ -429,7 +431,7 @@ def test_recursion_that_is_none_of_that_is_checked() -> None:
     deep: Json = {"n": "x"}
     for _ in range(60):
         deep = {"of": [{"n": 1}, deep]}
-    found = fault(tree, deep)
+    found = violation(tree, deep)
     assert found is not None
     assert f"at '{'of[1].' * 60}n': expected an integer, got a string." in found.message
 
@@ -440,8 +442,8 @@ def test_whatever_the_schema_and_the_arguments_the_answer_is_a_fault_or_none(
 ) -> None:
     check = checker(json.loads(json.dumps(schema)))
     for written in (json.dumps(arguments), json.dumps({"a": arguments, "0": {SECRET: arguments}}), text):
-        found = check.fault("get_weather", written)
-        assert found == check.fault("get_weather", written)
+        found = check.violation("get_weather", written)
+        assert found == check.violation("get_weather", written)
         if found is not None:
             assert found.code != "unknown_tool_call"
             assert len(found.message) < 3000

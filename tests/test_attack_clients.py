@@ -9,7 +9,7 @@ from h2.config import H2Configuration
 from h2.connection import H2Connection
 from h2.events import DataReceived, RequestReceived, StreamEnded, StreamReset
 
-from extproc.openai.json_body import decode
+from extproc.contract.json_body import decode
 from tests.attacks import bodies, http1
 from tests.attacks.h2_frames import HEADERS, Frames, Heads, chat_fields, opening, settings_ack, streams
 

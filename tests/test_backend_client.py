@@ -1,4 +1,4 @@
-"""What a backend's servers are asked directly, and the second try: which replicas get it, and which answer counts."""
+"""What a backend's servers are asked directly, and the retry: which replicas get it, and which answer counts."""
 
 from __future__ import annotations
 
@@ -14,19 +14,19 @@ import orjson
 import pytest
 import trustme
 
-from extproc.backend_client import REPLICAS, SECOND_TRIES, ask, ask_again
+from extproc.backends.client import REPLICAS, RETRIES, ask, call_again
 from extproc.config import Address, Backend
-from extproc.effects import AskBackend, BackendSaid
+from extproc.exchange.effects import BackendResponse, CallBackend
 from tests.gateway import free_port
 from tests.test_fetch import HELLO, Serve, request_on, resets, says, served, stays
 
-GOOD = BackendSaid(200, b"hello")
+GOOD = BackendResponse(200, b"hello")
 BUSY = b"HTTP/1.1 503 Service Unavailable\r\ncontent-length: 4\r\n\r\nbusy"
 
 
-def second_try(addresses: list[str], *, request_id: str = "0815", timeout: float = 30, **fields: Any) -> AskBackend:
+def retry(addresses: list[str], *, request_id: str = "0815", timeout: float = 30, **fields: Any) -> CallBackend:
     backend = Backend(name="b", address=tuple(addresses), **fields)
-    return AskBackend(backend, orjson.dumps({"model": "m"}), request_id, timeout)
+    return CallBackend(backend, orjson.dumps({"model": "m"}), request_id, timeout)
 
 
 class Replica(NamedTuple):
@@ -109,8 +109,8 @@ class TestReplicas:
     def test_the_next_one_answers_for_one_that_has_not_begun(self, bad: Bad) -> None:
         async def main() -> None:
             async with AsyncExitStack() as stack, replica() as good:
-                effect = second_try([await bad(stack), good.address])
-                assert await ask_again(effect) == GOOD
+                effect = retry([await bad(stack), good.address])
+                assert await call_again(effect) == GOOD
                 assert [body for _, body in good.requests] == [effect.body]
 
         run(main())
@@ -129,7 +129,7 @@ class TestReplicas:
                 replica(tls=server_end(known)) as good,
             ):
                 addresses = [f"127.0.0.1:{port}", stranger.address, good.address]
-                assert await ask_again(second_try(addresses, tls={"ca": tmp_path / "ca.pem"})) == GOOD
+                assert await call_again(retry(addresses, tls={"ca": tmp_path / "ca.pem"})) == GOOD
                 assert (len(stranger.requests), len(good.requests)) == (0, 1)
 
         run(main())
@@ -137,17 +137,17 @@ class TestReplicas:
     @pytest.mark.parametrize(
         ("answer", "result"),
         [
-            (b"HTTP/1.1 500 X\r\ncontent-length: 1\r\n\r\n!", BackendSaid(500, b"!")),
-            (b"HTTP/1.1 429 X\r\ncontent-length: 1\r\n\r\n!", BackendSaid(429, b"!")),
+            (b"HTTP/1.1 500 X\r\ncontent-length: 1\r\n\r\n!", BackendResponse(500, b"!")),
+            (b"HTTP/1.1 429 X\r\ncontent-length: 1\r\n\r\n!", BackendResponse(429, b"!")),
             (b"HTTP/1.1 200 OK\r\ncontent-length: 9\r\n\r\nhello", None),
             (b"220 mail.example\r\n\r\n", None),
         ],
         ids=["500", "429", "cut", "nonsense"],
     )
-    def test_one_that_has_begun_to_answer_is_the_only_one(self, answer: bytes, result: BackendSaid | None) -> None:
+    def test_one_that_has_begun_to_answer_is_the_only_one(self, answer: bytes, result: BackendResponse | None) -> None:
         async def main() -> None:
             async with served(says(answer)) as port, replica() as other:
-                assert await ask_again(second_try([f"127.0.0.1:{port}", other.address])) == result
+                assert await call_again(retry([f"127.0.0.1:{port}", other.address])) == result
                 assert other.requests == []
 
         run(main())
@@ -156,8 +156,8 @@ class TestReplicas:
         async def main() -> None:
             async with AsyncExitStack() as stack:
                 replicas = [await stack.enter_async_context(replica(BUSY)) for _ in range(REPLICAS + 1)]
-                effect = second_try([each.address for each in replicas])
-                assert await ask_again(effect) == BackendSaid(503, b"busy")
+                effect = retry([each.address for each in replicas])
+                assert await call_again(effect) == BackendResponse(503, b"busy")
                 assert [len(each.requests) for each in replicas] == [1] * REPLICAS + [0]
 
         run(main())
@@ -166,7 +166,7 @@ class TestReplicas:
         async def main() -> None:
             async with replica() as good:
                 address = good.address.replace("127.0.0.1", "localhost")
-                assert await ask_again(second_try([address])) == GOOD
+                assert await call_again(retry([address])) == GOOD
                 [(head, _)] = good.requests
                 assert f"host: {address}" in head.decode().lower()
 
@@ -174,7 +174,7 @@ class TestReplicas:
 
     def test_without_any_there_is_no_answer(self) -> None:
         async def main() -> None:
-            assert await ask_again(second_try([f"127.0.0.1:{free_port()}"] * 2)) is None
+            assert await call_again(retry([f"127.0.0.1:{free_port()}"] * 2)) is None
 
         run(main())
 
@@ -183,7 +183,7 @@ class TestSecondTry:
     def test_its_time_is_limited(self) -> None:
         async def main() -> None:
             async with replica(b"HTTP/1.1 200 OK\r\n") as slow, replica() as other:
-                assert await ask_again(second_try([slow.address, other.address], timeout=0.5)) is None
+                assert await call_again(retry([slow.address, other.address], timeout=0.5)) is None
                 assert other.requests == []
 
         run(main())
@@ -192,7 +192,7 @@ class TestSecondTry:
     def test_it_carries_the_request_id_if_http_can(self, request_id: str) -> None:
         async def main() -> None:
             async with replica() as good:
-                assert await ask_again(second_try([good.address], request_id=request_id)) == GOOD
+                assert await call_again(retry([good.address], request_id=request_id)) == GOOD
                 [(head, _)] = good.requests
                 line = f"\r\nx-request-id: {request_id}\r\n"
                 assert (line in head.decode()) == (request_id in ("0815", "a b~"))
@@ -211,7 +211,7 @@ class TestSecondTry:
 
         async def main() -> None:
             async with replica() as good:
-                said = await ask_again(second_try([good.address], api_key=tmp_path / "key"))
+                said = await call_again(retry([good.address], api_key=tmp_path / "key"))
                 assert said == (GOOD if sent else None)
                 assert [b"authorization: Bearer sk-1\r\n" in head for head, _ in good.requests] == [True] * sent
 
@@ -225,34 +225,34 @@ class TestSecondTry:
                 nonlocal asked
                 await request_on(reader)
                 asked += 1
-                if asked == SECOND_TRIES:
+                if asked == RETRIES:
                     all_there.set()
                 await go_on.wait()
                 writer.write(HELLO)
                 await reader.read()
 
             async with served(serve) as port:
-                effect = second_try([f"127.0.0.1:{port}"])
-                tries = [asyncio.create_task(ask_again(effect)) for _ in range(SECOND_TRIES)]
+                effect = retry([f"127.0.0.1:{port}"])
+                tries = [asyncio.create_task(call_again(effect)) for _ in range(RETRIES)]
                 await all_there.wait()
-                assert await ask_again(effect) is None
-                assert asked == SECOND_TRIES
+                assert await call_again(effect) is None
+                assert asked == RETRIES
                 go_on.set()
-                assert await asyncio.gather(*tries) == [GOOD] * SECOND_TRIES
-                assert await ask_again(effect) == GOOD
+                assert await asyncio.gather(*tries) == [GOOD] * RETRIES
+                assert await call_again(effect) == GOOD
 
         run(main())
 
     def test_given_up_it_makes_room_for_another(self) -> None:
         async def main() -> None:
             async with replica(b"") as slow, replica() as good:
-                tries = [asyncio.create_task(ask_again(second_try([slow.address]))) for _ in range(SECOND_TRIES)]
+                tries = [asyncio.create_task(call_again(retry([slow.address]))) for _ in range(RETRIES)]
                 await asyncio.sleep(0)  # all of them have begun
-                assert await ask_again(second_try([good.address])) is None
+                assert await call_again(retry([good.address])) is None
                 for each in tries:
                     each.cancel()
                 await asyncio.gather(*tries, return_exceptions=True)
-                assert await ask_again(second_try([good.address])) == GOOD
+                assert await call_again(retry([good.address])) == GOOD
 
         run(main())
 

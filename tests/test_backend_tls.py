@@ -13,7 +13,7 @@ import trustme
 
 from extproc.envoy.secrets import SYSTEM_CA
 from extproc.names import CHAT_PATH
-from extproc.scripted_vllm import Received, ScriptedVLLM
+from scripted_vllm import Received, ScriptedVLLM
 from tests.gateway import MODEL, Gateway, configured_gateway, wait_until
 from tests.tls_ends import TlsEnd, move_into, tls_in_front_of
 

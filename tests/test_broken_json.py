@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from bench.broken_json import TOOLS, arguments, rows
 from extproc.toolcalls import ArgumentsDelta, CallEnd, Parser
-from extproc.toolcalls.json_scanner import JsonValue
+from extproc.toolcalls.notations.json_scanner import JsonValue
 from tests.cuts import cuts, parsed, random_cut
 from tests.json_values import same
 
@@ -102,6 +102,7 @@ def test_json_is_handed_on_to_the_letter(
 
 _HARD = (
     *('"', '"', "'", "{", "}", "[", "]", ",", ":", "\\", "\n", " ", "a", "1", "True", "//", "/*", "*/", "#", "<", "`"),
+    *("“", "”", "‘", "’", ";", "...", 'r"', "</tool_call>", "<|end|>", "}}</", "<tool", "```", '" + y', ', "k"'),
     *('"""', "'''", "\\u00e9", "\\u", "(", ")", "+", "=>", '"a": ', '"b", ', '"}}} "', " " * 300, ', "' + "x" * 300),
 )
 _BROKEN = st.lists(st.sampled_from(_HARD), max_size=25).map("".join)
@@ -137,6 +138,7 @@ _REPEATED = (
         '", "k" ',
     ),
     *("\n", "<", ")", "(", "1", "\x01", "a:", '"a" + ', "}"),
+    *("“", "“x” ", "`", "` ", ";", "1; ", "...", "<tool", "</", "}<", "}}\n</d>", 'r"', '" + y ', '", "k", '),
 )
 
 

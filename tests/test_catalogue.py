@@ -15,14 +15,15 @@ import pytest
 import trustme
 from openai.types import Model
 
-from extproc.backend_reports import BackendReports, reports_of
-from extproc.catalogue import Report, read_reports
+from extproc.backends.reports import BackendReports, reports_of
 from extproc.config import Address, Backend, parse
-from extproc.exchange import Exchange, Phase
-from extproc.scripted_vllm import ScriptedVLLM
-from extproc.telemetry import Telemetry
-from extproc.terms import Terms
+from extproc.exchange.catalogue import ModelInfo, read_reports
+from extproc.exchange.context import ExchangeContext
+from extproc.exchange.machine import Exchange
+from extproc.exchange.phases import Phase
+from extproc.observability.telemetry import Telemetry
 from extproc.wire import ImmediateResponse
+from scripted_vllm import ScriptedVLLM
 from tests.gateway import MODEL, Gateway, free_port
 from tests.test_exchange import only, request_headers, set_fields
 
@@ -35,12 +36,12 @@ backends:
   - {name: one, address: "127.0.0.1:8000"}
   - {name: two, address: "127.0.0.1:8001"}
 """)
-REPORTS = {"one": {"Qwen/Qwen2.5-Coder": Report(1_700_000_000, "vllm", 32768)}}
-TERMS = Terms(CONFIG, reports=REPORTS, since=1_600_000_000)
+REPORTS = {"one": {"Qwen/Qwen2.5-Coder": ModelInfo(1_700_000_000, "vllm", 32768)}}
+TERMS = ExchangeContext(CONFIG, reports=REPORTS, since=1_600_000_000)
 
 
-def answer(path: str, method: str = "GET", terms: Terms = TERMS) -> ImmediateResponse:
-    exchange = Exchange(terms, Telemetry(terms.config))
+def answer(path: str, method: str = "GET", context: ExchangeContext = TERMS) -> ImmediateResponse:
+    exchange = Exchange(context, Telemetry(context.config))
     reply = only(exchange.receive(request_headers({":method": method, ":path": path}, end_of_stream=True)))
     assert exchange.phase is Phase.ENDED
     assert set_fields(reply.immediate_response.headers)["content-type"] == "application/json"
@@ -101,7 +102,7 @@ class TestReports:
 
     def test_what_is_no_number_is_left_out(self) -> None:
         told = b'{"data": [{"id": "m", "created": "today", "owned_by": 1, "max_model_len": null}]}'
-        assert read_reports(told) == {"m": Report()}
+        assert read_reports(told) == {"m": ModelInfo()}
 
 
 def backend(*ports: int, **fields: Any) -> Backend:
@@ -112,7 +113,7 @@ class TestAsking:
     """Over real connections."""
 
     def test_a_vllm_is_understood(self) -> None:
-        async def main() -> Mapping[str, Report]:
+        async def main() -> Mapping[str, ModelInfo]:
             async with ScriptedVLLM(model="m", max_model_len=8192) as vllm:
                 return await reports_of(backend(vllm.port), Address("127.0.0.1", vllm.port))
 
@@ -124,7 +125,7 @@ class TestAsking:
         key = tmp_path / "key"
         key.write_text("secret\n")
 
-        async def main() -> tuple[Mapping[str, Report], bytes]:
+        async def main() -> tuple[Mapping[str, ModelInfo], bytes]:
             async with tls_backend(tmp_path) as (port, heads):
                 tls = {"ca": str(tmp_path / "ca.pem"), "sni": "vllm.example"}
                 asked = backend(port, tls=tls, api_key=str(key))
@@ -133,7 +134,7 @@ class TestAsking:
                 return await reports_of(asked, Address("127.0.0.1", port)), heads[-1]
 
         reports, head = asyncio.run(main())
-        assert reports == {"m": Report(max_model_len=1)}
+        assert reports == {"m": ModelInfo(max_model_len=1)}
         assert b"\r\nauthorization: Bearer secret\r\n" in head
         assert b"\r\nhost: vllm.example\r\n" in head
 

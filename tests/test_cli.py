@@ -14,6 +14,7 @@ import subprocess
 from collections.abc import Iterator
 from contextlib import contextmanager, redirect_stderr, redirect_stdout
 from functools import partial
+from importlib.metadata import version
 from pathlib import Path
 from queue import SimpleQueue
 from typing import NamedTuple, TypeAlias
@@ -25,11 +26,11 @@ from grpc_health.v1 import health_pb2
 
 from extproc.cli import main
 from extproc.config import load
+from extproc.control.publishing import EnvoyFiles
 from extproc.names import LAYOUT, LAYOUT_METADATA
-from extproc.publishing import EnvoyFiles
-from extproc.scripted_vllm import ScriptedVLLM
 from extproc.toolcalls import NAMED
 from extproc.wire import SERVICE, HeaderMap, HeaderValue, HttpBody, HttpHeaders, ProcessingRequest, ProcessingResponse
+from scripted_vllm import ScriptedVLLM
 from tests.gateway import ENVOY, EXTPROC, free_port, limited
 
 GOOD = """\
@@ -101,7 +102,7 @@ def test_check_warns_where_there_are_too_few_descriptors(good: Path) -> None:
     done = subprocess.run(
         limited([*EXTPROC, "check", str(good)], 256, 1024), capture_output=True, text=True, timeout=60
     )
-    assert "extproc: warning: here 1024 file descriptors are allowed, room for" in done.stderr
+    assert "extproc: warning: on this machine 1024 file descriptors are allowed, enough for" in done.stderr
     assert done.returncode == 0
 
 
@@ -234,6 +235,31 @@ def test_an_unknown_format_brings_near_names() -> None:
     assert done.status == 1
 
 
+@pytest.mark.parametrize(
+    ("typed", "hint"),
+    [
+        ("qwen3", "did you mean 'qwen3_coder' or 'qwen3_json' or 'qwen3_xml'?"),
+        ("Qwen3-Cod", "did you mean 'qwen3_coder'?"),
+        ("nope", "see `extproc formats`"),
+        ("", "see `extproc formats`"),
+    ],
+)
+def test_names_that_begin_as_typed_are_offered_first_and_far_ones_never(typed: str, hint: str) -> None:
+    done = run("formats", typed)
+    assert (done.stderr, done.status) == (f"extproc: no tool-call format is named {typed!r}; {hint}\n", 1)
+
+
+def test_the_format_of_a_checkpoint_is_told_too_and_where_it_comes_from() -> None:
+    shown = run("formats", "hf")
+    assert shown.stdout.startswith("hf: a format that comes with a checkpoint\n")
+    assert "`response_template`" in shown.stdout
+    assert run("formats").stdout.endswith(shown.stdout)
+
+
+def test_a_table_is_one_formats() -> None:
+    assert run("formats", "--table").status == run("formats", "hf", "--table").status == 2
+
+
 # help
 
 
@@ -244,6 +270,11 @@ def test_every_command_explains_itself_with_examples(command: str) -> None:
     done = run(command, "--help")
     assert f"examples:\n  extproc {command}" in done.stdout
     assert done.status == 0
+
+
+def test_the_version_is_told() -> None:
+    done = run("--version")
+    assert (done.stdout, done.status) == (f"extproc {version('extproc')}\n", 0)
 
 
 def test_no_command_is_a_usage_error() -> None:
@@ -436,7 +467,7 @@ def test_a_file_of_keys_that_can_not_be_used_keeps_the_processor_from_starting(g
     done = run("serve", "--config", good)
     line, reason = logged(done)
     assert line.startswith(f"{keys}:1: expected 'name: hash'")
-    assert reason == f"{keys}: holds no key, so that nobody could come in"
+    assert reason == f"{keys}: holds no keys, so no client could get in"
     assert done.status == 1
 
 
@@ -450,7 +481,7 @@ def test_serve_wants_certificate_and_key_together_and_where_they_are_of_use(good
     for options, complaint in (
         ((*tcp, *certificate), "--tls-certificate and --tls-key belong together"),
         ((*tcp, *key), "--tls-certificate and --tls-key belong together"),
-        ((*tcp, *client_ca), "--tls-client-ca belongs to"),
+        ((*tcp, *client_ca), "--tls-client-ca needs"),
         ((*certificate, *key), "a socket needs no TLS"),
     ):
         done = run("serve", "--config", good, *options)

@@ -122,9 +122,9 @@ def huge(path: Path) -> None:
 
 
 KINDS: list[tuple[Callable[[Path], None], str]] = [
-    (fifo, "it is a FIFO, and has to be a file"),
-    (Path.mkdir, "it is a directory, and has to be a file"),
-    (lambda path: path.symlink_to("/dev/zero"), "it is a device, and has to be a file"),
+    (fifo, "it is a FIFO, not a regular file"),
+    (Path.mkdir, "it is a directory, not a regular file"),
+    (lambda path: path.symlink_to("/dev/zero"), "it is a device, not a regular file"),
     (huge, "it is larger than 4194304 bytes"),
 ]
 

@@ -7,10 +7,10 @@ import sys
 
 import pytest
 
-from extproc.descriptors import connections_that_fit, descriptors_needed, too_few
+from extproc.server.descriptors import connections_that_fit, descriptors_needed, too_few
 from tests.gateway import limited
 
-RAISED = "from extproc.descriptors import raise_descriptor_limit as r; print(r())"
+RAISED = "from extproc.server.descriptors import raise_descriptor_limit as r; print(r())"
 
 
 @pytest.mark.parametrize("limit", [256, 1024, 1025, 4096, 65536, 1 << 20])
@@ -36,4 +36,4 @@ def test_a_limit_that_is_too_small_is_told_with_what_it_has_room_for_and_what_is
     needed, room = descriptors_needed(5000), connections_that_fit(1024)
     assert too_few(5000, needed) is None
     said = too_few(5000, 1024) or ""
-    assert f"1024 file descriptors are allowed, room for {room} connections of clients; 5000 need {needed}" in said
+    assert f"1024 file descriptors are allowed, enough for {room} client connections; 5000 need {needed}" in said

@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from extproc.scripted_vllm import Reply
+from scripted_vllm import Reply
 from tests.endpoint_picker import CHOICE, Picker, inference_gateway
 from tests.gateway import MODEL, AskedVLLM, Gateway, configured_gateway, free_port
 from tests.in_thread import in_thread

@@ -30,10 +30,12 @@ from pydantic import ValidationError
 
 from extproc.config import Backend, Config, ConfigError, load, parse
 from extproc.config.settings import OTHER_PATHS, ListenerTls
-from extproc.envoy import bootstrap, to_yaml
+from extproc.envoy.bootstrap import bootstrap, to_yaml
 from extproc.envoy.clusters import PROCESSOR
 from extproc.envoy.passing_headers import all_but
 from extproc.envoy.plain import plain
+from extproc.names import ANSWERED_PATHS
+from extproc.surfaces import ROUTES
 from tests.gateway import ENVOY
 from tests.tls_ends import write_certificate
 
@@ -173,12 +175,17 @@ def test_what_one_backend_knows_by_its_name_goes_past_the_processor() -> None:
     assert buffer.disabled
     assert ext_proc.disabled
     processed = [route for route in routes_of(made) if ext_proc.name in route.typed_per_filter_config]
-    own = [*["chat-completions"] * 2, "health", "models", "models"]
+    by_models = [answered.name for answered in ROUTES.values() for _ in ("small", "large")]
+    own = [*by_models, "health", "models", "models"]
     assert [route.name for route in processed] == own
     several = routes_of(made_of(config("127.0.0.1:8000", "127.0.0.1:8001")))
     processed = [route for route in several if ext_proc.name in route.typed_per_filter_config]
     # Small ones and all others; the paths as they are listed, and without their version.
     assert [route.name for route in processed] == [*own, *["other-path-by-model"] * 4]
+
+
+def test_no_other_path_may_be_one_that_is_answered() -> None:
+    assert set(ROUTES) == set(ANSWERED_PATHS)
 
 
 def test_where_there_are_keys_to_check_no_backend_is_asked_past_the_processor() -> None:
@@ -281,7 +288,7 @@ def test_answers_may_take_as_long_as_they_like() -> None:
     made = made_of(config("127.0.0.1:8000"))
     to_nobody = ("chat-preflight", "health", "models")
     actions = [route.route for route in routes_of(made) if route.route is not None and route.name not in to_nobody]
-    assert len(actions) == 4
+    assert len(actions) == 2 * len(ROUTES) + 2
     for action in actions:
         assert action.timeout == timedelta(0)
         assert action.idle_timeout == timedelta(minutes=30)
@@ -362,14 +369,15 @@ def test_an_expression_matches_every_name_but_those_it_is_made_for(names: set[st
 # ---- the edges
 
 
-def test_only_a_chat_completion_may_have_its_body_buffered_whole() -> None:
+def test_only_what_is_for_a_model_may_have_its_body_buffered_whole() -> None:
     made = made_of(config("127.0.0.1:8000", max_body_bytes=5_000_000))
     buffered = [
         (route.name, packed.unpack())
         for route in routes_of(made)
         if (packed := route.typed_per_filter_config.get("envoy.filters.http.buffer")) is not None
     ]
-    assert buffered == [("chat-completions", BufferPerRoute(buffer=Buffer(max_request_bytes=5_000_000)))]
+    whole = BufferPerRoute(buffer=Buffer(max_request_bytes=5_000_000))
+    assert buffered == [(answered.name, whole) for answered in ROUTES.values()]
     assert made.static_resources is not None
     assert made.static_resources.listeners[0].per_connection_buffer_limit_bytes == 128 * 1024
     http2 = manager_of(made).http2_protocol_options

@@ -97,7 +97,7 @@ def test_a_processor_that_breaks(envoy: Envoy, phase: str) -> None:
 def test_a_processor_gets_more_time_if_it_asks_for_it_and_not_for_too_much(
     tmp_path: Path, backend: BackendServer
 ) -> None:
-    with running_processor(tmp_path), running_envoy(tmp_path, backend, patience=f"{PATIENCE:g}s") as envoy:
+    with running_processor(tmp_path), running_envoy(tmp_path, backend, idle_timeout=f"{PATIENCE:g}s") as envoy:
         assert envoy.chat("think 60").status_code == 200
         assert error(envoy.chat("think 0"), 503)["code"] == "processor_timeout"
         assert error(envoy.chat("think 301"), 503)["code"] == "processor_timeout", "the most is 300"

@@ -11,14 +11,13 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from extproc.chat import prepare
-from extproc.chat.answer import StreamedAnswer, rewrite_completion
 from extproc.config import Config, ConfigError, parse
+from extproc.prompts.escaping import SPACE, JsonUnescaper, Unescaper, escaper
+from extproc.prompts.markers import opening_characters
+from extproc.surfaces import prepare, rewrite_completion, streamed_answer
 from extproc.toolcalls import NAMED, TEMPLATE_TOKENS, Format, Variant, call_syntax, entry, get_format
 from extproc.toolcalls import parse as parse_output
 from extproc.toolcalls.table import Body
-from extproc.tools.escaping import SPACE, JsonUnescaper, Unescaper, escaper
-from extproc.tools.markers import opening_characters
 from tests.cuts import cuts
 
 NAMES = sorted({name for format_ in NAMED for name in (format_.name, *format_.aliases)})
@@ -159,7 +158,7 @@ def test_the_operators_own_tokens_count_as_well() -> None:
 def test_who_wants_it_as_it_is_can_have_it() -> None:
     request = conversation("<|im_end|>")
     assert sent(config("hermes", "template", escape_markers=False), **request)["messages"] == request["messages"]
-    with pytest.raises(ConfigError, match="escape_markers: prompt mode can't do without"):
+    with pytest.raises(ConfigError, match="escape_markers: it can't be off in prompt mode"):
         config("hermes", escape_markers=False)
 
 
@@ -297,7 +296,7 @@ def test_a_model_that_copies_what_it_was_shown_writes_what_stands_in_the_file() 
 
 def streamed(plan: Any, written: str, size: int) -> tuple[str, str]:
     """The words and the arguments of a stream whose chunks hold `size` characters."""
-    answer = StreamedAnswer(plan)
+    answer = streamed_answer(plan)
     pieces = [written[at : at + size] for at in range(0, len(written), size)]
     chunks: list[Any] = [
         {"choices": [{"index": 0, "delta": {"content": piece}, "finish_reason": None}]} for piece in pieces

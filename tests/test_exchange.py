@@ -10,12 +10,14 @@ import pytest
 from google.protobuf.json_format import MessageToDict
 
 from extproc.config import Config, Limits
-from extproc.effects import Breathe, Prepare, ReadCompletion
-from extproc.exchange import Exchange, Phase, Replies
+from extproc.exchange.context import ExchangeContext
+from extproc.exchange.effects import Breathe, Prepare, ReadCompletion
+from extproc.exchange.machine import Exchange, Inputs
+from extproc.exchange.phases import TRANSITIONS, Input, Phase
+from extproc.exchange.protocol import ProtocolError
+from extproc.exchange.replies import Replies
 from extproc.names import BACKEND_HEADER
-from extproc.protocol import ProtocolError
-from extproc.telemetry import Telemetry
-from extproc.terms import Terms
+from extproc.observability.telemetry import Telemetry
 from extproc.wire import (
     HeaderMap,
     HeaderValue,
@@ -70,7 +72,7 @@ def only(replies: Replies) -> ProcessingResponse:
     return said(replies[0])
 
 
-def carried(exchange: Exchange, message: ProcessingRequest) -> list[ProcessingResponse]:
+def carried(exchange: Inputs, message: ProcessingRequest) -> list[ProcessingResponse]:
     """All replies to a message whose effects are pure: to a large answer, or one that may become large."""
     replies, responses = exchange.receive(message), []
     while replies:
@@ -85,7 +87,7 @@ def carried(exchange: Exchange, message: ProcessingRequest) -> list[ProcessingRe
 
 def started(telemetry: Telemetry | None = None, config: Config = CONFIG) -> Exchange:
     """An exchange of which nothing is known yet."""
-    return Exchange(Terms(config), telemetry or Telemetry(config))
+    return Exchange(ExchangeContext(config), telemetry or Telemetry(config))
 
 
 def asked(fields: Any, telemetry: Telemetry | None = None, config: Config = CONFIG) -> Exchange:
@@ -419,3 +421,24 @@ class TestProtocol:
         first.receive(response_headers(EVENTS))
         second.receive(response_headers(EVENTS))
         assert (first.phase, second.phase) == (Phase.RESPONSE_STREAM, Phase.PASSED_BY)
+
+
+@pytest.mark.parametrize("phase", Phase)
+@pytest.mark.parametrize("kind", [kind for kind in Input if kind.value in ProcessingRequest.DESCRIPTOR.fields_by_name])
+def test_a_message_without_a_row_in_the_table_is_a_protocol_error(phase: Phase, kind: Input) -> None:
+    exchange = started()
+    exchange.phase = phase
+    message = ProcessingRequest()
+    getattr(message, kind.value).SetInParent()
+    if kind not in TRANSITIONS[phase]:
+        with pytest.raises(ProtocolError, match=f"got {kind.value} while waiting for {phase.value}"):
+            exchange.receive(message)
+        assert exchange.phase is phase
+
+
+def test_every_phase_is_reached_from_the_first() -> None:
+    reached, new = set[Phase](), {Phase.REQUEST_HEADERS}
+    while new - reached:
+        reached |= new
+        new = {phase for before in reached for follows in TRANSITIONS[before].values() for phase in follows}
+    assert reached == set(Phase)

@@ -7,9 +7,9 @@ from typing import Any
 import pytest
 
 from extproc.config import Config, parse
-from extproc.exchange import Phase
+from extproc.exchange.phases import Phase
 from extproc.names import DROPPED_HEADER
-from extproc.telemetry import Telemetry
+from extproc.observability.telemetry import Telemetry
 from tests.test_answer import CALL, completion, recorded, stream
 from tests.test_exchange import (
     EVENTS,
@@ -178,7 +178,7 @@ class TestTelemetry:
             'backend_errors_total{model="coder",status="502"}': 1,
         }
 
-    def test_arguments_that_were_mended(self) -> None:
+    def test_arguments_that_were_repaired(self) -> None:
         counted = Counted()
         function = {"name": "get_weather", "arguments": '{"city": "Par'}
         call = {"id": "call_1", "type": "function", "function": function}

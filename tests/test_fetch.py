@@ -12,7 +12,7 @@ from typing import Any, TypeAlias
 
 import pytest
 
-from extproc.fetch import LARGEST, Answer, NoAnswerError, fetch
+from extproc.backends.fetch import LARGEST, Answer, NoAnswerError, fetch
 
 Serve: TypeAlias = Callable[[asyncio.StreamReader, asyncio.StreamWriter], Awaitable[None]]
 

@@ -16,11 +16,11 @@ import pytest
 import yaml
 
 from extproc.config import Config, load
-from extproc.envoy import bootstrap, to_yaml
-from extproc.scripted_vllm import Reply, ScriptedVLLM
-from extproc.server import Processor
-from extproc.telemetry import Telemetry
-from extproc.terms import Terms
+from extproc.envoy.bootstrap import bootstrap, to_yaml
+from extproc.exchange.context import ExchangeContext
+from extproc.observability.telemetry import Telemetry
+from extproc.server.processor import Processor
+from scripted_vllm import Reply, ScriptedVLLM
 from tests.gateway import ENVOY, MODEL, free_port, wait_until
 from tests.in_thread import in_thread
 from tests.test_answer import CALL
@@ -91,7 +91,9 @@ async def processors(folder: Path, config: Config, telemetry: dict[str, Telemetr
     """A processor for each host, at its name's socket."""
     async with AsyncExitStack() as stack:
         for name, numbers in telemetry.items():
-            await stack.enter_async_context(Processor(Terms(config), numbers).running(f"unix:{folder}/{name}.sock"))
+            await stack.enter_async_context(
+                Processor(ExchangeContext(config), numbers).running(f"unix:{folder}/{name}.sock")
+            )
         yield
 
 
@@ -166,7 +168,7 @@ def test_where_overrides_are_ignored_raw_text_is_an_error_and_then_refused(
     hosts: dict[str, Foreign], name: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     host = hosts[name]
-    caplog.set_level(logging.ERROR, "extproc.server")
+    caplog.set_level(logging.ERROR, "extproc.server.processor")
     host.backend.play(Reply(CALL), Reply(CALL), Reply("Hello!"))
     assert host.ask().status_code == 502, "nobody takes it for an answer"
     assert host.ask(stream=True).status_code == 502

@@ -16,8 +16,8 @@ import orjson
 import pytest
 from openai.types.chat import ChatCompletion, ChatCompletionToolParam
 
-from extproc.api_keys import hash_line
-from extproc.scripted_vllm import (
+from extproc.exchange.api_keys import hash_line
+from scripted_vllm import (
     Comments,
     Cut,
     ErrorBody,
@@ -218,7 +218,7 @@ class TestPassThrough:
 
     def test_a_large_request_and_a_form_are_routed_by_their_model_too(self, gateway: Gateway) -> None:
         large = json.dumps({"input": ["[word \\" * 10] * 40_000, "model": "coder"}).encode()
-        assert gateway.http.post("/tokenize", content=large).status_code == 404  # which the backend doesn't know
+        assert gateway.http.post("/detokenize", content=large).status_code == 404  # which the backend doesn't know
         audio = bytes(range(256)) * 2000
         fields, files = {"model": "coder", "language": "de"}, {"file": ("a.wav", audio, "audio/wav")}
         gateway.http.post("/v1/audio/transcriptions", data=fields, files=files)

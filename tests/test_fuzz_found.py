@@ -1,4 +1,4 @@
-"""What the fuzzer found stays mended; and the fuzzer finds what it is for, in parsers that are broken on purpose."""
+"""What the fuzzer found stays fixed; and the fuzzer finds what it is for, in parsers that are broken on purpose."""
 
 from __future__ import annotations
 

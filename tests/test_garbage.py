@@ -16,14 +16,16 @@ import orjson
 import pytest
 
 from extproc.config import parse
-from extproc.effects import BackendSaid, Prepare
-from extproc.exchange import LARGE, Exchange, Phase
-from extproc.telemetry import Telemetry
-from extproc.terms import Terms
+from extproc.exchange.context import ExchangeContext
+from extproc.exchange.effects import BackendResponse, Prepare
+from extproc.exchange.machine import Exchange
+from extproc.exchange.phases import Phase
+from extproc.exchange.request import LARGE
+from extproc.observability.telemetry import Telemetry
 from tests.gateway import MODEL
 from tests.test_answer import CALL, completion, stream
 from tests.test_exchange import EVENTS, JSON, WITH_TOOLS, request_body, request_headers, response_body, response_headers
-from tests.test_second_try import DEMAND, SETTINGS, WORDS
+from tests.test_retry import DEMAND, SETTINGS, WORDS
 from tests.test_server import Envoy, connected
 
 CONFIG = parse(SETTINGS.format(model=MODEL, port=1), source="test")
@@ -58,11 +60,11 @@ def large_and_refused(exchange: Exchange) -> None:
     exchange.resume(effect.perform())
 
 
-def asked_again(exchange: Exchange, kind: dict[str, str], second: bytes) -> None:
+def retried(exchange: Exchange, kind: dict[str, str], second: bytes) -> None:
     first = stream([WORDS]) if kind is EVENTS else completion(WORDS)
     answered(exchange, {**DEMAND, "model": "strict", "stream": kind is EVENTS}, kind, first)
-    assert exchange.phase is Phase.ASKING_AGAIN
-    exchange.resume(BackendSaid(200, second))
+    assert exchange.phase is Phase.RETRYING
+    exchange.resume(BackendResponse(200, second))
 
 
 STREAMED = {**WITH_TOOLS, "stream": True}
@@ -77,17 +79,17 @@ ENDINGS: dict[str, Callable[[Exchange], None]] = {
     "a stream": lambda exchange: answered(exchange, STREAMED, EVENTS, stream([CALL]), b""),
     "a stream of nonsense": lambda exchange: answered(exchange, STREAMED, EVENTS, b"data: nonsense\n\n", b""),
     "a stream that is cut": lambda exchange: answered(exchange, STREAMED, EVENTS, stream([CALL])[:300], b""),
-    "a good second answer": lambda exchange: asked_again(exchange, JSON, completion(CALL)),
-    "a bad second answer": lambda exchange: asked_again(exchange, JSON, completion(WORDS)),
-    "no second answer": lambda exchange: asked_again(exchange, JSON, b"nonsense"),
-    "a good second stream": lambda exchange: asked_again(exchange, EVENTS, stream([CALL])),
-    "a bad second stream": lambda exchange: asked_again(exchange, EVENTS, stream([WORDS])),
+    "a good second answer": lambda exchange: retried(exchange, JSON, completion(CALL)),
+    "a bad second answer": lambda exchange: retried(exchange, JSON, completion(WORDS)),
+    "no second answer": lambda exchange: retried(exchange, JSON, b"nonsense"),
+    "a good second stream": lambda exchange: retried(exchange, EVENTS, stream([CALL])),
+    "a bad second stream": lambda exchange: retried(exchange, EVENTS, stream([WORDS])),
 }
 
 
 @pytest.mark.parametrize("ending", ENDINGS.values(), ids=ENDINGS)
 def test_an_exchange_that_is_over_is_gone(ending: Callable[[Exchange], None]) -> None:
-    exchange = Exchange(Terms(CONFIG), Telemetry(CONFIG))
+    exchange = Exchange(ExchangeContext(CONFIG), Telemetry(CONFIG))
     ending(exchange)
     exchange.close()
     seen = weakref.ref(exchange)
@@ -125,12 +127,12 @@ def cycles() -> Iterator[list[object]]:
 
 @pytest.mark.parametrize("ending", ENDINGS.values(), ids=ENDINGS)
 def test_nothing_of_it_is_in_cycles(ending: Callable[[Exchange], None]) -> None:
-    terms, telemetry = Terms(CONFIG), Telemetry(CONFIG)
-    ending(Exchange(terms, telemetry))  # what is made once and kept
+    context, telemetry = ExchangeContext(CONFIG), Telemetry(CONFIG)
+    ending(Exchange(context, telemetry))  # what is made once and kept
     # An exchange leaves the same each time; backends of other tests, which run in threads, leave theirs now and then.
     for _ in range(5):
         with cycles() as left:
-            exchange = Exchange(terms, telemetry)
+            exchange = Exchange(context, telemetry)
             ending(exchange)
             exchange.close()
             del exchange

@@ -10,12 +10,12 @@ from typing import Any
 
 import pytest
 
-from extproc.openai.choice import NamedTool, ToolChoice
+from extproc.contract.tool_choice import NamedTool, ToolChoice
+from extproc.prompts import grammar
+from extproc.prompts.grammar import structural_tag
 from extproc.toolcalls import SYNTAXES, CallSyntax, get_format, parse
 from extproc.toolcalls.states import State
 from extproc.toolcalls.table import Body, Prose
-from extproc.tools import grammar
-from extproc.tools.grammar import structural_tag
 from tests.schema_strategies import Json
 
 STRING = {"type": "string"}

@@ -15,9 +15,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from jsonschema_rs import Draft202012Validator
 
-from extproc.openai.schemas import schema_problems
-from extproc.tools.grammar_pattern import is_plain_pattern
-from extproc.tools.grammar_schema import simplified
+from extproc.contract.schemas import schema_problems
+from extproc.prompts.grammar_pattern import is_plain_pattern
+from extproc.prompts.grammar_schema import simplified
 from tests.schema_strategies import Json, arguments, parameters
 
 STRING = {"type": "string"}

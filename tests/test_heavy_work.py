@@ -18,18 +18,21 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from extproc.chat import StreamedAnswer, prepare, rewrite_completion
 from extproc.config import parse
-from extproc.content_coding import Decoder, UnreadableCodingError, decoded
-from extproc.effects import Breathe, Prepare, ReadCompletion
-from extproc.exchange import LARGE, LARGE_ANSWER, LARGEST_EVENT, STEP, Exchange
-from extproc.openai import json_nodes
-from extproc.openai.errors import ApiError
-from extproc.openai.json_body import MOST_NODES, decode
-from extproc.scripted_vllm import Reply
+from extproc.contract import json_nodes
+from extproc.contract.errors import ApiError
+from extproc.contract.json_body import MOST_NODES, decode
+from extproc.exchange.content_coding import Decoder, UnreadableCodingError, decoded
+from extproc.exchange.effects import Breathe, Prepare, ReadCompletion
+from extproc.exchange.machine import Exchange
+from extproc.exchange.request import LARGE
+from extproc.exchange.response import LARGE_ANSWER
+from extproc.exchange.streaming import LARGEST_EVENT, STEP
+from extproc.server.workers import Workers
+from extproc.server.workers.process import WorkerBugError
+from extproc.surfaces import prepare, rewrite_completion, streamed_answer
 from extproc.wire import ProcessingResponse
-from extproc.workers import Workers
-from extproc.workers.process import WorkerBugError
+from scripted_vllm import Reply
 from tests.gateway import MODEL, Gateway, wait_until
 from tests.test_answer import CALL, completion
 from tests.test_exchange import (
@@ -42,7 +45,7 @@ from tests.test_exchange import (
     response_headers,
 )
 from tests.test_request import CONFIG, MESSAGES
-from tests.test_second_try import DEMAND, SETTINGS
+from tests.test_retry import DEMAND, SETTINGS
 from tests.test_server import connected
 
 DEEP = b"[" * 190 + b"]" * 190
@@ -190,7 +193,7 @@ class TestWorkers:
             rewritten = answer.perform()
             assert not isinstance(rewritten, ApiError)
             assert len(result.body) == len(rewritten.body)  # ids of calls are made up
-            assert (result.faults, result.faults.first) == (rewritten.faults, rewritten.faults.first)
+            assert (result.violations, result.violations.first) == (rewritten.violations, rewritten.violations.first)
             assert (result.usage, result.called) == (rewritten.usage, rewritten.called)
 
     def test_errors_come_back_too(self, perform: Callable[..., list[Any]]) -> None:
@@ -336,7 +339,7 @@ class TestStreams:
         text *= 100_000 // len(text)
         lengths, joined = self.steps(self.begun(), event(role="assistant", content=text) + LAST)
         assert len(lengths) > len(text) // STEP
-        answer = StreamedAnswer(prepare(orjson.dumps({**WITH_TOOLS, "stream": True}), CONFIG).answer)  # type: ignore[arg-type]
+        answer = streamed_answer(prepare(orjson.dumps({**WITH_TOOLS, "stream": True}), CONFIG).answer)  # type: ignore[arg-type]
         small = b"".join(answer.feed(event(content=text[start : start + 1000])) for start in range(0, len(text), 1000))
         assert said_by(joined) == said_by(small + answer.feed(LAST))
 

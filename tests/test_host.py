@@ -11,16 +11,17 @@ import orjson
 import pytest
 
 from extproc.config.recording import Recording
-from extproc.exchange import Exchange, Phase
-from extproc.host import AT_ONCE, HEADLESS_STRIKES, LONG, MOST_HOSTS, STRIKES, TRY_AGAIN, Host, Hosts
-from extproc.protocol import ProtocolError
+from extproc.exchange.context import ExchangeContext
+from extproc.exchange.host import AT_ONCE, HEADLESS_STRIKES, LONG, MOST_HOSTS, STRIKES, TRY_AGAIN, Host, Hosts
+from extproc.exchange.machine import Exchange, Inputs
+from extproc.exchange.phases import Phase
+from extproc.exchange.protocol import ProtocolError
+from extproc.exchange.replies import LARGEST_PIECE
+from extproc.observability.telemetry import Telemetry
 from extproc.recording.difference import first_difference
 from extproc.recording.document import Document
 from extproc.recording.recorder import Recorder
-from extproc.recording.replay import Cut, Outcome, replay
-from extproc.replies import LARGEST_PIECE
-from extproc.telemetry import Telemetry
-from extproc.terms import Terms
+from extproc.recording.replay import Cut, ReplayResult, replay
 from extproc.wire import HttpTrailers, ProcessingMode, ProcessingRequest, ProcessingResponse
 from tests.gateway import wait_until
 from tests.test_answer import CALL, completion, stream
@@ -52,16 +53,14 @@ class Clock:
 
 def asked(host: Host | None, fields: Any = WITH_TOOLS, telemetry: Telemetry | None = None) -> Exchange:
     """An exchange whose request is on its way to the backend, or was refused."""
-    exchange = Exchange(Terms(CONFIG), telemetry or Telemetry(CONFIG))
-    exchange.host = host
+    exchange = Exchange(ExchangeContext(CONFIG), telemetry or Telemetry(CONFIG), host)
     exchange.receive(request_headers())
     exchange.receive(request_body(fields))
     return exchange
 
 
 def refused(host: Host, fields: Any = WITH_TOOLS) -> ProcessingResponse | None:
-    exchange = Exchange(Terms(CONFIG), Telemetry(CONFIG))
-    exchange.host = host
+    exchange = Exchange(ExchangeContext(CONFIG), Telemetry(CONFIG), host)
     exchange.receive(request_headers())
     reply = only(exchange.receive(request_body(fields)))
     return reply if reply.HasField("immediate_response") else None
@@ -93,7 +92,7 @@ class TestAHostOfWhichNothingIsKnown:
         head = only(exchange.receive(response_headers(EVENTS)))
         assert headers_of(head)[":status"] == "502"
         assert head.mode_override.response_body_mode == ProcessingMode.BUFFERED
-        assert exchange.patience is None, "all of it may take as long as it likes"
+        assert exchange.idle_timeout is None, "all of it may take as long as it likes"
         *_, last = carried(exchange, response_body(stream([CALL])))
         fields, body = whole(last)
         assert fields[":status"] == "200"
@@ -184,7 +183,7 @@ def test_a_host_that_ignores_overrides_is_found_out(kind: dict[str, str]) -> Non
     assert orjson.loads(reply.immediate_response.body)["error"]["code"] == "host_ignores_overrides"
     assert refused(host, MESSAGES) is None, "without tools nothing is to be rewritten"
     clock.now += TRY_AGAIN
-    assert refused(host) is None, "it may have been mended"
+    assert refused(host) is None, "it may have been fixed"
     assert refused(host) is not None
     host.followed()
     assert refused(host) is None
@@ -263,7 +262,7 @@ def test_what_ends_amid_its_body_is_no_sign() -> None:
 
 @pytest.mark.parametrize("missing", [":path", ":method"])
 def test_hidden_pseudo_headers_are_named(missing: str) -> None:
-    exchange = Exchange(Terms(CONFIG), Telemetry(CONFIG))
+    exchange = Exchange(ExchangeContext(CONFIG), Telemetry(CONFIG))
     fields = {name: value for name, value in CHAT.items() if name != missing}
     with pytest.raises(ProtocolError, match="forward_rules"):
         exchange.receive(request_headers(fields))
@@ -273,16 +272,16 @@ def test_what_protocol_config_tells_is_refused_at_once() -> None:
     message = request_headers()
     message.protocol_config.send_body_without_waiting_for_header_response = True
     with pytest.raises(ProtocolError, match="send_body_without_waiting"):
-        Exchange(Terms(CONFIG), Telemetry(CONFIG)).receive(message)
+        Exchange(ExchangeContext(CONFIG), Telemetry(CONFIG)).receive(message)
     message = request_headers()
     message.protocol_config.request_body_mode = 77  # type: ignore[assignment]
     with pytest.raises(ProtocolError, match="unknown mode 77"):
-        Exchange(Terms(CONFIG), Telemetry(CONFIG)).receive(message)
+        Exchange(ExchangeContext(CONFIG), Telemetry(CONFIG)).receive(message)
 
 
 def test_an_older_hosts_body_has_to_come_whole() -> None:
     def begun() -> Exchange:
-        exchange = Exchange(Terms(CONFIG), Telemetry(CONFIG))
+        exchange = Exchange(ExchangeContext(CONFIG), Telemetry(CONFIG))
         message = request_headers()
         message.ClearField("protocol_config")
         exchange.receive(message)
@@ -297,7 +296,7 @@ def test_an_older_hosts_body_has_to_come_whole() -> None:
 
 def test_an_observer_is_left_alone() -> None:
     telemetry = Telemetry(CONFIG)
-    exchange = Exchange(Terms(CONFIG), telemetry)
+    exchange = Exchange(ExchangeContext(CONFIG), telemetry)
     message = request_headers()
     message.observability_mode = True
     assert exchange.receive(message) == []
@@ -307,7 +306,7 @@ def test_an_observer_is_left_alone() -> None:
 
 
 def test_trailers_in_the_place_of_a_body_are_no_body() -> None:
-    exchange = Exchange(Terms(CONFIG), Telemetry(CONFIG))
+    exchange = Exchange(ExchangeContext(CONFIG), Telemetry(CONFIG))
     exchange.receive(request_headers())
     reply = only(exchange.receive(ProcessingRequest(request_trailers=HttpTrailers())))
     assert reply.immediate_response.status.code == 400
@@ -316,8 +315,7 @@ def test_trailers_in_the_place_of_a_body_are_no_body() -> None:
 
 @pytest.mark.parametrize(("status", "code"), [(413, "request_too_large"), (408, "request_timeout"), (503, None)])
 def test_a_hosts_own_answers_are_errors_of_openais_kind(status: int, code: str | None) -> None:
-    exchange = Exchange(Terms(CONFIG), Telemetry(CONFIG))
-    exchange.host = Host(Clock())
+    exchange = Exchange(ExchangeContext(CONFIG), Telemetry(CONFIG), Host(Clock()))
     exchange.receive(request_headers())
     exchange.receive(response_headers({"content-type": "text/plain"}, status=status))
     fields, body = whole(only(exchange.receive(response_body(b"Payload Too Large"))))
@@ -344,7 +342,7 @@ def test_an_odd_content_length_is_none(length: str) -> None:
     assert "content-length" in head.response_headers.response.header_mutation.remove_headers
     fields, _ = whole(only(exchange.receive(response_body(completion(CALL)))))
     assert fields["content-length"].isdecimal()
-    exchange = Exchange(Terms(CONFIG), Telemetry(CONFIG))
+    exchange = Exchange(ExchangeContext(CONFIG), Telemetry(CONFIG))
     exchange.receive(request_headers({**CHAT, "content-length": length}))
     assert exchange.phase is Phase.REQUEST_BODY
 
@@ -371,34 +369,34 @@ def test_pieces_of_a_stream_are_as_small_as_the_protocol_wants_them() -> None:
 def test_the_wait_for_the_first_event_has_its_own_end() -> None:
     exchange = asked(None)
     exchange.receive(response_headers(EVENTS))
-    assert exchange.patience == CONFIG.limits.first_event_seconds
-    piece = only(exchange.silence()).response_body.response.body_mutation.streamed_response
+    assert exchange.idle_timeout == CONFIG.limits.first_event_seconds
+    piece = only(exchange.time_out()).response_body.response.body_mutation.streamed_response
     assert b"for 900 seconds" in piece.body
     assert piece.end_of_stream
     exchange = asked(None)
     exchange.receive(response_headers(EVENTS))
     exchange.receive(response_body(stream(["Hello"])[:-20], end_of_stream=False))
-    assert exchange.patience == CONFIG.limits.silence_seconds
+    assert exchange.idle_timeout == CONFIG.limits.silence_seconds
 
 
-def recorded(host: Host, folder: Path, answer: Callable[[Exchange], object]) -> Document:
-    exchange = Recorder(Recording(directory=folder)).begin(Terms(CONFIG), Telemetry(CONFIG))
-    exchange.host = host
-    exchange.receive(request_headers())
-    exchange.receive(request_body(WITH_TOOLS))
-    answer(exchange)
-    exchange.close()
+def recorded(host: Host, folder: Path, answer: Callable[[Inputs], object]) -> Document:
+    exchange = Exchange(ExchangeContext(CONFIG), Telemetry(CONFIG), host)
+    inputs = Recorder(Recording(directory=folder)).record(exchange)
+    inputs.receive(request_headers())
+    inputs.receive(request_body(WITH_TOOLS))
+    answer(inputs)
+    inputs.close()
     wait_until(lambda: list(folder.glob("*.json")))
     (path,) = folder.glob("*.json")
     return Document.read(path.read_bytes())
 
 
-def streamed_whole(exchange: Exchange) -> None:
+def streamed_whole(exchange: Inputs) -> None:
     exchange.receive(response_headers(EVENTS))
     carried(exchange, response_body(stream([CALL])))
 
 
-def failed(exchange: Exchange) -> None:
+def failed(exchange: Inputs) -> None:
     exchange.receive(response_headers(JSON, status=400))
     exchange.receive(response_body(b'{"message": "too long"}'))
 
@@ -406,10 +404,10 @@ def failed(exchange: Exchange) -> None:
 @pytest.mark.parametrize("answer", [streamed_whole, failed])
 @pytest.mark.parametrize("cut", ["recorded", "whole", 20])
 def test_what_was_guarded_is_guarded_when_it_is_replayed(
-    tmp_path: Path, answer: Callable[[Exchange], object], cut: Cut
+    tmp_path: Path, answer: Callable[[Inputs], object], cut: Cut
 ) -> None:
     document = recorded(Host(Clock()), tmp_path, answer)
-    assert first_difference(Outcome.recorded(document), replay(document, cut)) is None
+    assert first_difference(ReplayResult.recorded(document), replay(document, cut)) is None
 
 
 def test_what_was_refused_for_its_host_is_refused_when_it_is_replayed(tmp_path: Path) -> None:
@@ -417,19 +415,17 @@ def test_what_was_refused_for_its_host_is_refused_when_it_is_replayed(tmp_path: 
     for _ in range(STRIKES):
         host.ended_before_body(0.0)
     document = recorded(host, tmp_path, lambda _: None)
-    assert first_difference(Outcome.recorded(document), replay(document)) is None
+    assert first_difference(ReplayResult.recorded(document), replay(document)) is None
 
 
 def test_what_a_host_has_besides_us_is_read_past_us_and_not_sent_to_our_backends() -> None:
-    exchange = Exchange(Terms(CONFIG), Telemetry(CONFIG))
-    exchange.host = Host(Clock())
+    exchange = Exchange(ExchangeContext(CONFIG), Telemetry(CONFIG), Host(Clock()))
     reply = only(exchange.receive(request_headers({":method": "GET", ":path": "/metrics"}, end_of_stream=True)))
     assert not reply.request_headers.response.HasField("header_mutation")
     assert exchange.phase is Phase.PASSED_BY
 
 
 def test_a_path_that_was_rewritten_before_us_does_not_pass_unread() -> None:
-    exchange = Exchange(Terms(CONFIG), Telemetry(CONFIG))
-    exchange.host = Host(Clock())
+    exchange = Exchange(ExchangeContext(CONFIG), Telemetry(CONFIG), Host(Clock()))
     reply = only(exchange.receive(request_headers({**CHAT, ":path": "/openai/v1/chat/completions"})))
     assert reply.immediate_response.status.code == 404

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from extproc.chat import AnswerPlan
+from extproc.turn.spec import ResponseSpec
 from tests.cuts import random_cut
 from tests.format_writers import WRITERS, Writer
 from tests.format_writers.generated import Generated, outputs
@@ -25,7 +25,7 @@ _SAID = st.sampled_from(
 _PLANS = st.builds(weather, st.sampled_from(["pass", "text", "error"]), parallel_tool_calls=st.booleans())
 
 
-def assert_all_agree(text: str, finish_reason: str, plan: AnswerPlan, source: random.Random) -> None:
+def assert_all_agree(text: str, finish_reason: str, plan: ResponseSpec, source: random.Random) -> None:
     """A stream is the same in any cut, and so is the whole answer; only an error keeps back what came before it."""
     answer = streamed([text] if text else [], finish_reason, plan)
     assert streamed(list(text), finish_reason, plan) == answer
@@ -35,7 +35,7 @@ def assert_all_agree(text: str, finish_reason: str, plan: AnswerPlan, source: ra
         assert at_once == answer
     else:
         assert at_once == Answer(error=answer.error)
-        assert answer.faults[answer.error] > 0
+        assert answer.violations[answer.error] > 0
 
 
 @given(
@@ -45,7 +45,7 @@ def assert_all_agree(text: str, finish_reason: str, plan: AnswerPlan, source: ra
     st.randoms(use_true_random=False),
 )
 def test_stream_and_whole_answer_agree_in_any_cut(
-    text: str, finish_reason: str, plan: AnswerPlan, source: random.Random
+    text: str, finish_reason: str, plan: ResponseSpec, source: random.Random
 ) -> None:
     assert_all_agree(text, finish_reason, plan, source)
 
@@ -89,9 +89,9 @@ def test_every_policy_counts_the_same_calls(writer: Writer, data: st.DataObject)
     passed = whole(text, "stop", plan(**options, invalid_calls="pass"))
     shown = whole(text, "stop", plan(**options, invalid_calls="text"))
     refused = whole(text, "stop", plan(**options, invalid_calls="error"))
-    assert passed.faults == shown.faults
-    assert len(shown.calls) == len(passed.calls) - sum(passed.faults.values())
-    assert (refused.error is not None) == bool(passed.faults)
+    assert passed.violations == shown.violations
+    assert len(shown.calls) == len(passed.calls) - sum(passed.violations.values())
+    assert (refused.error is not None) == bool(passed.violations)
 
 
 def strictest(generated: Generated) -> list[dict[str, Any]]:

@@ -14,9 +14,12 @@ from typing import Any, get_args, get_type_hints
 import orjson
 import pytest
 
-from extproc.chat import AnswerPlan, StreamedAnswer, rewrite_completion
-from extproc.openai.arguments import Fault
-from extproc.openai.errors import ANSWER_FAULTS, CALL_FAULTS, ApiError, invalid_call
+from extproc.contract.arguments import Violation
+from extproc.contract.errors import ANSWER_VIOLATIONS, CALL_VIOLATIONS, ApiError, invalid_call
+from extproc.surfaces import rewrite_completion, streamed_answer
+from extproc.surfaces.chat.errors import error_event
+from extproc.turn.answer import StreamedAnswer
+from extproc.turn.spec import ResponseSpec
 from tests.cuts import random_cut
 from tests.test_answer import chunks_of, completion, joined, plan, stream
 
@@ -65,10 +68,10 @@ class Answer:
     finish_reason: str | None = None
     error: Any = None
     """The code that the client sees."""
-    faults: dict[str, int] = field(default_factory=dict)
+    violations: dict[str, int] = field(default_factory=dict)
 
 
-def whole(text: str, finish_reason: str, plan: AnswerPlan) -> Answer:
+def whole(text: str, finish_reason: str, plan: ResponseSpec) -> Answer:
     """What a client makes of an answer in one piece."""
     try:
         rewritten = rewrite_completion(completion(text, finish_reason), plan)
@@ -82,14 +85,14 @@ def whole(text: str, finish_reason: str, plan: AnswerPlan) -> Answer:
         message["reasoning"],
         tuple((made["name"], made["arguments"]) for made in calls),
         choice["finish_reason"],
-        faults=dict(rewritten.faults),
+        violations=dict(rewritten.violations),
     )
 
 
-def streamed(pieces: list[str], finish_reason: str, plan: AnswerPlan, cut: random.Random | None = None) -> Answer:
+def streamed(pieces: list[str], finish_reason: str, plan: ResponseSpec, cut: random.Random | None = None) -> Answer:
     """What a client makes of a stream whose chunks hold these pieces of text, its bytes cut at random."""
     data = stream(pieces, finish_reason)
-    answer = StreamedAnswer(plan)
+    answer = streamed_answer(plan)
     out, at = b"", 0
     while at < len(data):
         size = cut.randint(1, 400) if cut else len(data)
@@ -108,11 +111,11 @@ def streamed(pieces: list[str], finish_reason: str, plan: AnswerPlan, cut: rando
         tuple((made["name"], made["arguments"]) for made in message["calls"].values()),
         message["finish_reason"],
         error.get("code"),
-        dict(answer.faults),
+        dict(answer.violations),
     )
 
 
-Read = Callable[[str, str, AnswerPlan], Answer]
+Read = Callable[[str, str, ResponseSpec], Answer]
 
 WAYS: dict[str, Read] = {
     "whole": whole,
@@ -125,7 +128,7 @@ WAYS: dict[str, Read] = {
 every_way = pytest.mark.parametrize("read", WAYS.values(), ids=WAYS)
 
 
-def weather(policy: str, **changes: Any) -> AnswerPlan:
+def weather(policy: str, **changes: Any) -> ResponseSpec:
     return plan(tools=[WEATHER], invalid_calls=policy, **changes)
 
 
@@ -138,7 +141,7 @@ def test_a_good_call_stays_what_it_is(read: Read, policy: str) -> None:
     answer = read(f"I look.\n{GOOD}\n{ALSO_GOOD}\nDone.", "stop", weather(policy))
     assert answer.calls == (("get_weather", PARIS), ("get_weather", ROME))
     assert (answer.content or "").split() == ["I", "look.", "Done."]
-    assert (answer.finish_reason, answer.error, answer.faults) == ("tool_calls", None, {})
+    assert (answer.finish_reason, answer.error, answer.violations) == ("tool_calls", None, {})
 
 
 @every_way
@@ -147,14 +150,14 @@ def test_pass_leaves_a_faulty_call_to_the_client_and_counts_it(read: Read, code:
     answer = read(FAULTY[code][0], "stop", weather("pass"))
     [(name, arguments)] = answer.calls
     assert f"{name}({arguments})" == FAULTY[code][1]
-    assert (answer.finish_reason, answer.faults) == ("tool_calls", {code: 1})
+    assert (answer.finish_reason, answer.violations) == ("tool_calls", {code: 1})
 
 
 @every_way
 @every_fault
 def test_text_shows_a_faulty_call_and_the_answer_ends_as_the_backend_said(read: Read, code: str) -> None:
     answer = read(FAULTY[code][0], "stop", weather("text"))
-    assert answer == Answer(FAULTY[code][1], finish_reason="stop", faults={code: 1})
+    assert answer == Answer(FAULTY[code][1], finish_reason="stop", violations={code: 1})
 
 
 @every_way
@@ -186,7 +189,7 @@ def test_text_keeps_the_good_calls_and_numbers_them_without_gaps(read: Read) -> 
     assert answer.calls == (("get_weather", PARIS), ("get_weather", ROME))
     assert answer.content == 'get_wether({"city": "Paris"})\nget_weather({"city": 5})'
     assert answer.finish_reason == "tool_calls"
-    assert answer.faults == {"unknown_tool_call": 1, "invalid_tool_arguments": 1}
+    assert answer.violations == {"unknown_tool_call": 1, "invalid_tool_arguments": 1}
 
 
 @every_way
@@ -195,7 +198,7 @@ def test_error_ends_the_answer_with_the_faults_own_code(read: Read, code: str) -
     answer = read(f"{GOOD}\n{FAULTY[code][0]}\n{UNKNOWN}", "stop", weather("error"))
     assert answer.error == code
     assert answer.finish_reason is None
-    assert read is whole or answer.faults == {code: 1}
+    assert read is whole or answer.violations == {code: 1}
 
 
 def test_the_error_names_the_tool_and_quotes_nothing_of_the_arguments() -> None:
@@ -206,7 +209,7 @@ def test_the_error_names_the_tool_and_quotes_nothing_of_the_arguments() -> None:
 
 
 def test_a_stream_says_in_a_word_what_was_wrong_and_then_nothing_more() -> None:
-    answer = StreamedAnswer(weather("error"))
+    answer = streamed_answer(weather("error"))
     out = answer.feed(stream(["I look.", INVALID, "Done."])) + answer.close()
     *chunks, last = chunks_of(out)
     assert answer.error is not None
@@ -235,14 +238,14 @@ def test_a_call_that_only_the_finish_completes_can_be_the_faulty_one() -> None:
     assert (answer.error, answer.finish_reason) == ("unknown_tool_call", None)
 
 
-@pytest.mark.parametrize("code", sorted(ANSWER_FAULTS))
+@pytest.mark.parametrize("code", sorted(ANSWER_VIOLATIONS))
 def test_only_these_faults_are_a_word_in_a_stream(code: str) -> None:
-    assert orjson.loads(invalid_call(code, "no").event())["error"]["code"] == code
-    assert orjson.loads(ApiError(502, "no", "server_error", code="bad_gateway").event())["error"]["code"] == 502
+    assert orjson.loads(error_event(invalid_call(code, "no")))["error"]["code"] == code
+    assert orjson.loads(error_event(ApiError(502, "no", "server_error", code="bad_gateway")))["error"]["code"] == 502
 
 
 def test_there_is_a_word_for_every_fault() -> None:
-    assert set(get_args(get_type_hints(Fault)["code"])) == CALL_FAULTS == FAULTY.keys()
+    assert set(get_args(get_type_hints(Violation)["code"])) == CALL_VIOLATIONS == FAULTY.keys()
 
 
 # Cut off, broken off
@@ -256,7 +259,7 @@ def test_what_the_backend_cut_off_is_no_fault_and_goes_to_the_client_as_far_as_i
 ) -> None:
     answer = read(f"{GOOD}\n{CUT_OFF}", reason, weather(policy))
     assert answer.calls == (("get_weather", PARIS), ("get_weather", '{"city": "P'))
-    assert (answer.finish_reason, answer.error, answer.faults) == (reason, None, {})
+    assert (answer.finish_reason, answer.error, answer.violations) == (reason, None, {})
 
 
 @every_way
@@ -273,13 +276,15 @@ def test_a_faulty_call_before_the_cut_is_a_fault(read: Read) -> None:
     answer = read(f"{INVALID}\n{CUT_OFF}", "length", weather("text"))
     assert answer.content == 'get_weather({"city": 5})'
     assert answer.calls == (("get_weather", '{"city": "P'),)
-    assert (answer.finish_reason, answer.faults) == ("length", {"invalid_tool_arguments": 1})
+    assert (answer.finish_reason, answer.violations) == ("length", {"invalid_tool_arguments": 1})
 
 
 @every_way
 def test_a_call_that_the_model_itself_broke_off_is_a_fault(read: Read) -> None:
     answer = read(CUT_OFF, "stop", weather("text"))
-    assert answer == Answer('get_weather({"city": "P)', finish_reason="stop", faults={"malformed_tool_arguments": 1})
+    assert answer == Answer(
+        'get_weather({"city": "P)', finish_reason="stop", violations={"malformed_tool_arguments": 1}
+    )
 
 
 # One call only
@@ -302,7 +307,7 @@ def test_what_comes_after_the_one_call_is_counted_and_dropped(read: Read, policy
     assert answer == Answer(
         calls=(("get_weather", PARIS),),
         finish_reason="tool_calls",
-        faults={"invalid_tool_arguments": 1, "unknown_tool_call": 1},
+        violations={"invalid_tool_arguments": 1, "unknown_tool_call": 1},
     )
 
 
@@ -319,16 +324,16 @@ def two_choices(first: list[str], second: list[str]) -> bytes:
 
 
 def test_a_faulty_call_becomes_text_in_its_own_choice() -> None:
-    answer = StreamedAnswer(weather("text"))
+    answer = streamed_answer(weather("text"))
     data = answer.feed(two_choices([GOOD[:30], GOOD[30:]], [INVALID[:30], INVALID[30:]])) + answer.close()
     first, second = joined(data, 0), joined(data, 1)
     assert (first["content"], len(first["calls"]), first["finish_reason"]) == (None, 1, "tool_calls")
     assert (second["content"], len(second["calls"]), second["finish_reason"]) == ('get_weather({"city": 5})', 0, "stop")
-    assert answer.faults == Counter(invalid_tool_arguments=1)
+    assert answer.violations == Counter(invalid_tool_arguments=1)
 
 
 def test_a_faulty_call_in_one_choice_ends_the_answer_of_all() -> None:
-    answer = StreamedAnswer(weather("error"))
+    answer = streamed_answer(weather("error"))
     data = answer.feed(two_choices([GOOD[:30], GOOD[30:]], [INVALID, "Done."])) + answer.close()
     assert chunks_of(data)[-1]["error"]["code"] == "invalid_tool_arguments"
     assert b"Done" not in data
@@ -342,7 +347,7 @@ def test_a_faulty_call_in_one_choice_ends_the_answer_of_all() -> None:
 def test_a_faulty_call_keeps_the_other_choices_of_its_chunk_back() -> None:
     event = orjson.loads(stream([INVALID]).split(b"\n\n")[1].removeprefix(b"data: "))
     event["choices"].append({"index": 1, "delta": {"content": "Hello."}, "logprobs": None, "finish_reason": None})
-    answer = StreamedAnswer(weather("error"))
+    answer = streamed_answer(weather("error"))
     [error] = chunks_of(answer.feed(b"data: " + orjson.dumps(event) + b"\n\n"))
     assert error["error"]["code"] == "invalid_tool_arguments"
 
@@ -357,14 +362,14 @@ def fed(answer: StreamedAnswer, text: str) -> list[dict[str, Any]]:
 
 
 def test_pass_streams_the_arguments_of_a_faulty_call() -> None:
-    answer = StreamedAnswer(weather("pass"))
+    answer = streamed_answer(weather("pass"))
     fed(answer, '<tool_call>{"name": "get_wether", "arguments": {"city": "Pa')
     assert fed(answer, "ris") == [{"tool_calls": [{"index": 0, "function": {"arguments": "ris"}}]}]
 
 
 @pytest.mark.parametrize("policy", ["text", "error"])
 def test_a_held_call_comes_whole_and_in_its_place(policy: str) -> None:
-    answer = StreamedAnswer(weather(policy))
+    answer = streamed_answer(weather(policy))
     assert fed(answer, "I look." + GOOD[:-30]) == [{"content": "I look."}]
     assert answer.held > 0
     assert fed(answer, GOOD[-30:-15]) == []
@@ -376,7 +381,7 @@ def test_a_held_call_comes_whole_and_in_its_place(policy: str) -> None:
 
 
 def test_thinking_between_calls_stays_in_its_place() -> None:
-    answer = StreamedAnswer(weather("text"))
+    answer = streamed_answer(weather("text"))
     fed(answer, INVALID[:20])
     deltas = fed(answer, f"{INVALID[20:]}<think>Rome?</think>{GOOD}")
     assert [next(iter(delta)) for delta in deltas] == ["content", "reasoning", "tool_calls", "tool_calls"]
@@ -385,5 +390,5 @@ def test_thinking_between_calls_stays_in_its_place() -> None:
 @every_policy
 def test_text_passes_byte_for_byte_before_a_call_and_after(policy: str) -> None:
     events = stream(["I", " look.", GOOD, "Done", " now."]).split(b"\n\n")
-    rewritten = StreamedAnswer(weather(policy)).feed(b"\n\n".join(events) + b"\n\n").split(b"\n\n")
+    rewritten = streamed_answer(weather(policy)).feed(b"\n\n".join(events) + b"\n\n").split(b"\n\n")
     assert all(event in rewritten for event in (events[1], events[2], events[4], events[5]))

@@ -5,13 +5,15 @@ from __future__ import annotations
 import orjson
 import pytest
 
-from extproc.effects import Prepare
-from extproc.exchange import LARGE, PREPARING, Exchange, Phase
-from extproc.openai.definitions import MOST_SCHEMA_BYTES
-from extproc.openai.messages import MOST_ITEMS
-from extproc.openai.request import MOST_FIELDS
-from extproc.scripted_vllm import Reply
-from extproc.tools.escaping import escaper
+from extproc.contract.model_name import MOST_FIELDS
+from extproc.contract.parameters import MOST_SCHEMA_BYTES
+from extproc.exchange.effects import Prepare
+from extproc.exchange.machine import Exchange
+from extproc.exchange.phases import Phase
+from extproc.exchange.request import LARGE, PREPARING
+from extproc.prompts.escaping import escaper
+from extproc.surfaces.chat.messages import MOST_ITEMS
+from scripted_vllm import Reply
 from tests.gateway import Gateway
 from tests.test_exchange import WITH_TOOLS, only, request_body, request_headers, said, started
 from tests.test_request import MESSAGES, refused

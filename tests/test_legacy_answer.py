@@ -13,8 +13,8 @@ from openai.lib.streaming.chat import ChatCompletionStreamState
 from openai.types.chat import ChatCompletion, ChatCompletionChunk
 from openai.types.chat.chat_completion_chunk import ChoiceDelta
 
-from extproc.chat import StreamedAnswer, rewrite_completion
-from extproc.openai.errors import ApiError
+from extproc.contract.errors import ApiError
+from extproc.surfaces import rewrite_completion, streamed_answer
 from tests.cuts import random_cut
 from tests.test_answer import CALL, chunks_of, completion, plan, recorded, rewrite, stream
 
@@ -70,7 +70,7 @@ class TestCompletion:
         message = message_of(rewritten.body)
         assert message["content"] == f"get_wether({ARGUMENTS})"
         assert message["function_call"] == {"name": "get_weather", "arguments": ARGUMENTS}
-        assert rewritten.faults == {"unknown_tool_call": 1}
+        assert rewritten.violations == {"unknown_tool_call": 1}
         with pytest.raises(ApiError) as error:
             rewrite_completion(completion(UNKNOWN), plan(legacy=True, invalid_calls="error"))
         assert error.value.code == "unknown_tool_call"
@@ -128,7 +128,7 @@ class TestStream:
         legacy = plan(legacy=True, invalid_calls=policy)
         whole = rewrite_completion(completion(text, finish_reason), legacy)
         message = message_of(whole.body)
-        answer = StreamedAnswer(legacy)
+        answer = streamed_answer(legacy)
         chunks = chunks_of(answer.feed(stream(random_cut(text, source), finish_reason)) + answer.close())
         deltas = [chunk["choices"][0]["delta"] for chunk in chunks]
         calls = [delta["function_call"] for delta in deltas if "function_call" in delta]
@@ -138,4 +138,4 @@ class TestStream:
             [message["function_call"]["name"]] if message["function_call"] else []
         )
         assert chunks[-1]["choices"][0]["finish_reason"] == orjson.loads(whole.body)["choices"][0]["finish_reason"]
-        assert answer.faults == whole.faults
+        assert answer.violations == whole.violations

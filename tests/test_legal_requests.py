@@ -18,11 +18,12 @@ from openai.types.chat.completion_create_params import (
     CompletionCreateParamsStreaming,
 )
 
-from extproc.chat import Prepared, prepare
 from extproc.config import Config, parse
-from extproc.openai.errors import ApiError
-from extproc.openai.parameters import FORWARDED
-from extproc.scripted_vllm import Reply
+from extproc.contract.errors import ApiError
+from extproc.contract.parameters import FORWARDED
+from extproc.surfaces import prepare
+from extproc.turn.upstream import UpstreamRequest
+from scripted_vllm import Reply
 from tests.gateway import MODEL, AskedVLLM, Gateway, running_gateway
 from tests.requests import Json, load
 from tests.requests.redact import redacted
@@ -85,7 +86,7 @@ def long_gateway(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Gateway]:
         yield gateway
 
 
-def prepared(body: Json, model: str = "coder") -> Prepared:
+def prepared(body: Json, model: str = "coder") -> UpstreamRequest:
     return prepare(orjson.dumps({**body, "model": model}), CONFIG)
 
 
@@ -128,7 +129,7 @@ def _called(message: Json) -> str:
 
 @every_request
 def test_it_is_accepted(request_body: Json) -> None:
-    assert isinstance(prepared(request_body), Prepared)
+    assert isinstance(prepared(request_body), UpstreamRequest)
 
 
 @every_request
@@ -193,7 +194,7 @@ def test_broken_arguments_that_a_client_returns_are_the_models_setting(body: Jso
         prepared(body, "refusing")
     assert error.value.code == "malformed_tool_arguments"
     assert prepared(body).repaired
-    assert isinstance(prepared(body, "passing"), Prepared)
+    assert isinstance(prepared(body, "passing"), UpstreamRequest)
 
 
 class TestTheData:

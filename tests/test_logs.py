@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 
-from extproc.logs import JsonLines
+from extproc.observability.logs import JsonLines
 
 
 @pytest.fixture

@@ -1,4 +1,4 @@
-"""Every malformed request gets the error that says what to mend, and its backend never sees it."""
+"""Every malformed request gets the error that says what to fix, and its backend never sees it."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ from collections.abc import Callable
 import orjson
 import pytest
 
-from extproc.chat import find_problems, prepare
 from extproc.config import Config, parse
-from extproc.openai.errors import ApiError
+from extproc.contract.errors import ApiError
+from extproc.surfaces import find_problems, prepare
 from tests.gateway import Gateway
 from tests.malformed import ROWS, Row
 from tests.malformed.edits import ARGUMENTS, SCHEMA, Edit, Mistake, edited, put, raw

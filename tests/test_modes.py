@@ -9,11 +9,12 @@ from typing import Any
 import orjson
 import pytest
 
-from extproc.chat import Prepared, StreamedAnswer, prepare, rewrite_completion
 from extproc.config import ConfigError, parse
-from extproc.openai.errors import ApiError
-from extproc.openai.sse import Data, SseDecoder
+from extproc.contract.errors import ApiError
+from extproc.contract.sse import Data, SseDecoder
+from extproc.surfaces import prepare, rewrite_completion, streamed_answer
 from extproc.toolcalls import SYNTAXES
+from extproc.turn.upstream import UpstreamRequest
 
 CONFIG = parse("""
 models:
@@ -44,7 +45,7 @@ ASK = {"role": "user", "content": "Weather in Paris?"}
 RECORDINGS = Path(__file__).parent / "recordings" / "native"
 
 
-def prepared(model: str, **fields: Any) -> Prepared:
+def prepared(model: str, **fields: Any) -> UpstreamRequest:
     return prepare(orjson.dumps({"model": model, "messages": [ASK], "tools": [WEATHER], **fields}), CONFIG)
 
 
@@ -81,7 +82,7 @@ def streamed(model: str, body: bytes, size: int, **fields: Any) -> dict[str, Any
     """The first choice of a stream, joined; the backend's bytes come `size` at a time."""
     plan = prepared(model, stream=True, **fields).answer
     assert plan is not None
-    answer = StreamedAnswer(plan)
+    answer = streamed_answer(plan)
     out = b"".join(answer.feed(body[at : at + size]) for at in range(0, len(body), size)) + answer.close()
     content, calls, finish_reason = "", list[dict[str, Any]](), None
     for event in SseDecoder().feed(out):
@@ -252,7 +253,7 @@ backends: [{name: b, address: 127.0.0.1:1}]
         chunk = {"choices": [{"index": 0, "delta": message, "finish_reason": "tool_calls"}]}
         choice = orjson.loads(rewrite_completion(orjson.dumps(completion), plan).body)["choices"][0]
         assert (choice["message"]["content"], choice["finish_reason"]) == ("unknown({})", "stop")
-        out = StreamedAnswer(plan).feed(f"data: {json.dumps(chunk)}\n\n".encode())
+        out = streamed_answer(plan).feed(f"data: {json.dumps(chunk)}\n\n".encode())
         assert b'"finish_reason":"stop"' in out
         assert b'"tool_calls"' not in out
 
@@ -423,8 +424,8 @@ class TestLimitsOfAModel:
         ("setting", "says"),
         [
             ("defaults: {temperature: 9}", "defaults.temperature: Invalid 'temperature': decimal above maximum value."),
-            ("defaults: {stream: true}", "defaults.stream: only parameters of sampling"),
-            ("defaults: {tools: []}", "defaults.tools: only parameters of sampling"),
+            ("defaults: {stream: true}", "defaults.stream: only sampling parameters"),
+            ("defaults: {tools: []}", "defaults.tools: only sampling parameters"),
             ("tools: template, format: nonesuch", "format: no tool-call format is named"),
             ("max_tools: 500", "max_tools:"),
         ],

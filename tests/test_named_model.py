@@ -11,9 +11,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from extproc.config import Config, parse
-from extproc.openai.errors import ApiError
-from extproc.openai.named_model import MOST_PARTS, named_model
-from extproc.routing import route_by_model
+from extproc.contract.errors import ApiError
+from extproc.contract.named_model import MOST_PARTS, named_model
+from extproc.exchange.routing import route_by_model
 
 JSON = "application/json"
 BOUNDARY = "multipart/form-data; boundary=xyz"

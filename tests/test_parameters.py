@@ -9,9 +9,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from extproc.openai.definitions import TOOL_PARAMETERS
-from extproc.openai.errors import ApiError
-from extproc.openai.parameters import FORWARDED, PARAMETERS, parameter_problems, split
+from extproc.contract.errors import ApiError
+from extproc.contract.parameters import FORWARDED, PARAMETERS, TOOL_PARAMETERS, parameter_problems, split
+from extproc.surfaces import CHAT
 from tests.generate_parameter_docs import PAGE, page
 from tests.parameter_cases import CASES, CODES, Refused
 
@@ -312,7 +312,7 @@ VALUES = st.recursive(
 @given(st.dictionaries(st.sampled_from(list(ROWS)), VALUES, max_size=5))
 def test_any_json_gets_a_verdict(fields: dict[str, Any]) -> None:
     for problem in found(fields):
-        error = json.loads(problem.body())["error"]
+        error = json.loads(CHAT.error_body(problem))["error"]
         assert error["code"] in CODES.values()
         assert error["param"].startswith(tuple(fields))
         assert len(error["message"]) < 2000

@@ -10,9 +10,9 @@ import pytest
 from extproc.probe import ProbeError
 from extproc.probe.families import format_by_name
 from extproc.probe.notation import written_in
-from extproc.scripted_vllm import ScriptedVLLM
-from extproc.scripted_vllm.replies import Reply
 from extproc.toolcalls import NAMED, Format, Variant
+from scripted_vllm import ScriptedVLLM
+from scripted_vllm.replies import Reply
 from tests.played_vllm import (
     CALL,
     CALLED,
@@ -90,7 +90,7 @@ def test_native_when_a_tool_parser_finds_a_call() -> None:
     report = asked(auto=CALLED)
     [model] = config_of(report).models
     assert (model.tools, model.repair) == ("native", True)
-    assert "mends vLLM's slips: finish_reason `stop`" in report.yaml()
+    assert "repairs vLLM's slips: finish_reason `stop`" in report.yaml()
 
 
 def test_native_when_the_trial_is_cut_off() -> None:

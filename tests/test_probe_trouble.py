@@ -11,9 +11,9 @@ import pytest
 import trustme
 
 from extproc.probe import Origin, ProbeError
-from extproc.scripted_vllm import ScriptedVLLM
-from extproc.scripted_vllm.replies import Reply
-from extproc.scripted_vllm.troubles import (
+from scripted_vllm import ScriptedVLLM
+from scripted_vllm.replies import Reply
+from scripted_vllm.troubles import (
     Cut,
     ErrorBody,
     ErrorEvent,

@@ -6,6 +6,7 @@ import asyncio
 import logging
 import resource
 import subprocess
+import sys
 import time
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -15,10 +16,11 @@ import pytest
 import yaml
 
 from extproc.config import Config, parse
-from extproc.envoy import ENVOY_ARGUMENTS, dynamic_bootstrap, to_yaml
-from extproc.envoy.dynamic import CLUSTERS, version_of
-from extproc.envoy_admin import EnvoyAdmin, Tries
-from extproc.publishing import UNSEEN, EnvoyFiles
+from extproc.control.envoy_admin import EnvoyAdmin, Tries
+from extproc.control.publishing import UNSEEN, EnvoyFiles
+from extproc.envoy.bootstrap import bootstrap, to_yaml
+from extproc.envoy.dynamic import ENVOY_ARGUMENTS, files, version_of
+from extproc.envoy.sources import CLUSTERS, ROUTES, Directory
 from tests.gateway import ENVOY
 
 
@@ -57,6 +59,22 @@ def test_the_backends_that_are_left_stay_until_nobody_uses_them(tmp_path: Path) 
         assert clusters(directory) == ["two"]
 
     asyncio.run(main())
+
+
+def test_the_routes_follow_when_models_come_to_need_it() -> None:
+    def serving(*names: str) -> Config:
+        models = [{"name": f"model-{name}", "backend": name, "tools": "prompt"} for name in names]
+        backends = [{"name": name, "address": "127.0.0.1:8000"} for name in names]
+        return Config.model_validate({"other_paths": ["/v1/embeddings"], "backends": backends, "models": models})
+
+    one, two = serving("one"), serving("one", "two")
+    first, then, again = (files(config, (), "/run")[ROUTES] for config in (one, two, one))
+    assert first == again != then
+
+
+def test_a_processor_that_makes_no_files_is_spared_the_import_of_envoys_types() -> None:
+    program = "import extproc.control.process, sys; assert 'envoy_data_plane' not in sys.modules"
+    subprocess.run([sys.executable, "-c", program], check=True)
 
 
 def test_what_stays_the_same_is_not_written_again(tmp_path: Path) -> None:
@@ -137,7 +155,7 @@ def texts(folder: Path) -> dict[str, str]:
 async def envoy(folder: Path, files: EnvoyFiles) -> AsyncIterator[EnvoyAdmin]:
     """A real Envoy that goes by the files; yields its own interface."""
     admin, told = folder / "admin.sock", folder / "envoy.yaml"
-    made = dynamic_bootstrap(str(folder / "files"), processor=str(folder / "nobody.sock"), admin=str(admin))
+    made = bootstrap(Directory(str(folder / "files")), processor=str(folder / "nobody.sock"), admin=str(admin))
     told.write_text(to_yaml(made))
     await files.begin(config("one"))
     command: list[str | Path] = [ENVOY, "-c", told, *ENVOY_ARGUMENTS, "--use-dynamic-base-id"]

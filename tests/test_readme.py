@@ -54,6 +54,13 @@ def test_every_command_of_the_table_exists(command: str, capsys: pytest.CaptureF
     assert f"extproc {command}" in capsys.readouterr().out
 
 
+def test_what_ci_runs_is_told_whole() -> None:
+    targets = re.findall(r"^(lint|test(?:-\w+)?):", (ROOT / "Makefile").read_text(encoding="utf-8"), re.MULTILINE)
+    assert len(targets) == 8
+    for page in (README, (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8")):
+        assert [name for name in targets if not re.search(rf"`(?:make )?{name}`", page)] == []
+
+
 def test_every_path_that_is_named_is_there() -> None:
     table = README[README.index("## Where things are") :]
     named = re.findall(r"`([a-z0-9_/]+(?:/|\.py))`", table) + re.findall(r"\]\(([^)]+)\)", README)

@@ -13,22 +13,22 @@ from typing import Any
 import httpx
 import pytest
 
-from extproc.api_keys import hash_line
 from extproc.config import Backend, ConfigError, parse
 from extproc.config.recording import Recording
-from extproc.exchange import Exchange
-from extproc.recording import shelf
+from extproc.exchange.api_keys import hash_line
+from extproc.exchange.context import ExchangeContext
+from extproc.exchange.machine import Exchange, Inputs
+from extproc.observability.telemetry import Telemetry
+from extproc.recording import store
 from extproc.recording.difference import first_difference
 from extproc.recording.document import NOTICE, Document, Kind, RecordingError
 from extproc.recording.envoy_json import bytes_from_json
 from extproc.recording.private import KEPT_BACKEND, REMOVED_BACKEND, addresses_of, without_addresses
 from extproc.recording.recorder import AT_ONCE, MOST_BYTES, Recorder
-from extproc.recording.replay import Cut, Outcome, replay
-from extproc.scripted_vllm import Cut as HangUp
-from extproc.scripted_vllm import Fail, Reply, Stall
-from extproc.telemetry import Telemetry
-from extproc.terms import Terms
+from extproc.recording.replay import Cut, ReplayResult, replay
 from extproc.wire import HeaderMap, HeaderValue, HttpBody, HttpHeaders, ProcessingRequest
+from scripted_vllm import Cut as HangUp
+from scripted_vllm import Fail, Reply, Stall
 from tests.gateway import MODEL, AskedVLLM, Gateway, configured_gateway, wait_until
 
 CHAT = "/v1/chat/completions"
@@ -111,7 +111,7 @@ def streamed(document: Document) -> bytes:
 
 
 def assert_the_same_in_every_cut(document: Document) -> None:
-    then = Outcome.recorded(document)
+    then = ReplayResult.recorded(document)
     for cut in CUTS:
         assert first_difference(then, replay(document, cut)) is None, cut
 
@@ -171,7 +171,7 @@ def test_a_second_try_that_nobody_answers_is_recorded_as_such(running: Recorded)
 def test_a_silence_is_recorded(running: Recorded) -> None:
     answer, document = running.ask(Reply("One word after the other", trouble=Stall(after=3)), stream=True)
     assert "for 2 seconds" in answer.text
-    assert [entry.what for entry in document.entries if entry.kind is Kind.SILENCE] == [{}]
+    assert [entry.what for entry in document.entries if entry.kind is Kind.IDLE_TIMEOUT] == [{}]
     assert document.finished
     assert_the_same_in_every_cut(document)
 
@@ -366,25 +366,25 @@ def test_what_can_not_be_written_disturbs_nobody_and_is_told_once(
 def test_a_directory_that_can_not_even_be_looked_at_disturbs_nobody(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    recorder, terms, telemetry = began(tmp_path / ("x" * 300))
+    recorder, context, telemetry = began(tmp_path / ("x" * 300))
     for _ in range(2):
-        assert type(begin(recorder, terms, telemetry, b"{}")).receive is not None
+        assert type(begin(recorder, context, telemetry, b"{}")).receive is not None
     assert caplog.text.count("exchanges can't be recorded into") == 1
 
 
 # Bounds, at an exchange of its own
 
 
-def began(directory: Path, **settings: Any) -> tuple[Recorder, Terms, Telemetry]:
+def began(directory: Path, **settings: Any) -> tuple[Recorder, ExchangeContext, Telemetry]:
     config = parse(
         "models: [{name: coder, backend: qwen, tools: prompt}]\nbackends: [{name: qwen, address: 'h:1'}]\n"
         "limits: {max_body_bytes: 100000000}\n"
     )
-    return Recorder(Recording(directory=directory, **settings)), Terms(config), Telemetry(config)
+    return Recorder(Recording(directory=directory, **settings)), ExchangeContext(config), Telemetry(config)
 
 
-def begin(recorder: Recorder, terms: Terms, telemetry: Telemetry, body: bytes) -> Exchange:
-    exchange = recorder.begin(terms, telemetry)
+def begin(recorder: Recorder, context: ExchangeContext, telemetry: Telemetry, body: bytes) -> Inputs:
+    exchange = recorder.record(Exchange(context, telemetry))
     fields = {":method": "POST", ":path": CHAT, "x-request-id": "../../etc/passwd", "content-length": str(len(body))}
     headers = HeaderMap(headers=[HeaderValue(key=key, raw_value=value.encode()) for key, value in fields.items()])
     exchange.receive(ProcessingRequest(request_headers=HttpHeaders(headers=headers)))
@@ -415,38 +415,38 @@ def test_a_files_name_is_not_made_by_a_client(tmp_path: Path) -> None:
 
 
 def test_more_exchanges_at_a_time_than_there_is_room_for_are_not_recorded(tmp_path: Path) -> None:
-    recorder, terms, telemetry = began(tmp_path)
+    recorder, context, telemetry = began(tmp_path)
     body = json.dumps(asking()).encode()
-    exchanges = [begin(recorder, terms, telemetry, body) for _ in range(AT_ONCE + 3)]
+    exchanges = [begin(recorder, context, telemetry, body) for _ in range(AT_ONCE + 3)]
     for exchange in exchanges:
         exchange.close()
     wait_until(lambda: len(list(tmp_path.glob("*.json"))) == AT_ONCE)
-    begin(recorder, terms, telemetry, body).close()
+    begin(recorder, context, telemetry, body).close()
     wait_until(lambda: len(list(tmp_path.glob("*.json"))) == AT_ONCE + 1)
 
 
 def test_what_is_of_no_interest_leaves_its_room_at_once(tmp_path: Path) -> None:
     recorder, _, telemetry = began(tmp_path, model="other")
-    terms = Terms(
+    context = ExchangeContext(
         parse(
             "models: [{name: coder, backend: qwen, tools: prompt}, {name: other, backend: qwen, tools: prompt}]\n"
             "backends: [{name: qwen, address: 'h:1'}]\n"
         )
     )
-    running = [begin(recorder, terms, telemetry, json.dumps(asking()).encode()) for _ in range(AT_ONCE)]
-    begin(recorder, terms, telemetry, json.dumps(asking(model="other")).encode()).close()
+    running = [begin(recorder, context, telemetry, json.dumps(asking()).encode()) for _ in range(AT_ONCE)]
+    begin(recorder, context, telemetry, json.dumps(asking(model="other")).encode()).close()
     wait_until(lambda: list(tmp_path.glob("*.json")))
     for exchange in running:
         exchange.close()
-    again = [begin(recorder, terms, telemetry, json.dumps(asking(model="other")).encode()) for _ in range(AT_ONCE)]
+    again = [begin(recorder, context, telemetry, json.dumps(asking(model="other")).encode()) for _ in range(AT_ONCE)]
     for exchange in again:
         exchange.close()
     wait_until(lambda: len(list(tmp_path.glob("*.json"))) == AT_ONCE + 1)
 
 
 def test_that_there_is_no_room_is_told_once(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
-    recorder, terms, telemetry = began(tmp_path)
-    exchanges = [recorder.begin(terms, telemetry) for _ in range(AT_ONCE + 3)]
+    recorder, context, telemetry = began(tmp_path)
+    exchanges = [recorder.record(Exchange(context, telemetry)) for _ in range(AT_ONCE + 3)]
     assert caplog.text.count("8 exchanges are recorded at a time") == 1
     for exchange in exchanges:
         exchange.close()
@@ -456,7 +456,7 @@ def test_of_a_file_that_can_not_be_written_nothing_is_left(tmp_path: Path) -> No
     path = tmp_path / "recording.json"
     path.mkdir()  # which no file can replace
     with pytest.raises(IsADirectoryError):
-        shelf.write_whole(path, b"{}")
+        store.write_whole(path, b"{}")
     assert list(tmp_path.iterdir()) == [path]
 
 
@@ -474,23 +474,23 @@ def test_a_directory_that_is_full_is_told_of_before_any_request_and_looked_at_ag
 ) -> None:
     for name in ("one", "two"):
         (tmp_path / f"{name}.json").write_text("{}")
-    recorder, terms, telemetry = began(tmp_path, files=2)
+    recorder, context, telemetry = began(tmp_path, files=2)
     assert f"{tmp_path} holds 2 recordings, so that no more are made" in caplog.text
-    assert type(recorder.begin(terms, telemetry)) is Exchange
+    assert type(recorder.record(Exchange(context, telemetry))) is Exchange
     (tmp_path / "one.json").unlink()
-    monkeypatch.setattr(shelf, "RECOUNTED", 0)
-    wait_until(lambda: type(recorder.begin(terms, telemetry)) is not Exchange)
+    monkeypatch.setattr(store, "RECOUNTED", 0)
+    wait_until(lambda: type(recorder.record(Exchange(context, telemetry))) is not Exchange)
 
 
 def test_no_file_is_written_over_another(tmp_path: Path) -> None:
-    _, terms, _ = began(tmp_path)
-    ended = shelf.Ended(terms.config, datetime.now(UTC), complete=True, kept=())
-    there = shelf.Shelf(Recording(directory=tmp_path))
+    _, context, _ = began(tmp_path)
+    ended = store.Ended(context.config, datetime.now(UTC), complete=True, kept=())
+    there = store.RecordingStore(Recording(directory=tmp_path))
     for _ in range(3):
         there.put(ended).result()
     assert len(list(tmp_path.glob("*Z-unnamed*.json"))) == 3
 
 
 def test_without_the_setting_an_exchange_is_a_plain_one() -> None:
-    _, terms, telemetry = began(Path("/nowhere"))
-    assert type(Recorder().begin(terms, telemetry)) is Exchange
+    _, context, telemetry = began(Path("/nowhere"))
+    assert type(Recorder().record(Exchange(context, telemetry))) is Exchange

@@ -17,9 +17,9 @@ import pytest
 import trustme
 import yaml
 
-from extproc.api_keys import hash_line
-from extproc.scripted_vllm import Reply, ScriptedVLLM
-from extproc.watched import Watched
+from extproc.control.watched import Watched
+from extproc.exchange.api_keys import hash_line
+from scripted_vllm import Reply, ScriptedVLLM
 from tests.gateway import free_port
 from tests.reloadable import CHAT, PATIENCE, REFUSED, Gateway, Load, Stream, eventually, request, running
 

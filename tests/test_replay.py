@@ -248,7 +248,7 @@ def test_a_cut_is_a_word_or_a_number() -> None:
 
 
 def test_a_test_expects_what_comes_of_the_exchange_now(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """As when a fault was mended: what was recorded is wrong, and what comes now is right."""
+    """As when a fault was fixed: what was recorded is wrong, and what comes now is right."""
 
     def other_city(fields: Any) -> None:
         for reply in replies(fields):
@@ -258,16 +258,16 @@ def test_a_test_expects_what_comes_of_the_exchange_now(tmp_path: Path, monkeypat
     path = changed(PROMPT, tmp_path, other_city)
     assert run("replay", path).status == 1
     monkeypatch.chdir(tmp_path)
-    assert "a test is made in a checkout of the project" in run("replay", path, "--save-test", "mended").stderr
+    assert "--save-test works only in a checkout of the project" in run("replay", path, "--save-test", "fixed").stderr
     Path("tests/recordings").mkdir(parents=True)
-    assert run("replay", path, "--save-test", "mended").status == 0
-    made = Path("tests/recordings/reports/mended.json")
+    assert run("replay", path, "--save-test", "fixed").status == 0
+    made = Path("tests/recordings/reports/fixed.json")
     assert run("replay", made).status == 0
     then, now = Document.read(PROMPT.read_bytes()), Document.read(made.read_bytes())
     assert [entry.kind for entry in now.entries] == [entry.kind for entry in then.entries]
     assert now.settings == then.settings
-    assert "File exists" in run("replay", path, "--save-test", "mended").stderr
-    assert "a test's name is made of" in run("replay", path, "--save-test", "../mended").stderr
+    assert "File exists" in run("replay", path, "--save-test", "fixed").stderr
+    assert "a test's name may have only" in run("replay", path, "--save-test", "../fixed").stderr
 
 
 @pytest.mark.parametrize(

@@ -9,8 +9,8 @@ import time
 
 import pytest
 
+from extproc.backends.replicas import hidden_replicas, looked_up
 from extproc.config import Address, parse
-from extproc.replicas import hidden_replicas, looked_up
 
 SETTINGS = """
 models: [{name: coder, backend: qwen, tools: prompt}]

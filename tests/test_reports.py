@@ -11,7 +11,7 @@ import pytest
 
 from extproc.recording.difference import to_client
 from extproc.recording.document import Document, Kind
-from extproc.recording.replay import Cut, Outcome, replay
+from extproc.recording.replay import Cut, ReplayResult, replay
 
 REPORTS = sorted((Path(__file__).parent / "recordings" / "reports").glob("*.json"))
 SHAPES = {
@@ -40,4 +40,4 @@ def test_the_client_gets_what_the_recording_expects(path: Path, cut: Cut) -> Non
     document = Document.read(path.read_bytes())
     now = replay(document, cut)
     assert now.trace == ""
-    assert to_client(now) == to_client(Outcome.recorded(document))
+    assert to_client(now) == to_client(ReplayResult.recorded(document))

@@ -8,11 +8,12 @@ from typing import Any
 import orjson
 import pytest
 
-from extproc.chat import Prepared, prepare
 from extproc.config import Config, parse
-from extproc.openai.errors import ApiError
+from extproc.contract.errors import ApiError
+from extproc.surfaces import prepare
 from extproc.toolcalls import SYNTAXES
 from extproc.toolcalls import parse as parse_output
+from extproc.turn.upstream import UpstreamRequest
 
 CONFIG: Config = parse("""
 models:
@@ -46,7 +47,7 @@ def result(call_id: str, content: Any) -> dict[str, Any]:
     return {"role": "tool", "tool_call_id": call_id, "content": content}
 
 
-def prepared(**fields: Any) -> Prepared:
+def prepared(**fields: Any) -> UpstreamRequest:
     return prepare(orjson.dumps({"model": "coder", "messages": [USER], **fields}), CONFIG)
 
 
@@ -67,7 +68,7 @@ def refused(body: bytes) -> ApiError:
 
 class TestWithoutTools:
     def test_the_clients_own_bytes_go_on(self) -> None:
-        assert prepared(temperature=0.5) == Prepared("coder", "qwen", None, None)
+        assert prepared(temperature=0.5) == UpstreamRequest("coder", "qwen", None, None)
 
     def test_an_alias_is_the_only_change(self) -> None:
         request = prepared(model="alias", top_k=1)

@@ -9,12 +9,14 @@ from typing import Any
 import orjson
 import pytest
 
-from extproc.chat import find_problems, prepare
 from extproc.config import parse
-from extproc.openai.choice import NamedTool
-from extproc.openai.errors import ApiError
-from extproc.openai.json_body import decode
-from extproc.openai.request import ChatRequest, Rules, read_request
+from extproc.contract.errors import ApiError
+from extproc.contract.json_body import decode
+from extproc.contract.rules import Rules
+from extproc.contract.tool_choice import NamedTool
+from extproc.surfaces import find_problems, prepare
+from extproc.surfaces.chat import request as chat_request
+from extproc.turn.turn import Turn
 
 ASK = {"role": "user", "content": "Weather in Paris?"}
 PARAMETERS = {
@@ -34,8 +36,8 @@ def called(arguments: str, call_id: str = "call_1") -> dict[str, Any]:
     return {"role": "assistant", "content": None, "tool_calls": [call]}
 
 
-def read(rules: Rules | None = None, **fields: Any) -> ChatRequest:
-    return read_request({"model": "coder", "messages": [ASK], **fields}, rules or Rules())
+def read(rules: Rules | None = None, **fields: Any) -> Turn:
+    return chat_request.read({"model": "coder", "messages": [ASK], **fields}, rules or Rules())
 
 
 def refused(rules: Rules | None = None, **fields: Any) -> ApiError:

@@ -11,10 +11,13 @@ import httpx
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from extproc.chat import AnswerPlan, Prepared, find_problems, prepare, rewrite_completion
 from extproc.config import Config, parse
-from extproc.openai.definitions import TOOL_PARAMETERS
-from extproc.openai.errors import ApiError
+from extproc.contract.errors import ApiError
+from extproc.contract.parameters import TOOL_PARAMETERS
+from extproc.surfaces import CHAT as OPENAI
+from extproc.surfaces import find_problems, prepare, rewrite_completion
+from extproc.turn.spec import ResponseSpec
+from extproc.turn.upstream import UpstreamRequest
 from tests.gateway import Gateway
 from tests.request_strategies import Json, bodies, broken_requests, encoded, json_values, keys, legal_requests
 
@@ -32,11 +35,11 @@ _OTHER_MODELS = rb'"model": "(lenient|mending|renamed)"'
 """Models that the shared gateway hasn't got."""
 
 
-def outcome(body: bytes) -> Prepared | ApiError:
+def outcome(body: bytes) -> UpstreamRequest | ApiError:
     """What becomes of a request; anything else than these two is a bug."""
     result = _prepared(body)
     found = find_problems(body, CONFIG)
-    if isinstance(result, Prepared):
+    if isinstance(result, UpstreamRequest):
         assert found == []
         assert_can_be_sent(result, body)
     else:
@@ -46,7 +49,7 @@ def outcome(body: bytes) -> Prepared | ApiError:
     return result
 
 
-def _prepared(body: bytes) -> Prepared | ApiError:
+def _prepared(body: bytes) -> UpstreamRequest | ApiError:
     try:
         return prepare(body, CONFIG)
     except ApiError as error:
@@ -57,11 +60,11 @@ def assert_is_the_clients(error: ApiError) -> None:
     assert 400 <= error.status < 500
     assert 0 < len(error.message) < 2000
     assert len(error.param or "") < 2000
-    shown = json.loads(error.body())["error"]
+    shown = json.loads(OPENAI.error_body(error))["error"]
     assert (shown["message"], shown["param"], shown["code"]) == (error.message, error.param, error.code)
 
 
-def assert_can_be_sent(prepared: Prepared, body: bytes) -> None:
+def assert_can_be_sent(prepared: UpstreamRequest, body: bytes) -> None:
     """What the backend gets is a request that a plain vLLM takes."""
     sent = json.loads(prepared.body or body)
     assert isinstance(sent["model"], str)
@@ -79,7 +82,7 @@ class TestTheContract:
     @settings(max_examples=100)
     @given(legal_requests())
     def test_a_legal_request_is_accepted(self, request: Json) -> None:
-        assert isinstance(outcome(encoded(request)), Prepared)
+        assert isinstance(outcome(encoded(request)), UpstreamRequest)
 
     @settings(max_examples=150)
     @given(broken_requests(), st.booleans())
@@ -99,11 +102,11 @@ class TestTheContract:
         """With a call of whatever tool and arguments, checked against schemas that were taken as they came."""
         for request in requests:
             result = outcome(encoded(request))
-            if isinstance(result, Prepared) and result.answer is not None:
+            if isinstance(result, UpstreamRequest) and result.answer is not None:
                 assert_can_be_answered(result.answer, arguments, known=known)
 
 
-def assert_can_be_answered(plan: AnswerPlan, arguments: Any, *, known: bool) -> None:
+def assert_can_be_answered(plan: ResponseSpec, arguments: Any, *, known: bool) -> None:
     name = plan.tools[0]["function"]["name"] if known and plan.tools else "unheard_of"
     said = f"<tool_call>\n{json.dumps({'name': name, 'arguments': arguments})}\n</tool_call>"
     message = {"role": "assistant", "content": said}

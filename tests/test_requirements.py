@@ -15,6 +15,7 @@ from packaging.utils import canonicalize_name
 from tests.pinned import REQUIREMENTS, ROOT, SETS, found, needed, pins
 
 PROJECT: dict[str, Any] = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
+SCRIPTED: dict[str, Any] = tomllib.loads((ROOT / "scripted_vllm/pyproject.toml").read_text(encoding="utf-8"))
 
 each_set = pytest.mark.parametrize("which", SETS)
 
@@ -36,10 +37,11 @@ def test_where_packages_come_from_is_the_installers_business(which: str) -> None
     assert set(re.findall(r"--[a-z-]+", text)) == {"--hash"}
 
 
-def test_the_image_has_what_the_tests_have() -> None:
+@pytest.mark.parametrize("image", ["image", "scripted"])
+def test_an_image_has_what_the_tests_have(image: str) -> None:
     tested = pins("dev")
-    assert {name: (tested[name].requirement.specifier, tested[name].hashes) for name in pins("image")} == {
-        name: (pin.requirement.specifier, pin.hashes) for name, pin in pins("image").items()
+    assert {name: (tested[name].requirement.specifier, tested[name].hashes) for name in pins(image)} == {
+        name: (pin.requirement.specifier, pin.hashes) for name, pin in pins(image).items()
     }
 
 
@@ -47,6 +49,7 @@ def test_the_build_backend_is_pinned() -> None:
     requires = [Requirement(each) for each in PROJECT["build-system"]["requires"]]
     assert [str(each) for each in requires] == [str(pin.requirement) for pin in pins("build").values()]
     assert pins("build").items() <= pins("dev").items()
+    assert SCRIPTED["build-system"] == PROJECT["build-system"]
 
 
 def test_nothing_else_is_installed() -> None:
@@ -59,11 +62,16 @@ def test_what_depends_on_nothing_isnt_pinned(which: str, extras: tuple[str, ...]
     declared = list(PROJECT["project"]["dependencies"])
     for extra in extras:
         declared += PROJECT["project"]["optional-dependencies"][extra]
-    declared += PROJECT["build-system"]["requires"] if which == "dev" else []
+    if which == "dev":
+        declared += SCRIPTED["project"]["dependencies"] + PROJECT["build-system"]["requires"]
     assert _closure(declared) == needed(which).keys(), "`make requirements` pins the dependencies of pyproject.toml"
 
 
-@pytest.mark.parametrize("file", ["Makefile", "deploy/Dockerfile"])
+def test_the_scripted_vllm_needs_what_is_pinned_for_its_image() -> None:
+    assert _closure(SCRIPTED["project"]["dependencies"]) == needed("scripted").keys(), "`make requirements`"
+
+
+@pytest.mark.parametrize("file", ["Makefile", "deploy/Dockerfile", "deploy/scripted-vllm.Dockerfile"])
 def test_every_installation_asks_for_hashes(file: str) -> None:
     text = (ROOT / file).read_text(encoding="utf-8").replace("\\\n", " ")
     text = text.replace("$(INSTALL)", "install --require-hashes --only-binary :all:")

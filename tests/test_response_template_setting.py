@@ -11,9 +11,8 @@ import orjson
 import pytest
 import yaml
 
-from extproc.chat import prepare
-from extproc.chat.answer import rewrite_completion
 from extproc.config import Config, ConfigError, load, parse
+from extproc.surfaces import prepare, rewrite_completion
 
 TEMPLATES = Path(__file__).parent / "samples" / "response_templates"
 QWEN3 = (TEMPLATES / "qwen3.json").read_text(encoding="utf-8")
@@ -67,23 +66,23 @@ def test_a_configuration_that_was_read_can_be_written(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("settings", "why"),
     [
-        ({}, r"response_template: it is what `format: hf` reads by"),
+        ({}, r"response_template: `format: hf` and `response_template` need each other"),
         (
             {"format": "hermes", "response_template": "qwen3.json"},
-            r"response_template: it is what `format: hf` reads by",
+            r"response_template: `format: hf` and `response_template` need each other",
         ),
         (
             {"tools": "prompt", "response_template": "qwen3.json"},
-            r"format: a response template tells how calls are read",
+            r"format: it isn't for prompt mode: a response template",
         ),
-        ({"response_template": "none.json"}, r"response_template: .*No such file"),
+        ({"response_template": "none.json"}, r"response_template: no such file: /\S*/none\.json$"),
         ({"response_template": "."}, r"response_template: .*is a directory"),
-        ({"response_template": "a\0b"}, r"response_template: .*no path|YAML"),
-        ({"response_template": "config.yaml"}, r"response_template: what is there isn't JSON"),
+        ({"response_template": "a\0b"}, r"response_template: .*not a path|YAML"),
+        ({"response_template": "config.yaml"}, r"response_template: the file isn't JSON"),
         ({"response_template": []}, r"response_template: expected the path"),
         (
             {"response_template": "kv.json"},
-            r"response_template: it can't be read by: fields\.tool_calls: content: 'kv-lines'",
+            r"response_template: the gateway can't read answers by it: fields\.tool_calls: content: 'kv-lines'",
         ),
     ],
 )

@@ -11,7 +11,7 @@ import httpx
 import pytest
 
 from extproc.names import CHAT_PATH
-from extproc.scripted_vllm import Fail, Received, Reply, ScriptedVLLM, Stall
+from scripted_vllm import Fail, Received, Reply, ScriptedVLLM, Stall
 from tests.gateway import MODEL, Gateway, configured_gateway, free_port, wait_until
 
 SOONER = {

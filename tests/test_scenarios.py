@@ -22,7 +22,7 @@ import pytest
 
 from bench import parallel_calls
 from extproc.names import DROPPED_HEADER
-from extproc.scripted_vllm import Reply, Usage
+from scripted_vllm import Reply, Usage
 from tests.conversation import QUESTION, Client, Way, in_order, shown, tool
 from tests.format_writers import WRITERS
 from tests.gateway import MODEL, AskedVLLM, Gateway, configured_gateway

@@ -13,10 +13,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from extproc.openai.arguments import ArgumentChecker
-from extproc.openai.errors import ApiError
-from extproc.openai.schema_graph import SchemaGraph
-from extproc.openai.schemas import schema_problems
+from extproc.contract.arguments import ArgumentChecker
+from extproc.contract.errors import ApiError
+from extproc.contract.schema_graph import SchemaGraph
+from extproc.contract.schemas import schema_problems
+from extproc.surfaces import CHAT
 
 Json: TypeAlias = dict[str, Any]
 
@@ -515,7 +516,7 @@ def test_a_megabyte_of_schema_takes_little_time(make: Callable[[], Json]) -> Non
     start = time.process_time()
     next(schema_problems(schema, "parameters", strict=True), None)
     next(schema_problems(schema, "parameters", strict=False), None)
-    check.fault("f", "{}")
+    check.violation("f", "{}")
     assert time.process_time() - start < 4  # some 0.5 s; of what is quadratic, tens or hundreds
 
 
@@ -583,5 +584,5 @@ def test_whatever_is_sent_as_a_schema_the_answer_is_a_list_of_places_in_it(schem
     for problem in found:
         assert str(problem.param).removesuffix(".additionalProperties").removesuffix(".required") in known
         assert len(problem.message) < 2000
-        problem.body()
+        CHAT.error_body(problem)
     assert len({problem.param for problem in found}) == len(found)

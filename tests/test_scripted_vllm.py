@@ -16,7 +16,7 @@ from typing import Any
 import httpx
 import pytest
 
-from extproc.scripted_vllm import Reply, ScriptedVLLM, Usage
+from scripted_vllm import Reply, ScriptedVLLM, Usage
 from tests.scripted_wire import CHAT, HELLO, STREAM, TEXT, events, exchange, http_chunks, pieces, post
 
 RECORDINGS = Path(__file__).parent / "recordings" / "plain"

@@ -11,8 +11,8 @@ from typing import Any
 import httpx
 import pytest
 
-from extproc.scripted_vllm import Cut, Reply, ScriptedVLLM, Usage
-from extproc.scripted_vllm.checks import ChatRequest
+from scripted_vllm import Cut, Reply, ScriptedVLLM, Usage
+from scripted_vllm.checks import ChatRequest
 from tests.scripted_wire import CHAT
 
 RECORDINGS = Path(__file__).parent / "recordings" / "native"

@@ -1,4 +1,4 @@
-"""`python -m extproc.scripted_vllm` as a process."""
+"""`python -m scripted_vllm` as a process."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ import pytest
 
 from tests.scripted_wire import HELLO, STREAM, pieces
 
-COMMAND = [sys.executable, "-m", "extproc.scripted_vllm", "--port", "0"]
+COMMAND = [sys.executable, "-m", "scripted_vllm", "--port", "0"]
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])

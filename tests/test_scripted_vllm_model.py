@@ -10,12 +10,12 @@ from typing import Any
 import httpx
 import pytest
 
-from extproc.scripted_vllm import ScriptedVLLM
-from extproc.scripted_vllm.small_model import answer
-from extproc.scripted_vllm.template import Turn
+from extproc.prompts import wording
+from extproc.prompts.escaping import escaper
 from extproc.toolcalls import SYNTAXES
-from extproc.tools import wording
-from extproc.tools.escaping import escaper
+from scripted_vllm import ScriptedVLLM
+from scripted_vllm.small_model import answer
+from scripted_vllm.template import Turn
 
 Json = dict[str, Any]
 

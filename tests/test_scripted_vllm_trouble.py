@@ -12,7 +12,7 @@ from typing import Any
 import httpx
 import pytest
 
-from extproc.scripted_vllm import (
+from scripted_vllm import (
     Comments,
     Cut,
     ErrorBody,

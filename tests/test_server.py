@@ -18,11 +18,11 @@ from grpc_health.v1 import health_pb2
 from grpc_reflection.v1alpha import reflection_pb2
 
 from extproc.config import Config, Limits
+from extproc.exchange.context import ExchangeContext
 from extproc.names import LAYOUT, LAYOUT_METADATA
-from extproc.server import CONFIG_HEALTH, Processor
-from extproc.server_tls import ServerTls
-from extproc.telemetry import Telemetry
-from extproc.terms import Terms
+from extproc.observability.telemetry import Telemetry
+from extproc.server.processor import CONFIG_HEALTH, Processor
+from extproc.server.tls import ServerTls
 from extproc.wire import SERVICE, ProcessingMode, ProcessingRequest, ProcessingResponse, ProtocolConfiguration
 from tests.gateway import free_port
 from tests.test_answer import CALL, stream
@@ -82,7 +82,7 @@ class Envoy:
 async def connected(
     config: Config, tmp_path: Path, telemetry: Telemetry | None = None
 ) -> AsyncIterator[tuple[Processor, Envoy]]:
-    processor = Processor(Terms(config), telemetry or Telemetry(CONFIG))
+    processor = Processor(ExchangeContext(config), telemetry or Telemetry(CONFIG))
     address = f"unix:{tmp_path}/processor.sock"
     options = [("grpc.max_send_message_length", -1), ("grpc.max_receive_message_length", -1)]
     async with processor.running(address), grpc.aio.insecure_channel(address, options=options) as channel:
@@ -179,7 +179,7 @@ def test_an_exchange_keeps_the_terms_that_it_began_with(talk: Callable[..., None
         await old.read()
         assert processor.uses(CONFIG)
         others = Config(models=CONFIG.models[1:], backends=CONFIG.backends)
-        processor.terms = Terms(others)
+        processor.context = ExchangeContext(others)
         new = envoy.exchange()
         await new.write(request_headers())
         await new.read()
@@ -245,7 +245,7 @@ def test_a_bug_ends_one_exchange_and_is_logged_once_without_what_was_said(
     # A configuration that can't be: it makes the core fail where no input can.
     talk(conversation, Config.model_construct(models=None, backends=(), limits=Limits()), telemetry)
     assert telemetry.registry.get_sample_value("extproc_aborted_exchanges_total", {"reason": "bug"}) == 1
-    (record,) = (record for record in caplog.records if record.name == "extproc.server")
+    (record,) = (record for record in caplog.records if record.name == "extproc.server.processor")
     assert record.levelno == logging.ERROR
     assert record.__dict__["exchange"] == "request-1"
     assert "secret" not in caplog.text
@@ -323,7 +323,7 @@ def test_the_service_can_be_asked_what_it_serves(talk: Callable[..., None]) -> N
 
 def test_health_can_be_asked_at_an_address_that_serves_nothing_else(tmp_path: Path) -> None:
     async def main() -> None:
-        processor, address = Processor(Terms(CONFIG), Telemetry(CONFIG)), f"127.0.0.1:{free_port()}"
+        processor, address = Processor(ExchangeContext(CONFIG), Telemetry(CONFIG)), f"127.0.0.1:{free_port()}"
         async with (
             processor.running(f"unix:{tmp_path}/processor.sock", address),
             grpc.aio.insecure_channel(address) as channel,
@@ -365,7 +365,7 @@ def test_tls_takes_renewed_certificates_and_asks_for_the_clients(
             return True
 
     async def main() -> None:
-        processor = Processor(Terms(CONFIG), Telemetry(CONFIG))
+        processor = Processor(ExchangeContext(CONFIG), Telemetry(CONFIG))
         async with processor.running(f"127.0.0.1:{free_port()}", credentials=tls.credentials()) as port:
             assert await asyncio.to_thread(asked, port, authority)
             assert not await asyncio.to_thread(asked, port, authority, identified=False)
@@ -376,14 +376,14 @@ def test_tls_takes_renewed_certificates_and_asks_for_the_clients(
 
     with caplog.at_level(logging.INFO):
         asyncio.run(main())
-    (taken, refused) = (record.getMessage() for record in caplog.records if record.name == "extproc.server_tls")
+    (taken, refused) = (record.getMessage() for record in caplog.records if record.name == "extproc.server.tls")
     assert taken == f"new connections get the certificate that is now in {tls.certificate}"
     assert refused.startswith("the files for TLS are refused, what was there before stays in force")
 
 
 def test_an_address_in_use_is_an_error() -> None:
     async def main() -> None:
-        first, second = (Processor(Terms(CONFIG), Telemetry(CONFIG)) for _ in range(2))
+        first, second = (Processor(ExchangeContext(CONFIG), Telemetry(CONFIG)) for _ in range(2))
         async with first.running("127.0.0.1:0") as port:
             with pytest.raises(OSError, match="in use"):
                 async with second.running(f"127.0.0.1:{port}"):

@@ -1,4 +1,4 @@
-"""A wrong request is mended in one try, by nothing but what its error says: where the mistake is, and what would do."""
+"""A wrong request is fixed in one try, by nothing but what its error says: where the mistake is, and what would do."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import Any
 import openai
 import pytest
 
-from extproc.scripted_vllm import Reply
+from scripted_vllm import Reply
 from tests.conversation import QUESTION, tool
 from tests.gateway import Gateway
 
@@ -67,10 +67,10 @@ SLIPS: Mapping[str, tuple[dict[str, Any], Mend]] = {
 }
 
 
-@pytest.mark.parametrize(("fields", "mend"), SLIPS.values(), ids=SLIPS)
+@pytest.mark.parametrize(("fields", "fix"), SLIPS.values(), ids=SLIPS)
 @pytest.mark.parametrize("stream", [False, True])
 def test_a_slip_is_mended_by_what_its_error_says(
-    gateway: Gateway, fields: dict[str, Any], mend: Mend, stream: bool
+    gateway: Gateway, fields: dict[str, Any], fix: Mend, stream: bool
 ) -> None:
     gateway.backend.play(Reply(ANSWER))
     request = {
@@ -84,7 +84,7 @@ def test_a_slip_is_mended_by_what_its_error_says(
     with pytest.raises(openai.APIStatusError) as refused:
         create(**request)
     assert refused.value.param
-    put(request, refused.value.param, mend(refused.value.response.json()["error"]["message"]))
+    put(request, refused.value.param, fix(refused.value.response.json()["error"]["message"]))
     answer = create(**request)
     pieces = [chunk.choices[0].delta.content or "" for chunk in answer] if stream else []
     assert ("".join(pieces) if stream else answer.choices[0].message.content) == ANSWER

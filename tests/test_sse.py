@@ -7,7 +7,7 @@ from pathlib import Path
 from hypothesis import given
 from hypothesis import strategies as st
 
-from extproc.openai.sse import Comment, Data, ServerEvent, SseDecoder, encode
+from extproc.contract.sse import Comment, Data, ServerEvent, SseDecoder, encode
 
 RECORDED = (Path(__file__).parent / "recordings" / "plain" / "chat_stream_usage.body.txt").read_bytes()
 

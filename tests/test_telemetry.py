@@ -19,14 +19,14 @@ from prometheus_client import Metric
 from prometheus_client.parser import text_string_to_metric_families
 
 from extproc.config import Config, parse
+from extproc.contract.errors import ANSWER_VIOLATIONS, ApiError, backend_error, backend_garbage, invalid_request
+from extproc.contract.parameters import TOOL_PARAMETERS
 from extproc.envoy.listener import ACCESS_LOG
-from extproc.metrics_page import metrics_served
 from extproc.names import DROPPED_HEADER
-from extproc.openai.definitions import TOOL_PARAMETERS
-from extproc.openai.errors import ANSWER_FAULTS, ApiError, backend_error, backend_garbage, invalid_request
-from extproc.scripted_vllm import Received, Reply, ScriptedVLLM, Usage
-from extproc.scripted_vllm.script import Answer
-from extproc.telemetry import KNOWN_PARAMETERS, Telemetry
+from extproc.observability.metrics_page import metrics_served
+from extproc.observability.telemetry import KNOWN_PARAMETERS, Telemetry
+from scripted_vllm import Received, Reply, ScriptedVLLM, Usage
+from scripted_vllm.script import Answer
 from tests.gateway import MODEL, Gateway, free_port, running_gateway
 from tests.test_request import CONFIG
 
@@ -53,7 +53,7 @@ def everything_happens(telemetry: Telemetry) -> None:
     telemetry.refused(invalid_request("No.", code="invalid_json"))
     telemetry.backend_error("coder", backend_garbage("no."))
     telemetry.stream_error("coder", backend_garbage("no."))
-    telemetry.answered("coder", {"prompt_tokens": 1, "completion_tokens": 1}, dict.fromkeys(ANSWER_FAULTS, 1))
+    telemetry.answered("coder", {"prompt_tokens": 1, "completion_tokens": 1}, dict.fromkeys(ANSWER_VIOLATIONS, 1))
     telemetry.unfinished("response_stream")
     telemetry.aborted("bug")
     telemetry.reloaded("config", valid=True)
@@ -101,16 +101,19 @@ class TestCounting:
         assert value(telemetry, "repaired_arguments_total", model="coder") == 2
 
     def test_what_can_be_known_beforehand_begins_at_0(self, telemetry: Telemetry) -> None:
-        for fault in ANSWER_FAULTS:
-            assert value(telemetry, "invalid_calls_total", model="alias", fault=fault) == 0
+        for violation in ANSWER_VIOLATIONS:
+            assert value(telemetry, "invalid_calls_total", model="alias", fault=violation) == 0
         for kind in ("prompt", "completion"):
             assert value(telemetry, "tokens_total", model="alias", kind=kind) == 0
         assert value(telemetry, "aborted_exchanges_total", reason="bug") == 0
 
     def test_the_faults_of_calls_are_counted_apart(self, telemetry: Telemetry) -> None:
         telemetry.answered("coder", {}, {"unknown_tool_call": 2, "invalid_tool_arguments": 1})
-        found = {fault: value(telemetry, "invalid_calls_total", model="coder", fault=fault) for fault in ANSWER_FAULTS}
-        assert {fault: count for fault, count in found.items() if count} == {
+        found = {
+            violation: value(telemetry, "invalid_calls_total", model="coder", fault=violation)
+            for violation in ANSWER_VIOLATIONS
+        }
+        assert {violation: count for violation, count in found.items() if count} == {
             "unknown_tool_call": 2,
             "invalid_tool_arguments": 1,
         }
@@ -211,7 +214,7 @@ class TestDocumentation:
         assert told == series(telemetry.registry.collect())
 
     def test_it_tells_every_fault(self) -> None:
-        assert {cell.strip("`") for cell in rows("Invalid calls")} == ANSWER_FAULTS
+        assert {cell.strip("`") for cell in rows("Invalid calls")} == ANSWER_VIOLATIONS
 
     def test_it_tells_every_field_of_the_access_log(self) -> None:
         named = re.findall(r"`(\w+)`", " ".join(rows("Access log")))

@@ -14,7 +14,7 @@ import pytest
 import trustme
 
 from extproc.names import CHAT_PATH
-from extproc.scripted_vllm import Reply, ScriptedVLLM, Stall
+from scripted_vllm import Reply, ScriptedVLLM, Stall
 from tests.gateway import MODEL, Gateway, configured_gateway, wait_until
 from tests.tls_ends import swap_as_kubernetes_does, trusting, write_certificate
 

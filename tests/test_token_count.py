@@ -13,7 +13,7 @@ import tiktoken
 from hypothesis import given
 from hypothesis import strategies as st
 
-from extproc.openai.token_count import Excerpt, vocabulary
+from extproc.contract.token_count import Excerpt, vocabulary
 
 
 def test_nothing_is_no_token() -> None:

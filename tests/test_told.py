@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from extproc.openai.errors import backend_error
-from extproc.openai.told import CUT, LONGEST, told
+from extproc.contract.errors import backend_error
+from extproc.contract.told import CUT, LONGEST, told
 
 CONTEXT = (
     "This model's maximum context length is 4096 tokens. However, you requested 5000 tokens (4000 in the messages, "

@@ -147,7 +147,7 @@ def test_cut_off_behind_its_name_a_call_is_one_that_nobody_can_run(name: str, he
     events = events_of([f"Let me look.{head}"], format=name, tools=TOOLS)
     assert events[:2] == [Text("Let me look."), CallStart(0, "get_weather")]
     assert events[-1] == CallEnd(0, whole=False)
-    assert collect(events).calls == [Call("get_weather", '{"')]
+    assert collect(events).calls == [Call("get_weather", '{"', whole=False)]
 
 
 @pytest.mark.parametrize(
@@ -231,6 +231,33 @@ def test_an_unknown_format_is_refused_with_near_names() -> None:
         Parser(format="hermez", tools=TOOLS)
 
 
+@pytest.mark.parametrize(
+    "tool", ["x", {"name": "get_weather"}, {"function": "get_weather"}, {"function": {"name": []}}]
+)
+def test_what_is_no_tool_is_refused_with_the_form_of_one(tool: Any) -> None:
+    form = r'tools\[1\]: expected a tool as OpenAI defines it, \{"type": "function", "function": \{"name": '
+    with pytest.raises(ValueError, match=form):
+        Parser(format="hermes", tools=[*TOOLS[:1], tool])
+
+
+def test_a_whole_output_tells_which_call_is_whole() -> None:
+    text = '<tool_call>{"name": "f", "arguments": {"a": 1}}</tool_call><tool_call>{"name": "f", "arguments": {"a": "b'
+    assert parse(text, format="hermes").calls == [
+        Call("f", '{"a": 1}', whole=True),
+        Call("f", '{"a": "b', whole=False),
+    ]
+
+
+def test_a_parser_that_is_closed_takes_no_more() -> None:
+    for text in ("Hm", "Hm <tool", '<tool_call>{"name": "f", "arguments": {"a": "b', '{"name": "get_weather"'):
+        parser = Parser(format="hermes", tools=TOOLS)
+        parser.feed(text)
+        parser.close()
+        with pytest.raises(RuntimeError, match="each output needs a Parser of its own"):
+            parser.feed("m.")
+        assert parser.close() == []
+
+
 # Invariants
 
 _MARKUP = st.sampled_from(
@@ -265,7 +292,8 @@ def test_a_text_without_calls_or_thinking_is_conserved(text: str) -> None:
         # Tags around nothing are markup.
         said, content = (re.sub(r"</?tool_call>", "", part) for part in (text, parsed.content or ""))
         assert said.startswith(content)
-        assert said == content or re.search(r"<tool_call?|<function=", text), (
+        # Behind a closing tag, what an output ends with is the next call's beginning.
+        assert said == content or re.search(r"<tool_call?|<function=|</tool_call>\s*(?:<\S*)?\Z", text), (
             "nothing but a call that is broken off is missing"
         )
 
@@ -338,4 +366,11 @@ def test_a_call_that_ends_with_the_output_is_none_when_the_output_was_cut_off() 
 
     assert read("[TOOL_CALLS]get_weather", cut_off=False) == [Call("get_weather", "{}")]
     assert read("[TOOL_CALLS]get_weather", cut_off=True) == []
-    assert read("[TOOL_CALLS]get_weather[ARGS]", cut_off=True) == [Call("get_weather", '{"')]
+    assert read("[TOOL_CALLS]get_weather[ARGS]", cut_off=True) == [Call("get_weather", '{"', whole=False)]
+
+
+def test_white_space_between_two_calls_is_no_text() -> None:
+    call = "<tool_call>\n<function=f>\n</function>\n</tool_call>"
+    assert parse(f"{call}\n{call}\n\nDone.", format="qwen3_coder").content == "\n\nDone."
+    assert parse(f"Hi.\n{call}\n\n{call}\nDone.", format="qwen3_coder").content == "Hi.\n\nDone."
+    assert parse(f"{call}\nand\n{call}\nDone.", format="qwen3_coder").content == "\nand\n\nDone."

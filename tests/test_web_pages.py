@@ -9,6 +9,8 @@ import httpx
 import pytest
 
 from extproc.config import ConfigError, parse
+from extproc.exchange.admission import KEY_HEADERS
+from extproc.names import COUNT_TOKENS_PATH, MESSAGES_PATH
 from tests.scripted_processor import CHAT, Envoy, error, running_backend, running_envoy, running_processor
 
 ALLOWED = "https://chat.example.org"
@@ -31,6 +33,13 @@ PATHS = [
     "/tokenize",
     "/nowhere",
 ]
+MESSAGES_PATHS = [MESSAGES_PATH, "/messages", COUNT_TOKENS_PATH]
+
+NAMES = [
+    *(*KEY_HEADERS, "content-type", "x-stainless-os"),
+    *("anthropic-version", "anthropic-beta", "anthropic-dangerous-direct-browser-access"),
+]
+"""Headers that pages send with a request, of which browsers ask whether they may."""
 
 
 def with_settings(folder: Path, settings: str) -> Iterator[Envoy]:
@@ -70,7 +79,7 @@ def asks(envoy: Envoy, path: str, **headers: str) -> httpx.Response:
 
 def question(envoy: Envoy, path: str, origin: str) -> httpx.Response:
     """A browser's, before a request that no form could make."""
-    asked = {"access-control-request-method": "POST", "access-control-request-headers": "authorization,x-stainless-os"}
+    asked = {"access-control-request-method": "POST", "access-control-request-headers": ",".join(NAMES)}
     return envoy.request("OPTIONS", path, headers={"origin": origin, **asked})
 
 
@@ -97,12 +106,21 @@ def test_by_itself_the_gateway_allows_no_page(closed: Envoy) -> None:
     assert question(closed, CHAT, ALLOWED).status_code == 403
 
 
-@pytest.mark.parametrize("path", PATHS[:-1])
+@pytest.mark.parametrize("path", MESSAGES_PATHS)
+def test_what_is_refused_of_messages_is_told_as_anthropic_would(envoy: Envoy, path: str) -> None:
+    for answer in (asks(envoy, path, origin=OTHERS[0]), question(envoy, path, OTHERS[0])):
+        assert (answer.status_code, answer.json()["error"]["type"]) == (403, "permission_error")
+        assert OTHERS[0] in answer.json()["error"]["message"]
+
+
+@pytest.mark.parametrize("path", [*PATHS[:-1], *MESSAGES_PATHS])
 def test_an_allowed_page_may_ask_and_read(envoy: Envoy, path: str) -> None:
     before = question(envoy, path, ALLOWED)
     assert (before.status_code, before.headers["access-control-allow-origin"]) == (200, ALLOWED)
     assert "POST" in before.headers["access-control-allow-methods"]
-    assert before.headers["access-control-allow-headers"] == "authorization, *"
+    assert (
+        before.headers["access-control-allow-headers"] == "authorization, *"
+    )  # but for the first, all are in the second
     assert "access-control-allow-credentials" not in before.headers
     answer = asks(envoy, path, origin=ALLOWED)
     assert (answer.status_code, answer.headers["access-control-allow-origin"]) == (200, ALLOWED)

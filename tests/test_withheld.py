@@ -8,13 +8,14 @@ from typing import Any
 
 import pytest
 
-from extproc.chat import Prepared, find_problems, prepare
 from extproc.config import Config, ConfigError, parse
-from extproc.openai.errors import ApiError
-from extproc.openai.media_urls import url_fault
-from extproc.openai.parameters import PARAMETERS
-from extproc.openai.withheld import WITHHELD, without
-from extproc.scripted_vllm import Reply
+from extproc.contract.errors import ApiError
+from extproc.contract.media_urls import url_fault
+from extproc.contract.parameters import PARAMETERS
+from extproc.contract.withheld import WITHHELD, without
+from extproc.surfaces import find_problems, prepare
+from extproc.turn.upstream import UpstreamRequest
+from scripted_vllm import Reply
 from tests.gateway import Gateway
 
 SETTINGS = """
@@ -57,7 +58,7 @@ def having(name: str) -> dict[str, Any]:
     return {outer: {inner: 1, "enable_thinking": False}} if inner else {outer: VALUES[outer]}
 
 
-def prepared(fields: dict[str, Any], settings: Config) -> tuple[Prepared, dict[str, Any]]:
+def prepared(fields: dict[str, Any], settings: Config) -> tuple[UpstreamRequest, dict[str, Any]]:
     it = prepare(body(**fields), settings)
     return it, json.loads(it.body or body(**fields))
 

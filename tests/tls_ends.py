@@ -11,7 +11,7 @@ from pathlib import Path
 
 import trustme
 
-from extproc.scripted_vllm import ScriptedVLLM
+from scripted_vllm import ScriptedVLLM
 
 
 def move_into(path: Path, content: bytes) -> None:

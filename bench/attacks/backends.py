@@ -20,8 +20,8 @@ import zlib
 from collections.abc import AsyncIterator, Callable
 from functools import cache
 
-from extproc.scripted_vllm import Reply, ScriptedVLLM
-from extproc.scripted_vllm.checks import ChatRequest
+from scripted_vllm import Reply, ScriptedVLLM
+from scripted_vllm.checks import ChatRequest
 
 PACE = 0.1
 """Seconds between two tokens of an honest stream."""

@@ -10,16 +10,16 @@ import tempfile
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from extproc.api_keys import ApiKeys, hash_line
+from extproc.backends.replicas import hidden_replicas
 from extproc.commands.options import PROCESSOR, Commands, add, add_envoy_binary, path_or_address
 from extproc.commands.values import interval, origin, socket_or_address
 from extproc.config import Config, load, parse
+from extproc.config.files import read_file, shown
 from extproc.config.loading import check_files, read
-from extproc.descriptors import descriptor_limit, raise_descriptor_limit, too_few
-from extproc.files import read_file, shown
-from extproc.replicas import hidden_replicas
+from extproc.exchange.api_keys import ApiKeys, hash_line
+from extproc.server.descriptors import descriptor_limit, raise_descriptor_limit, too_few
 from extproc.supervisor import GatewayError
-from extproc.toolcalls import NAMED, Format, Variant, entry, get_format
+from extproc.toolcalls import CHECKPOINT, NAMED, Format, Variant, entry, get_format
 from extproc.toolcalls.rows import rows
 
 
@@ -33,15 +33,9 @@ def add_commands(commands: Commands) -> None:
 
 def _envoy(options: argparse.Namespace) -> int:
     if (options.config is None) == (options.dynamic is None):
-        options.misused("give one of --config and --dynamic")
-    if options.dynamic is None:
-        sys.stdout.write(_bootstrap(load(options.config), options.processor, options.admin))
-        return 0
-    from extproc.envoy import dynamic_bootstrap, to_yaml
-
-    processor, admin = path_or_address(options.processor), path_or_address(options.admin)
-    assert processor is not None  # it has a default
-    sys.stdout.write(to_yaml(dynamic_bootstrap(str(options.dynamic.absolute()), processor=processor, admin=admin)))
+        options.misused("give either --config or --dynamic")
+    told = load(options.config) if options.dynamic is None else options.dynamic.absolute()
+    sys.stdout.write(_bootstrap(told, options.processor, options.admin))
     return 0
 
 
@@ -71,7 +65,7 @@ def _check(options: argparse.Namespace) -> int:
 
     path = options.config or options.file
     if path is None or (options.config and options.file):
-        options.misused("name one FILE")
+        options.misused("give one FILE")
     raise_descriptor_limit()
     text = read(path)
     config = parse(text, source=str(path))
@@ -84,7 +78,7 @@ def _check(options: argparse.Namespace) -> int:
     except GatewayError:
         if options.envoy is not None:
             raise
-        by_envoy = "Envoy isn't installed here and wasn't asked"
+        by_envoy = "not checked by Envoy, which isn't installed here"
     else:
         with tempfile.TemporaryDirectory(prefix="extproc-") as directory:
             written = Path(directory, "envoy.yaml")
@@ -98,23 +92,33 @@ def _check(options: argparse.Namespace) -> int:
 
 def _warnings(config: Config) -> Iterator[str]:
     """What keeps nobody from starting, and will be found out later."""
-    from extproc.envoy import MAX_CONNECTIONS
+    from extproc.envoy.overload import MAX_CONNECTIONS
 
     if (warning := too_few(MAX_CONNECTIONS, descriptor_limit())) is not None:
-        yield f"here {warning}"
+        yield f"on this machine {warning}"
     yield from asyncio.run(hidden_replicas(config))
     if config.api_keys is not None:
         try:
             keys = ApiKeys.parse(read_file(config.api_keys))
         except OSError as error:
-            yield f"{shown(config.api_keys, 'api_keys')}: can't be read: {error.strerror}; nobody could come in"
+            yield f"{shown(config.api_keys, 'api_keys')}: can't be read: {error.strerror}; no client could get in"
         else:
             yield from keys.complaints(str(config.api_keys))
             if not keys:
-                yield f"{shown(config.api_keys, 'api_keys')}: holds no key, so that nobody could come in"
+                yield f"{shown(config.api_keys, 'api_keys')}: holds no keys, so no client could get in"
+
+
+_FROM_CHECKPOINT = f"""\
+{CHECKPOINT}: a format that comes with a checkpoint
+  the file is named by `response_template` in a configuration: docs/configuration.md, "A checkpoint's own format\""""
 
 
 def _formats(options: argparse.Namespace) -> int:
+    if options.table and options.name in (None, CHECKPOINT):
+        options.misused("--table needs the NAME of a format of the list")
+    if options.name == CHECKPOINT:
+        print(_FROM_CHECKPOINT)
+        return 0
     if options.name is not None:
         format_ = entry(options.name)
         print(f"{_described(format_)}\n\nA call of get_weather for Paris:\n\n{format_.example}")
@@ -123,6 +127,7 @@ def _formats(options: argparse.Namespace) -> int:
         return 0
     for format_ in NAMED:
         print(_described(format_), "\n  example  ", format_.example.replace("\n", r"\n"), "\n", sep="")
+    print(_FROM_CHECKPOINT)
     return 0
 
 
@@ -136,10 +141,13 @@ def _print_table(format_: Format) -> None:
         print(f"  {row.on} -> {row.to}{f'  ({row.effect})' if row.effect else ''}")
 
 
-def _bootstrap(config: Config, processor: str, admin: str | None) -> str:
-    from extproc.envoy import bootstrap, to_yaml
+def _bootstrap(told: Config | Path, processor: str, admin: str | None) -> str:
+    """For this configuration, or for the files of this directory."""
+    from extproc.envoy.bootstrap import bootstrap, to_yaml  # A second: only now.
+    from extproc.envoy.sources import Directory
 
-    return to_yaml(bootstrap(config, processor=processor.removeprefix("unix:"), admin=path_or_address(admin)))
+    of = Directory(str(told)) if isinstance(told, Path) else told
+    return to_yaml(bootstrap(of, processor=processor.removeprefix("unix:"), admin=path_or_address(admin)))
 
 
 def _described(format_: Format | Variant) -> str:
@@ -179,12 +187,12 @@ def _add_envoy(commands: Commands) -> None:
         extproc envoy --dynamic /run/envoy --processor unix:/run/extproc.sock > envoy.yaml
         """,
     )
-    envoy.add_argument("--config", type=Path, metavar="FILE", help="the configuration file: the whole of it goes in")
+    envoy.add_argument("--config", type=Path, metavar="FILE", help="the configuration file, all of which goes in")
     envoy.add_argument(
         "--dynamic",
         type=Path,
         metavar="DIRECTORY",
-        help="instead, a bootstrap for every configuration, which takes what may change from the files that "
+        help="instead, a bootstrap that fits any configuration: it reads what may change from the files that "
         "`extproc serve --envoy DIRECTORY` writes; start Envoy with --drain-time-s 86400 --drain-strategy immediate",
     )
     envoy.add_argument(
@@ -232,9 +240,13 @@ def _add_probe(commands: Commands) -> None:
     probe.add_argument("url", type=origin, metavar="URL", help="where it serves, such as http://gpu-host:8000")
     probe.add_argument("--model", metavar="NAME", help="ask about this model only")
     probe.add_argument("--api-key-file", type=Path, metavar="FILE", help="the key that the server asks for")
-    probe.add_argument("--ca", type=Path, metavar="FILE", help="certificates that the server's own has to lead to")
+    probe.add_argument("--ca", type=Path, metavar="FILE", help="CA certificates (PEM) to verify the server's against")
     probe.add_argument(
-        "--timeout", type=interval, default=120.0, metavar="SECONDS", help="for one answer (default: %(default)g)"
+        "--timeout",
+        type=interval,
+        default=120.0,
+        metavar="SECONDS",
+        help="how long to wait for each answer (default: %(default)g)",
     )
 
 
@@ -243,7 +255,7 @@ def _add_hash_key(commands: Commands) -> None:
         commands,
         "hash-key",
         _hash_key,
-        "make a line of the file of API keys: reads a key from standard input and prints its hash",
+        "make a line for the file of API keys: reads a key from standard input and prints its hash",
         """
         extproc hash-key alice                                             asks for the key
         openssl rand -hex 32 | tee alice.key | extproc hash-key alice >> api-keys

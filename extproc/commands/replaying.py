@@ -13,7 +13,7 @@ from extproc.config import Config, load
 from extproc.recording.document import Document, RecordingError
 
 if TYPE_CHECKING:
-    from extproc.recording.replay import Cut, Outcome
+    from extproc.recording.replay import Cut, ReplayResult
 
 _TESTS = Path("tests", "recordings", "reports")
 
@@ -23,7 +23,7 @@ def add_commands(commands: Commands) -> None:
         commands,
         "replay",
         _replay,
-        "put recorded exchanges through the code as it is now, and say whether the same comes of them",
+        "replay recorded exchanges through the current code, and say whether the result is the same",
         """
         extproc replay recordings/*.json
         extproc replay exchange.json --cut 1          the backend's stream byte by byte
@@ -40,12 +40,14 @@ def add_commands(commands: Commands) -> None:
         help="how a stream of the backend's arrives: in one piece, as it did, or in pieces of N bytes "
         "(default: %(default)s)",
     )
-    replay.add_argument("--config", type=Path, metavar="FILE", help="by this configuration instead of the recorded one")
+    replay.add_argument(
+        "--config", type=Path, metavar="FILE", help="use this configuration instead of the recorded one"
+    )
     replay.add_argument("--show", action="store_true", help="print the requests and what the client gets now")
     replay.add_argument(
         "--save-test",
         metavar="NAME",
-        help=f"in a checkout: make a test of it, in {_TESTS}, that expects what comes of it now",
+        help=f"in a checkout: turn it into a test in {_TESTS} that expects the current result",
     )
 
 
@@ -61,7 +63,7 @@ def _cut(text: str) -> Cut:
 
 def _replay(options: argparse.Namespace) -> int:
     if options.save_test is not None and len(options.files) > 1:
-        options.misused("a test is made of one FILE")
+        options.misused("--save-test takes one FILE")
     from extproc.recording.reading import printable
 
     config = load(options.config) if options.config is not None else None
@@ -79,7 +81,7 @@ def _replay_one(path: Path, config: Config | None, options: argparse.Namespace) 
     """Tell what comes of it; whether it is the same."""
     from extproc.recording.difference import first_difference, steps_of
     from extproc.recording.reading import printable, shown
-    from extproc.recording.replay import Outcome, replay
+    from extproc.recording.replay import ReplayResult, replay
 
     document = Document.read(path.read_bytes())
     now = replay(document, options.cut, config)
@@ -90,9 +92,9 @@ def _replay_one(path: Path, config: Config | None, options: argparse.Namespace) 
     if now.trace:
         print(printable(now.trace), end="", file=sys.stderr)
     if options.save_test is not None:
-        print(f"{_save(options.save_test, document, now)}: made; it expects what comes of the exchange now")
+        print(f"{_save(options.save_test, document, now)}: written; it expects the current result")
         return True
-    recorded = Outcome.recorded(document)
+    recorded = ReplayResult.recorded(document)
     difference = first_difference(recorded, now)
     verdict = "the same as" if difference is None else "not the same as"
     print(printable(f"{path}: {verdict} recorded with extproc {document.extproc} (cut: {options.cut})"), end="")
@@ -104,14 +106,14 @@ def _replay_one(path: Path, config: Config | None, options: argparse.Namespace) 
     return difference is None
 
 
-def _save(name: str, document: Document, now: Outcome) -> Path:
+def _save(name: str, document: Document, now: ReplayResult) -> Path:
     """Write the test's file. Raises RecordingError when it would test nothing, or has no place."""
     from extproc.recording.replay import expecting
 
     if not re.fullmatch(r"[a-z0-9-]{1,80}", name):
-        raise RecordingError(f"a test's name is made of a-z, 0-9 and '-', not {name!r}")
+        raise RecordingError(f"a test's name may have only a-z, 0-9 and '-', got {name!r}")
     if not _TESTS.parent.is_dir():
-        raise RecordingError(f"there is no {_TESTS.parent} here: a test is made in a checkout of the project")
+        raise RecordingError(f"there is no {_TESTS.parent} here: --save-test works only in a checkout of the project")
     path = _TESTS / f"{name}.json"
     content = expecting(document, now).written()
     _TESTS.mkdir(exist_ok=True)

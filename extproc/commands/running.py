@@ -8,7 +8,6 @@ import logging
 import sys
 from pathlib import Path
 
-from extproc.api_keys import GRACE
 from extproc.commands.options import (
     PROCESSOR,
     Commands,
@@ -21,8 +20,9 @@ from extproc.commands.options import (
 from extproc.commands.values import address, backend, interval, number, seconds, socket_or_address
 from extproc.config import Config, ConfigError
 from extproc.config.recording import Recording
-from extproc.descriptors import raise_descriptor_limit
-from extproc.logs import log_to
+from extproc.exchange.api_keys import GRACE
+from extproc.observability.logs import log_to
+from extproc.server.descriptors import raise_descriptor_limit
 
 log = logging.getLogger(__name__)
 
@@ -52,13 +52,13 @@ def _run_all(options: argparse.Namespace, recording: Recording | None) -> int:
     source: Source
     if options.config is not None:
         if options.model is not None or options.format is not None:
-            options.misused("--model and --format belong to --backend; with --config the file says it")
+            options.misused("--model and --format go with --backend; with --config, the file sets them")
         source = FromFile(options.config)
     elif options.backend is not None:
         source = FromBackend(options.backend, options.model, options.format or "hermes")
     else:
         if options.format is not None:
-            options.misused("--format belongs to --backend; the scripted vLLM writes hermes")
+            options.misused("--format goes with --backend; the scripted vLLM writes hermes")
         source = Scripted(options.model) if options.model is not None else Scripted()
     return asyncio.run(
         up(Options(source, options.listen, options.metrics, options.envoy, options.grace, options.quiet, recording))
@@ -66,15 +66,15 @@ def _run_all(options: argparse.Namespace, recording: Recording | None) -> int:
 
 
 def _serve(options: argparse.Namespace) -> int:
-    from extproc.serve import ForEnvoy, Options, serve
-    from extproc.server_tls import ServerTls
+    from extproc.control.process import ForEnvoy, Options, serve
+    from extproc.server.tls import ServerTls
 
     if options.envoy is None and (options.envoy_admin or options.envoy_listen):
-        options.misused("--envoy-admin and --envoy-listen belong to --envoy")
+        options.misused("--envoy-admin and --envoy-listen need --envoy")
     if (options.tls_certificate is None) != (options.tls_key is None):
         options.misused("--tls-certificate and --tls-key belong together: give both, or neither")
     if options.tls_client_ca is not None and options.tls_certificate is None:
-        options.misused("--tls-client-ca belongs to --tls-certificate and --tls-key")
+        options.misused("--tls-client-ca needs --tls-certificate and --tls-key")
     if options.tls_certificate is not None and options.listen.startswith("unix:"):
         options.misused("--tls-certificate is for --listen HOST:PORT: a socket needs no TLS")
     tls = None
@@ -150,7 +150,7 @@ def _add_files(command: argparse.ArgumentParser, name: str) -> None:
         type=number,
         default=_FILES,
         metavar="N",
-        help="record nothing more when so many files are in the directory (default: %(default)d)",
+        help="stop recording when the directory holds this many files (default: %(default)d)",
     )
 
 
@@ -158,7 +158,7 @@ def _add_what_runs(up: argparse.ArgumentParser) -> None:
     source = up.add_mutually_exclusive_group(required=True)
     source.add_argument("--config", type=Path, metavar="FILE", help="serve the models of this file")
     source.add_argument("--backend", type=backend, metavar="URL", help="serve a model of this vLLM server")
-    source.add_argument("--scripted", action="store_true", help="serve a scripted vLLM, started as well")
+    source.add_argument("--scripted", action="store_true", help="start the scripted vLLM, if installed, and serve it")
     up.add_argument("--model", metavar="NAME", help="the model's name; with --backend needed only if it serves several")
     up.add_argument(
         "--format",
@@ -191,7 +191,7 @@ def _add_serve(commands: Commands) -> None:
         type=Path,
         required=True,
         metavar="FILE",
-        help="the configuration file; when it changes, new exchanges go by it",
+        help="the configuration file; a change applies to new exchanges",
     )
     serve.add_argument(
         "--listen",
@@ -204,15 +204,15 @@ def _add_serve(commands: Commands) -> None:
         "--tls-certificate",
         type=Path,
         metavar="FILE",
-        help="speak TLS at --listen, with this certificate (PEM, with those that lead to its root); new connections "
-        "get it as it is in the file by then",
+        help="use TLS at --listen, with this certificate (PEM, including intermediates); the file is read again "
+        "for new connections",
     )
     serve.add_argument("--tls-key", type=Path, metavar="FILE", help="the certificate's key")
     serve.add_argument(
         "--tls-client-ca",
         type=Path,
         metavar="FILE",
-        help="who connects has to show a certificate that leads to one of these (default: anybody may connect)",
+        help="require a client certificate issued by one of these CAs (default: none is required)",
     )
     serve.add_argument(
         "--health",
@@ -225,14 +225,14 @@ def _add_serve(commands: Commands) -> None:
         "--envoy",
         type=Path,
         metavar="DIRECTORY",
-        help="keep Envoy's part of the configuration here, in files that are written again when it changes, for an "
-        "Envoy that was started with what `extproc envoy --dynamic DIRECTORY` prints",
+        help="keep Envoy's part of the configuration here, in files that are rewritten when it changes, for an "
+        "Envoy started with what `extproc envoy --dynamic DIRECTORY` prints",
     )
     serve.add_argument(
         "--envoy-admin",
         type=socket_or_address,
         metavar="ADDRESS",
-        help="ask Envoy here what it has taken of the files, instead of giving it some time for it",
+        help="ask Envoy here which of the files it has loaded, instead of waiting a while",
     )
     serve.add_argument(
         "--envoy-listen",
@@ -252,14 +252,14 @@ def _add_serve(commands: Commands) -> None:
         type=seconds,
         default=GRACE,
         metavar="SECONDS",
-        help="how long the API keys that were in force hold when there is none any more in their file, or no file; "
-        "then nobody comes in (default: %(default)g)",
+        help="how long the last API keys stay valid when their file is empty or gone; after that nobody gets "
+        "in (default: %(default)g)",
     )
     serve.add_argument(
         "--record",
         type=Path,
         metavar="DIRECTORY",
-        help="record each chat completion in a file there, whatever the configuration says of `recording`",
+        help="record each chat completion in a file there, whatever the configuration says about `recording`",
     )
     _add_files(serve, "--record-files")
     add_metrics(serve)

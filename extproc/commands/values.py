@@ -32,9 +32,9 @@ def backend(text: str) -> Address:
     try:
         port = url.port
     except ValueError as error:
-        raise argparse.ArgumentTypeError(f"no such port in {text!r}") from error
+        raise argparse.ArgumentTypeError(f"invalid port in {text!r}") from error
     if url.scheme == "https":
-        raise argparse.ArgumentTypeError("only http:// backends are supported")
+        raise argparse.ArgumentTypeError("only http:// works here; for TLS, name the backend in a configuration file")
     if url.scheme not in ("", "http") or not url.hostname or url.path.rstrip("/") not in ("", "/v1"):
         raise argparse.ArgumentTypeError(f"expected a URL such as http://127.0.0.1:8000, got {text!r}")
     return Address(url.hostname, port or 80)
@@ -53,7 +53,7 @@ def seconds(text: str) -> float:
 def interval(text: str) -> float:
     length = seconds(text)
     if length == 0:
-        raise argparse.ArgumentTypeError("expected more than no time at all")
+        raise argparse.ArgumentTypeError("expected more than 0 seconds")
     return length
 
 

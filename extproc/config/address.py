@@ -6,6 +6,14 @@ import ipaddress
 from typing import NamedTuple, Self
 
 
+class AddressError(ValueError):
+    """What should be an address is none: what was expected, and what is there."""
+
+    def __init__(self, expected: str, got: str) -> None:
+        super().__init__(f"{expected}, got {got!r}")
+        self.expected = expected
+
+
 class Address(NamedTuple):
     """A TCP endpoint; `host` is a name or an IP address without brackets."""
 
@@ -13,17 +21,17 @@ class Address(NamedTuple):
     port: int
 
     @classmethod
-    def parse(cls, text: str) -> Self:
-        """Read `host:port` or `[ipv6]:port`. Raises ValueError with a sentence for the user."""
+    def parse(cls, text: str, such_as: str = "127.0.0.1:8000") -> Self:
+        """Read `host:port` or `[ipv6]:port`. Raises AddressError, with an example."""
         host, colon, port = text.rpartition(":")
         if not colon or not host or not port.isascii() or not port.isdigit() or not 0 < int(port) < 65536:
-            raise ValueError(f"expected host:port such as 127.0.0.1:8000, got {text!r}")
+            raise AddressError(f"expected host:port such as {such_as}", text)
         if "/" in host:
-            raise ValueError(f"expected host:port without a scheme or path, got {text!r}")
+            raise AddressError("expected host:port without a scheme or path", text)
         if host.startswith("[") and host.endswith("]"):
             host = host[1:-1]
         elif ":" in host:
-            raise ValueError(f"an IPv6 address needs brackets, as in [::1]:8000, got {text!r}")
+            raise AddressError("an IPv6 address needs brackets, as in [::1]:8000", text)
         return cls(host, int(port))
 
     @property
@@ -41,9 +49,9 @@ def check_address(text: str) -> str:
 
 
 def check_listen(text: str) -> str:
-    host = Address.parse(text).host
+    host = Address.parse(text, "127.0.0.1:10000").host
     try:
         ipaddress.ip_address(host)
     except ValueError:
-        raise ValueError(f"expected an IP address to listen on, such as 127.0.0.1 or 0.0.0.0, got {host!r}") from None
+        raise AddressError("expected an IP address to listen on, such as 127.0.0.1 or 0.0.0.0", host) from None
     return text

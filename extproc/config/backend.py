@@ -28,7 +28,7 @@ def _check_header(name: str) -> str:
     if not _HEADER.fullmatch(name):
         raise ValueError(f"expected the name of a header in lower case, such as x-tenant, got {name!r}")
     if name in _NEVER or name.startswith(("x-extproc-", "x-envoy-")):
-        raise ValueError(f"{name} never goes to a backend: it is a client's key, or the gateway's own")
+        raise ValueError(f"{name} never goes to a backend: it holds a client's key, or is the gateway's own")
     return name
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated, TypeAlias
 
@@ -18,6 +19,18 @@ class FieldError(ValueError):
     def __init__(self, location: Location, message: str) -> None:
         super().__init__(message)
         self.location = location
+
+
+class FieldErrors(ValueError):  # noqa: N818 - several of FieldError
+    """Several of them."""
+
+    def __init__(self, faults: Sequence[FieldError]) -> None:
+        super().__init__("; ".join(map(str, faults)))
+        self.faults = faults
+
+
+class PathError(ValueError):
+    """A file can't be read. Its path may be shown, for it can't be taken for a key's."""
 
 
 class Settings(BaseModel):
@@ -37,5 +50,9 @@ AbsolutePath = Annotated[Path, AfterValidator(_check_path)]
 
 AddressText = Annotated[str, AfterValidator(check_address)]
 Name = Annotated[str, Field(min_length=1, max_length=256)]
-ParameterName = Annotated[str, Field(pattern=r"^[a-zA-Z0-9_.-]{1,64}$")]
-ClusterName = Annotated[str, Field(pattern=r"^[a-zA-Z0-9][a-zA-Z0-9_.-]{0,62}$")]
+ALIAS_NAME = r"^[^*]{0,255}\*?$"
+PARAMETER_NAME = r"^[a-zA-Z0-9_.-]{1,64}$"
+CLUSTER_NAME = r"^[a-zA-Z0-9][a-zA-Z0-9_.-]{0,62}$"
+AliasName = Annotated[str, Field(pattern=ALIAS_NAME, min_length=1)]
+ParameterName = Annotated[str, Field(pattern=PARAMETER_NAME)]
+ClusterName = Annotated[str, Field(pattern=CLUSTER_NAME)]

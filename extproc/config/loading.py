@@ -9,15 +9,19 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import yaml
 from pydantic import ValidationError
 from pydantic_core import ErrorDetails
 
-from extproc.config.base import FieldError, Location, Settings
+from extproc.config.address import AddressError
+from extproc.config.base import FieldError, FieldErrors, Location, PathError, Settings
+from extproc.config.files import check_file, read_file, shown
+from extproc.config.mistakes import message_of
 from extproc.config.response_template import DIRECTORY
-from extproc.config.settings import Config
-from extproc.files import check_file, read_file, shown
+from extproc.config.settings import Config, broken_references
+from extproc.toolcalls import UnknownFormatError
 
 _PLAIN = re.compile(r"[a-z_]{1,40}")
 """What a message may quote. A key has digits, capitals or signs, even the shortest that vLLM's documentation shows."""
@@ -71,7 +75,7 @@ def parse(text: str, *, source: str = "configuration") -> Config:
         raise ConfigError(f"{source}: not valid YAML: it has characters that YAML doesn't allow") from None
     except (ValueError, RecursionError):  # a date without a month, a number of too many digits; brackets in brackets
         raise ConfigError(
-            f"{source}: not valid YAML: it has a date or number that is none, or is nested too deep"
+            f"{source}: not valid YAML: it has an impossible date or number, or is nested too deeply"
         ) from None
     if not isinstance(data, dict):
         raise ConfigError(f"{source}:1: expected a mapping with 'models' and 'backends'")
@@ -82,7 +86,13 @@ def parse(text: str, *, source: str = "configuration") -> Config:
         # A sequence whose only item is faulty is also reported as too short: the item's own fault says it all.
         places = [fault["loc"] for fault in faults]
         told = [f for f in faults if not any(p != f["loc"] and p[: len(f["loc"])] == f["loc"] for p in places)]
-        raise ConfigError("\n".join(_describe(fault, root, source) for fault in told)) from None
+        lines = [line for fault in told for line in _describe(fault, root, source)]
+        lines += [
+            _line(broken.location, str(broken), root, source)
+            for broken in _broken_references(data)
+            if not any(fault["loc"] == broken.location[: len(fault["loc"])] for fault in told)
+        ]
+        raise ConfigError("\n".join(lines)) from None
 
 
 def fault(location: Location, message: str, text: str, *, source: str) -> ConfigError:
@@ -150,21 +160,54 @@ def _refuse_duplicates(node: yaml.Node, source: str, looked_at: set[int]) -> Non
             _refuse_duplicates(item, source, looked_at)
 
 
-def _describe(fault: ErrorDetails, root: yaml.Node | None, source: str) -> str:
+def _broken_references(data: dict[Any, Any]) -> Iterator[FieldError]:
+    """Those of a file with other faults, as far as it can be told what its names are."""
+    models, backends, recording = (data.get(key) for key in ("models", "backends", "recording"))
+    backend_names = _texts(backends, "name")
+    model_names = _texts(models, "name")
+    recorded = recording.get("model") if isinstance(recording, dict) else None
+    if model_names is not None and backend_names is not None:
+        yield from broken_references(
+            model_names,
+            [one if isinstance(one := model.get("backend"), str) else None for model in models or ()],
+            backend_names,
+            recorded if isinstance(recorded, str) else None,
+        )
+
+
+def _texts(entries: Any, key: str) -> list[str] | None:
+    """What each of them has there; None unless all have a text."""
+    if not isinstance(entries, list) or not entries:
+        return None
+    found = [entry.get(key) if isinstance(entry, dict) else None for entry in entries]
+    return [text for text in found if isinstance(text, str)] if all(isinstance(one, str) for one in found) else None
+
+
+def _describe(fault: ErrorDetails, root: yaml.Node | None, source: str) -> Iterator[str]:
+    """A line for each mistake that it tells of."""
     location: Location = fault["loc"]
-    message = fault["msg"].removeprefix("Value error, ")
     cause = fault.get("ctx", {}).get("error")
-    if isinstance(cause, FieldError):
-        location = (*location, *cause.location)
-    match fault["type"]:
-        case "extra_forbidden":
-            message = "no such setting"
-        case "too_short":
-            message = "at least one is needed"
-        case "literal_error":
-            message = f"expected {fault['ctx']['expected']}"
-        case "missing":
-            message = "is missing"
+    match cause:
+        case FieldErrors(faults=faults):
+            for one in faults:
+                yield _line((*location, *one.location), str(one), root, source)
+        case FieldError():
+            yield _line((*location, *cause.location), str(cause), root, source)
+        case PathError():
+            yield f"{_place(location, root, source)}: {cause}"
+        case AddressError():
+            yield f"{_place(location, root, source)}: {cause.expected}"
+        case UnknownFormatError():
+            name = str(cause).removesuffix(cause.hint)
+            yield _line(location, name, root, source) + cause.hint
+        case None:
+            yield _line(location, message_of(fault), root, source)
+        case _:
+            yield _line(location, str(cause), root, source)
+
+
+def _line(location: Location, message: str, root: yaml.Node | None, source: str) -> str:
+    """One mistake, without the values that may not be shown."""
     message = _GOT.sub("", message)
     for value in _scalars(_found(root, location)[1]):
         if not _PLAIN.fullmatch(value):

@@ -8,8 +8,7 @@ from pydantic import AfterValidator, BeforeValidator, Field, model_validator
 
 from extproc.config.base import ClusterName, FieldError, Name, ParameterName, Settings
 from extproc.config.response_template import read_response_template
-from extproc.openai.definitions import TOOL_PARAMETERS
-from extproc.openai.parameters import parameter_problems, with_integers
+from extproc.contract.parameters import TOOL_PARAMETERS, parameter_problems, with_integers
 from extproc.toolcalls import CHECKPOINT, checkpoint_format, get_format
 
 Mode: TypeAlias = Literal["native", "template", "prompt"]
@@ -81,7 +80,7 @@ class Model(Settings):
     def _defaults_hold(self) -> Self:
         for name in self.defaults:
             if name in TOOL_PARAMETERS or name in ("model", "messages", "stream", "stream_options"):
-                raise FieldError(("defaults", name), "only parameters of sampling can have a default")
+                raise FieldError(("defaults", name), "only sampling parameters can have a default")
         for problem in parameter_problems(self.defaults):
             raise FieldError(("defaults", (problem.param or "").partition(".")[0]), problem.message)
         self.defaults.update(with_integers(self.defaults))
@@ -90,15 +89,17 @@ class Model(Settings):
     @model_validator(mode="after")
     def _template_is_there(self) -> Self:
         if (self.format == CHECKPOINT) != (self.response_template is not None):
-            raise FieldError(("response_template",), f"it is what `format: {CHECKPOINT}` reads by: one needs the other")
+            raise FieldError(("response_template",), f"`format: {CHECKPOINT}` and `response_template` need each other")
         if self.tools == "prompt" and self.format == CHECKPOINT:
-            raise FieldError(("format",), "a response template tells how calls are read, and prompts how to write them")
+            raise FieldError(
+                ("format",), "it isn't for prompt mode: a response template doesn't say how calls are written"
+            )
         return self
 
     @model_validator(mode="after")
     def _prompt_mode_escapes(self) -> Self:
         if self.tools == "prompt" and self.escape_markers is False:
-            raise FieldError(("escape_markers",), "prompt mode can't do without: leave it out, or use another mode")
+            raise FieldError(("escape_markers",), "it can't be off in prompt mode: leave it out, or use another mode")
         return self
 
     @property

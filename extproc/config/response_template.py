@@ -9,7 +9,8 @@ from typing import Any
 
 from pydantic import ValidationInfo
 
-from extproc.files import read_file, shown
+from extproc.config.base import PathError
+from extproc.config.files import read_file
 from extproc.toolcalls import ResponseTemplateError, compile_template
 
 DIRECTORY = "directory"
@@ -30,7 +31,7 @@ def read_response_template(value: Any, info: ValidationInfo) -> Any:
     try:
         compile_template(grammar)
     except ResponseTemplateError as error:
-        raise ValueError(f"it can't be read by: {error}") from None
+        raise ValueError(f"the gateway can't read answers by it: {error}") from None
     template = grammar if "fields" in grammar else grammar["response_template"]
     return json.dumps(template, ensure_ascii=False, sort_keys=True)
 
@@ -42,9 +43,10 @@ def _loaded(value: str, info: ValidationInfo) -> Any:
         try:
             content = read_file(path)
         except (OSError, ValueError) as error:
-            why = error.strerror if isinstance(error, OSError) else "it is no path"
-            raise ValueError(f"{shown(path, 'it')}: {why}") from None
+            if isinstance(error, FileNotFoundError):
+                raise PathError(f"no such file: {path}") from None
+            raise PathError(f"{path}: {error.strerror if isinstance(error, OSError) else 'not a path'}") from None
     try:
         return json.loads(content)
     except (ValueError, RecursionError):
-        raise ValueError("what is there isn't JSON") from None
+        raise ValueError("the file isn't JSON") from None

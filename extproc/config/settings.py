@@ -6,7 +6,7 @@ Nothing here opens a socket or looks at a backend; the only files that are read 
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from functools import cached_property
 from typing import Annotated, Self
 
@@ -14,13 +14,13 @@ from pydantic import AfterValidator, Field, model_validator
 
 from extproc.config.address import Address, check_listen
 from extproc.config.backend import Backend
-from extproc.config.base import AbsolutePath, FieldError, ParameterName, Settings
+from extproc.config.base import AbsolutePath, AliasName, FieldError, FieldErrors, Name, ParameterName, Settings
 from extproc.config.model import Model
 from extproc.config.recording import Recording
-from extproc.names import CHAT_PATH, HEALTH_PATH, MODELS_PATH, without_version
-from extproc.openai.definitions import TOOL_PARAMETERS
-from extproc.openai.media_urls import MediaUrls
-from extproc.openai.withheld import WITHHELD
+from extproc.contract.media_urls import MediaUrls
+from extproc.contract.parameters import TOOL_PARAMETERS
+from extproc.contract.withheld import WITHHELD
+from extproc.names import ANSWERED_PATHS, HEALTH_PATH, MODELS_PATH, without_version
 
 
 class ListenerTls(Settings):
@@ -51,7 +51,6 @@ class Limits(Settings):
 OTHER_PATHS = (
     "/v1/completions",
     "/v1/embeddings",
-    "/v1/responses",
     "/v1/rerank",
     "/v2/rerank",
     "/rerank",
@@ -70,8 +69,7 @@ OTHER_PATHS = (
 )
 """What vLLM serves for clients besides chat completions and models. It has far more paths, without a key of its own for
 most of them: they load adapters, pause it, put it to sleep, tell how it is configured (its documentation, on security).
-Left out as well: `/v1/messages`, which is for agents and their tools and would get none of what is done for those here,
-and `/health`, which is the gateway's own."""
+Left out as well: `/health`, which is the gateway's own, as `/v1/messages` is."""
 
 
 _EXACT_PATH = re.compile(r"(?:/(?!\.{1,2}(?:/|\Z))[A-Za-z0-9._~:@-]+)+")
@@ -84,7 +82,8 @@ def _check_exact_path(path: str) -> str:
             f"expected one exact path such as /v1/embeddings, without escapes, wildcards, a query or a slash at its "
             f"end, got {path!r}"
         )
-    if path in (CHAT_PATH, MODELS_PATH, HEALTH_PATH, without_version(CHAT_PATH), without_version(MODELS_PATH)):
+    own = (*ANSWERED_PATHS, MODELS_PATH)
+    if path == HEALTH_PATH or path in own or path in map(without_version, own):
         raise ValueError(f"{path} is served by the gateway itself")
     return path
 
@@ -105,6 +104,22 @@ def _check_origin(origin: str) -> str:
 ANY_ORIGIN = "*"
 
 
+def broken_references(
+    models: Sequence[str], their_backends: Sequence[str | None], backends: Sequence[str], recorded: str | None
+) -> Iterator[FieldError]:
+    """Names that two have, and names that nothing has. None stands for one that isn't known."""
+    for field, names in (("models", models), ("backends", backends)):
+        for index, name in enumerate(names):
+            if name in names[:index]:
+                yield FieldError((field, index, "name"), f"{name!r} is used twice")
+    for index, wanted in enumerate(their_backends):
+        if wanted not in (None, *backends):
+            there_are = ", ".join(sorted(set(backends)))
+            yield FieldError(("models", index, "backend"), f"no backend is named {wanted!r}; there are: {there_are}")
+    if recorded not in (None, *models):
+        yield FieldError(("recording", "model"), f"no model is named {recorded!r}")
+
+
 class Config(Settings):
     """The whole file."""
 
@@ -114,6 +129,9 @@ class Config(Settings):
     """The file with the keys of those who may come in: a line `name: sha256 of the key, in hexadecimal` for each."""
     models: Annotated[tuple[Model, ...], Field(min_length=1)]
     backends: Annotated[tuple[Backend, ...], Field(min_length=1)]
+    aliases: dict[AliasName, Name] = Field(default_factory=dict)
+    """Other names that clients may ask for, and the model that is meant. A `*` at the end stands for anything:
+    `claude-*`. The models' own names come first, then the longest alias."""
     other_paths: tuple[Annotated[str, AfterValidator(_check_exact_path)], ...] = OTHER_PATHS
     """What backends are asked for besides chat completions; which one, the model that a request names says. A path that
     is neither here nor the gateway's own is a 404."""
@@ -131,32 +149,28 @@ class Config(Settings):
 
     @model_validator(mode="after")
     def _references_hold(self) -> Self:
-        for field, names in (
-            ("models", [model.name for model in self.models]),
-            ("backends", [backend.name for backend in self.backends]),
-        ):
-            for index, name in enumerate(names):
-                if name in names[:index]:
-                    raise FieldError((field, index, "name"), f"{name!r} is used twice")
-        known = {backend.name for backend in self.backends}
-        for index, model in enumerate(self.models):
-            if model.backend not in known:
-                there_are = ", ".join(sorted(known))
-                raise FieldError(
-                    ("models", index, "backend"),
-                    f"no backend is named {model.backend!r}; there are: {there_are}",
-                )
+        models, backends = [model.name for model in self.models], [backend.name for backend in self.backends]
+        recorded = self.recording.model if self.recording is not None else None
+        if faults := list(broken_references(models, [model.backend for model in self.models], backends, recorded)):
+            raise FieldErrors(faults)
         for index, name in enumerate(self.withheld):
             if name in TOOL_PARAMETERS or name in ("model", "messages", "stream", "stream_options"):
-                raise FieldError(("withheld", index), f"a request means nothing without {name}")
+                raise FieldError(("withheld", index), f"{name} can't be withheld: a request makes no sense without it")
             if name.startswith("content.") and name not in WITHHELD:
-                raise FieldError(("withheld", index), "no content part is known by that name")
+                raise FieldError(("withheld", index), "no such content part")
             for place, backend in enumerate(self.backends if "withheld" in self.model_fields_set else ()):
                 if name in backend.parameters:
-                    problem = f"{name} is withheld; take it out here or from withheld"
+                    problem = f"{name} is also in `withheld`: remove it from one of the two"
                     raise FieldError(("backends", place, "parameters"), problem)
-        if self.recording is not None and self.recording.model not in (None, *self.models_by_name):
-            raise FieldError(("recording", "model"), f"no model is named {self.recording.model!r}")
+        return self
+
+    @model_validator(mode="after")
+    def _aliases_hold(self) -> Self:
+        for alias, meant in self.aliases.items():
+            if meant not in self.models_by_name:
+                raise FieldError(("aliases", alias), f"no model is named {meant!r}")
+            if alias in self.models_by_name:
+                raise FieldError(("aliases", alias), "a model has this name itself")
         return self
 
     @property
@@ -174,7 +188,8 @@ class Config(Settings):
     def routes_by_model(self) -> bool:
         """Whether a request of `other_paths` is read for its model: not where one backend serves all, by the names that
         clients use."""
-        return self.only_backend is None or any(model.upstream_name != model.name for model in self.models)
+        renamed = any(model.upstream_name != model.name for model in self.models)
+        return self.only_backend is None or renamed or bool(self.aliases)
 
     @property
     def only_backend(self) -> str | None:
@@ -189,8 +204,9 @@ class Config(Settings):
 
     def path_of(self, path: str) -> str:
         """By which name the gateway knows the path that a client asks for, whose base URL may have no `/v1`."""
-        if path.removesuffix("/") in (CHAT_PATH, without_version(CHAT_PATH)):
-            return CHAT_PATH  # some clients spell it with a slash at the end
+        spelled = path.removesuffix("/")  # some clients have a slash at the end
+        if spelled in ANSWERED_PATHS or f"/v1{spelled}" in ANSWERED_PATHS:
+            return spelled if spelled in ANSWERED_PATHS else f"/v1{spelled}"
         if path == HEALTH_PATH or path in self.other_paths:
             return path
         versioned = f"/v1{path}"
@@ -203,6 +219,16 @@ class Config(Settings):
     @cached_property
     def models_by_name(self) -> Mapping[str, Model]:
         return {model.name: model for model in self.models}
+
+    def model_of(self, name: str) -> Model | None:
+        """The model that a client means by a name."""
+        if (model := self.models_by_name.get(name)) is not None:
+            return model
+        meant = self.aliases.get(name)
+        if meant is None:
+            beginnings = [alias for alias in self.aliases if alias.endswith("*") and name.startswith(alias[:-1])]
+            meant = self.aliases[max(beginnings, key=len)] if beginnings else None
+        return self.models_by_name[meant] if meant is not None else None
 
     @cached_property
     def backends_by_name(self) -> Mapping[str, Backend]:

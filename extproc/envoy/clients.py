@@ -1,6 +1,6 @@
 """What Envoy itself refuses, and counts, by whose request it is: before the processor hears of it.
 
-    key check    a header tells the client's name, or why it has none (extproc.key_check)
+    key check    a header tells the client's name, or why it has none (extproc.envoy.key_check)
     RBAC         a request without a name is a 401, counted as `http.openai.rbac.policy.POLICY.denied`
     rate limit   of the requests of one key in a minute; one more is a 429 with `retry-after`
 
@@ -24,10 +24,10 @@ from envoy_data_plane.envoy.type.matcher.v3 import StringMatcher
 from envoy_data_plane.envoy.type.v3 import FractionalPercent, FractionalPercentDenominatorType, TokenBucket
 from envoy_data_plane.google.protobuf import Any
 
-from extproc.admission import KEY_ERRORS
 from extproc.config import Config
 from extproc.envoy.extensions import packed
-from extproc.key_check import FILE, FILTER, LUA
+from extproc.envoy.key_check import FILTER, LUA
+from extproc.exchange.admission import KEY_ERRORS
 from extproc.names import CLIENT_HEADER, DENIED_HEADER
 
 RBAC = "envoy.filters.http.rbac"
@@ -36,12 +36,12 @@ _KEY_NAMES = 10_000
 """Keys whose requests are counted at a time; those that were quiet the longest are forgotten first."""
 
 
-def client_filters(config: Config, directory: str | None) -> list[HttpFilter]:
-    """The filters, in their order. `directory` is where Envoy finds the file of keys; without one it knows none."""
-    if config.api_keys is None or directory is None:
+def client_filters(config: Config, keys: core.ConfigSource | None) -> list[HttpFilter]:
+    """The filters, in their order. `keys` is where Envoy finds the check of keys; without it there is none."""
+    if config.api_keys is None or keys is None:
         return []
     # Only the routes that ask for a key refuse a request without one.
-    filters = [_key_check(directory), HttpFilter(name=RBAC, typed_config=packed(_refusal()), disabled=True)]
+    filters = [_key_check(keys), HttpFilter(name=RBAC, typed_config=packed(_refusal()), disabled=True)]
     if config.limits.requests_per_minute is not None:
         limit = packed(_rate_limit(config.limits.requests_per_minute))
         filters.append(HttpFilter(name="envoy.filters.http.local_ratelimit", typed_config=limit))
@@ -53,13 +53,7 @@ def refusing(config: Config) -> dict[str, Any]:
     return {RBAC: packed(RbacPerRoute(rbac=_refusal()))} if config.api_keys is not None else {}
 
 
-def _key_check(directory: str) -> HttpFilter:
-    source = core.ConfigSource(
-        path_config_source=core.PathConfigSource(
-            path=f"{directory}/{FILE}", watched_directory=core.WatchedDirectory(path=directory)
-        ),
-        resource_api_version=core.ApiVersion.V3,
-    )
+def _key_check(source: core.ConfigSource) -> HttpFilter:
     return HttpFilter(
         name=FILTER,
         config_discovery=core.ExtensionConfigSource(

@@ -22,6 +22,7 @@ from extproc.envoy.failover import (
     outlier_detection,
     retry_policy,
 )
+from extproc.envoy.sources import Sources
 from extproc.envoy.transport import to_backend
 from extproc.envoy.upstream_filters import upstream_filters
 from extproc.names import AFFINITY_HEADER
@@ -53,8 +54,7 @@ LOAD_BOUND = 150
 elsewhere until it has less to do, and so does one that asks for much at once."""
 
 
-def backend_cluster(backend: Backend, directory: str | None = None) -> cluster.Cluster:
-    """`directory` is where Envoy finds the files of its secrets (`extproc.envoy.secrets`), unless in the bootstrap."""
+def backend_cluster(backend: Backend, sources: Sources) -> cluster.Cluster:
     replicas = [_replica(backend, address) for address in backend.endpoints]
     made = cluster.Cluster(
         name=backend.name,
@@ -74,14 +74,14 @@ def backend_cluster(backend: Backend, directory: str | None = None) -> cluster.C
         health_checks=health_checks(backend),
         outlier_detection=outlier_detection(),
         circuit_breakers=circuit_breakers(backend.max_requests),
-        transport_socket=to_backend(backend, directory),
+        transport_socket=to_backend(backend, sources),
         typed_extension_protocol_options=_protocol(
             upstreams.HttpProtocolOptions(
                 explicit_http_config=upstreams.HttpProtocolOptionsExplicitHttpConfig(
                     http_protocol_options=core.Http1ProtocolOptions()
                 ),
                 common_http_protocol_options=core.HttpProtocolOptions(idle_timeout=IDLE_BACKEND_CONNECTION),
-                http_filters=upstream_filters(backend, directory),
+                http_filters=upstream_filters(backend, sources),
                 retry_policy=retry_policy(backend),
                 hash_policy=[_by_conversation()] if backend.affinity else [],
             )

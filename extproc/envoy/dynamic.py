@@ -18,19 +18,12 @@ from hashlib import sha256
 from typing import Any
 
 from betterproto2 import Message
-from envoy_data_plane.envoy.config.core import v3 as core
-from envoy_data_plane.envoy.config.listener.v3 import Listener
-from envoy_data_plane.envoy.extensions.filters.network.http_connection_manager import v3 as hcm
 
 from extproc.config import Backend, Config
-from extproc.envoy.clusters import backend_cluster
-from extproc.envoy.extensions import packed
-from extproc.envoy.listener import listener
+from extproc.envoy.extensions import type_url
 from extproc.envoy.plain import plain, yaml_of
-from extproc.envoy.routes import route_configuration
-from extproc.envoy.secrets import secret_files
-
-CLUSTERS, ROUTES, LISTENER = "clusters.yaml", "routes.yaml", "listener.yaml"
+from extproc.envoy.resources import Resources
+from extproc.envoy.sources import CLUSTERS, LISTENER, ROUTES, Directory, secret_file
 
 VERSIONED = frozenset({CLUSTERS, ROUTES, LISTENER})
 """Those of which Envoy shows the version that it has taken."""
@@ -43,20 +36,20 @@ ENVOY_ARGUMENTS = ("--drain-time-s", str(DRAIN_SECONDS), "--drain-strategy", "im
 """What Envoy has to be started with. `immediate` is said of connections: the next answer on one that a changed listener
 has left closes it. By default they would be closed little by little, over the whole time."""
 
-_TYPE = "type.googleapis.com/envoy.config."
-
 
 def files(config: Config, leaving: Sequence[Backend], directory: str) -> dict[str, str]:
     """The texts of all files, in the order in which Envoy needs them.
 
     Backends that are `leaving` stay beside those of `config`. `directory` is where Envoy finds the files.
     """
-    # Of what changes most, models and backends, these two know the name of the first backend at most.
+    resources = Resources(config, Directory(directory))
+    # Of what changes most, models and backends, the listener knows nothing, and the routes know this much.
     settings = config.model_dump_json(exclude={"models", "backends"})
+    of_routes = f"{settings}\n{config.default_backend.name}\n{config.routes_by_model}"
     return {
         **backend_files(config, leaving, directory),
-        ROUTES: _made(ROUTES, f"{settings}\n{config.backends[0].name}", lambda: _routes(config)),
-        LISTENER: _made(LISTENER, f"{settings}\n{directory}", lambda: _listener(config, directory)),
+        ROUTES: _made(ROUTES, of_routes, lambda: _versioned([resources.routes()])),
+        LISTENER: _made(LISTENER, f"{settings}\n{directory}", lambda: _versioned([resources.listener()])),
     }
 
 
@@ -72,33 +65,14 @@ def _made(name: str, purpose: str, make: Callable[[], str]) -> str:
     return text
 
 
-def _routes(config: Config) -> str:
-    return _file("route.v3.RouteConfiguration", [route_configuration(config)])
-
-
-def _listener(config: Config, directory: str) -> str:
-    made = listener(config, directory)
-    _take_routes_from(made, source(directory, ROUTES), route_configuration(config).name)
-    return _file("listener.v3.Listener", [made])
-
-
 def backend_files(config: Config, leaving: Sequence[Backend], directory: str) -> dict[str, str]:
     """Those of `files` that change when some of `leaving` have left."""
-    backends = (*config.backends, *leaving)
+    resources = Resources(config, Directory(directory), leaving)
+    # A secret's file stays as it is when the secret changes: it tells where that is.
     return {
-        **secret_files(config.model_copy(update={"backends": backends})),
-        CLUSTERS: _file("cluster.v3.Cluster", (backend_cluster(backend, directory) for backend in backends)),
+        **{secret_file(secret.name): yaml_of(_told([secret])) for secret in resources.secrets()},
+        CLUSTERS: _versioned(resources.clusters()),
     }
-
-
-def source(directory: str, name: str) -> core.ConfigSource:
-    """Where Envoy finds one of the files, and that it is to watch it."""
-    return core.ConfigSource(
-        path_config_source=core.PathConfigSource(
-            path=f"{directory}/{name}", watched_directory=core.WatchedDirectory(path=directory)
-        ),
-        resource_api_version=core.ApiVersion.V3,
-    )
 
 
 def version_of(text: str) -> str:
@@ -106,17 +80,12 @@ def version_of(text: str) -> str:
     return text.partition("\n")[0].removeprefix("version_info: ")
 
 
-def _take_routes_from(made: Listener, source: core.ConfigSource, name: str) -> None:
-    for filter_ in (each for chain in made.filter_chains for each in chain.filters):
-        settings = filter_.typed_config.unpack() if filter_.typed_config else None
-        if isinstance(settings, hcm.HttpConnectionManager):
-            settings.route_config = None
-            settings.rds = hcm.Rds(route_config_name=name, config_source=source)
-            filter_.typed_config = packed(settings)
+def _told(resources: Iterable[Message]) -> dict[str, Any]:
+    """What Envoy expects of a file: a DiscoveryResponse, whose resources are packed, written out."""
+    return {"resources": [{"@type": type_url(resource), **plain(resource)} for resource in resources]}
 
 
-def _file(kind: str, resources: Iterable[Message]) -> str:
-    told: list[dict[str, Any]] = [{"@type": _TYPE + kind, **plain(resource)} for resource in resources]
-    text = yaml_of({"resources": told})
+def _versioned(resources: Iterable[Message]) -> str:
+    text = yaml_of(_told(resources))
     # With a letter before it, for a version of digits alone would be a number.
     return f"version_info: v{sha256(text.encode()).hexdigest()[:16]}\n{text}"

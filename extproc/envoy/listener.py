@@ -13,6 +13,7 @@ from envoy_data_plane.envoy.config.common.mutation_rules.v3 import HeaderMutatio
 from envoy_data_plane.envoy.config.common.mutation_rules.v3 import HeaderMutationRemoveOnMatch
 from envoy_data_plane.envoy.config.core import v3 as core
 from envoy_data_plane.envoy.config.listener import v3 as listeners
+from envoy_data_plane.envoy.config.route.v3 import RouteConfiguration
 from envoy_data_plane.envoy.extensions.access_loggers.grpc.v3 import (
     CommonGrpcAccessLogConfig,
     HttpGrpcAccessLogConfig,
@@ -42,7 +43,8 @@ from extproc.envoy.clients import client_filters
 from extproc.envoy.clusters import PROCESSOR
 from extproc.envoy.extensions import extension, packed
 from extproc.envoy.local_replies import local_replies
-from extproc.envoy.routes import BUFFER, EXT_PROC, SILENCE, route_configuration
+from extproc.envoy.routes import BUFFER, EXT_PROC, SILENCE
+from extproc.envoy.sources import Sources
 from extproc.envoy.transport import for_clients
 from extproc.envoy.web_pages import CORS
 from extproc.names import (
@@ -108,14 +110,10 @@ ACCESS_LOG = {
 }
 
 
-def listener(config: Config, directory: str | None = None) -> listeners.Listener:
-    """`directory` is where Envoy finds the files of clients' keys and of its secrets (`extproc.envoy.secrets`).
-
-    Without it the secrets are in the bootstrap, and clients' keys are the processor's business alone.
-    """
+def listener(config: Config, sources: Sources) -> listeners.Listener:
     manager = listeners.Filter(
         name="envoy.filters.network.http_connection_manager",
-        typed_config=packed(_http_connection_manager(config, directory)),
+        typed_config=packed(_http_connection_manager(config, sources)),
     )
     return listeners.Listener(
         name="openai",
@@ -126,7 +124,7 @@ def listener(config: Config, directory: str | None = None) -> listeners.Listener
         filter_chains=[
             listeners.FilterChain(
                 filters=[manager],
-                transport_socket=for_clients(config.tls, directory) if config.tls is not None else None,
+                transport_socket=for_clients(config.tls, sources) if config.tls is not None else None,
                 transport_socket_connect_timeout=HEADERS_TIMEOUT,
             )
         ],
@@ -144,17 +142,19 @@ def _first_bytes(*, tls: bool) -> listeners.ListenerFilter:
     return listeners.ListenerFilter(name="envoy.filters.listener.http_inspector", typed_config=packed(HttpInspector()))
 
 
-def _http_connection_manager(config: Config, directory: str | None) -> hcm.HttpConnectionManager:
+def _http_connection_manager(config: Config, sources: Sources) -> hcm.HttpConnectionManager:
+    routes = sources.routes(config)
     return hcm.HttpConnectionManager(
         stat_prefix="openai",
         codec_type=hcm.HttpConnectionManagerCodecType.AUTO,
         http2_protocol_options=_http2(),
-        route_config=route_configuration(config),
+        route_config=routes if isinstance(routes, RouteConfiguration) else None,
+        rds=routes if isinstance(routes, hcm.Rds) else None,
         http_filters=[
             _without_mark(),
             # Before all that asks for a key: a browser's question has none, and its page may read why it is refused.
             hcm.HttpFilter(name=CORS, typed_config=packed(Cors())),
-            *client_filters(config, directory),
+            *client_filters(config, sources.keys()),
             hcm.HttpFilter(name=BUFFER, typed_config=packed(Buffer(max_request_bytes=1)), disabled=True),
             hcm.HttpFilter(name=EXT_PROC, typed_config=packed(_ext_proc()), disabled=True),
             hcm.HttpFilter(name="envoy.filters.http.router", typed_config=packed(Router(suppress_envoy_headers=True))),
@@ -218,7 +218,7 @@ def _ext_proc() -> ext_proc.ExternalProcessor:
             request_header_mode=send,
             request_body_mode=ext_proc.ProcessingModeBodySendMode.BUFFERED,
             request_trailer_mode=skip,
-            # The processor asks for the rest when it wants it (extproc.replies.to_the_end).
+            # The processor asks for the rest when it wants it (extproc.exchange.replies.to_the_end).
             response_header_mode=skip,
             response_body_mode=ext_proc.ProcessingModeBodySendMode.NONE,
             response_trailer_mode=skip,
@@ -236,7 +236,7 @@ def _ext_proc() -> ext_proc.ExternalProcessor:
 
 
 def _ends() -> accesslog.AccessLog:
-    """Tells the processor when a request is over that it counts against its client's share (extproc.concurrency)."""
+    """Tells the processor when a request is over that counts against its client's share (`exchange.concurrency`)."""
     leased = accesslog.MetadataFilter(
         matcher=MetadataMatcher(
             filter=LEASE_NAMESPACE,

@@ -1,4 +1,4 @@
-"""What clients read when Envoy itself answers: OpenAI's error JSON, with what happened and what to do about it.
+"""What clients read when Envoy itself answers: the error JSON of their dialect, with what happened and what to do.
 
 Envoy names the reason of every reply of its own in `response.code_details`; the names below were collected from
 Envoy 1.40. The processor's ImmediateResponses pass here as well: they already are error JSON, are known by the
@@ -18,11 +18,13 @@ from envoy_data_plane.envoy.extensions.access_loggers.filters.cel.v3 import Expr
 from envoy_data_plane.envoy.extensions.filters.network.http_connection_manager import v3 as hcm
 from envoy_data_plane.google.protobuf import Struct
 
-from extproc.admission import CHALLENGE, KEY_ERRORS
 from extproc.config.settings import Limits
+from extproc.contract.errors import ApiError
 from extproc.envoy.extensions import packed
 from extproc.envoy.web_pages import REFUSED
-from extproc.names import CHAT_PATH, MODELS_PATH, REPLY_DETAILS, REPLY_HEADER
+from extproc.exchange.admission import CHALLENGE, KEY_ERRORS, WHERE
+from extproc.names import MESSAGES_PATH, REPLY_DETAILS, REPLY_HEADER, without_version
+from extproc.surfaces import CHAT, MESSAGES, RESPONSES, Surface
 
 _PATH = "%PATH(NQ:PATH):200%"
 """The request's path as it was compared with the routes, without its query, and cut: it may be 60 kB."""
@@ -55,7 +57,8 @@ def local_replies(limits: Limits, *, silence: timedelta, processing: timedelta) 
     replies = _replies(limits, f"{silence.total_seconds():g}", f"{processing.total_seconds():g}")
     # The processor's own, and what is allowed somewhere, which is told without words.
     untouched = hcm.ResponseMapper(filter=_filter(f"{_begins(REPLY_DETAILS)} || response.code == 204"))
-    return hcm.LocalReplyConfig(mappers=[untouched, *map(_mapper, replies)])
+    told = [_mapper(reply, surface) for reply in replies for surface in (MESSAGES, CHAT)]
+    return hcm.LocalReplyConfig(mappers=[untouched, *told])
 
 
 def _replies(limits: Limits, silence: str, processing: str) -> Iterator[LocalReply]:
@@ -85,8 +88,7 @@ def _replies(limits: Limits, silence: str, processing: str) -> Iterator[LocalRep
     yield LocalReply(
         "response.code == 404 && " + _begins("route_not_found", "cluster_not_found"),
         "unknown_path",
-        f"Unknown path: {_PATH}. Chat completions are at {CHAT_PATH}, the models at {MODELS_PATH}. "
-        "What else goes to the backend, other_paths in the gateway's settings says.",
+        f"Unknown path: {_PATH}. {WHERE} What else goes to the backend, other_paths in the gateway's settings says.",
         type="invalid_request_error",
     )
     yield LocalReply(
@@ -99,7 +101,7 @@ def _replies(limits: Limits, silence: str, processing: str) -> Iterator[LocalRep
     yield LocalReply(
         "response.code == 405 && " + _is("direct_response"),
         "method_not_allowed",
-        "%REQ(:METHOD):20% isn't allowed here: chat completions are asked for with POST, and for other paths the "
+        "%REQ(:METHOD):20% isn't allowed here: models are asked with POST, and for other paths the "
         "header allow tells what is.",
         type="invalid_request_error",
     )
@@ -253,10 +255,34 @@ def _filter(expression: str) -> accesslog.AccessLogFilter:
     )
 
 
-def _mapper(reply: LocalReply) -> hcm.ResponseMapper:
-    error = {"message": reply.message, "type": reply.type, "param": None, "code": reply.code}
+_ASKED = "('x-envoy-original-path' in request.headers ? request.headers['x-envoy-original-path'] : request.path)"
+_OF_OTHERS = "|".join(without_version(route.path) for surface in (CHAT, RESPONSES) for route in surface.routes)
+_OF_MESSAGES = (
+    f"({_ASKED}.matches('^(/v1)?{without_version(MESSAGES_PATH)}([/?]|$)') || "
+    f"('anthropic-version' in request.headers && !{_ASKED}.matches('^(/v1)?({_OF_OTHERS})/?([?]|$)')))"
+)
+"""Whether a request speaks Anthropic's dialect, as `admission.dialect_of` has it. Its path may have been rewritten for
+a backend."""
+
+_STATUS = {
+    "rate_limit_exceeded": 429,
+    "unknown_path": 404,
+    "origin_not_allowed": 403,
+    "request_too_large": 413,
+    "backend_overloaded": 503,
+    "gateway_overloaded": 503,
+    "backend_unreachable": 503,
+    "backend_timeout": 504,
+}
+"""Envoy's own, of the rows that leave it as it is: Anthropic's words for errors go by it."""
+
+
+def _mapper(reply: LocalReply, surface: Surface) -> hcm.ResponseMapper:
+    otherwise = 400 if reply.type == "invalid_request_error" else 500
+    status = reply.status or _STATUS.get(reply.code, otherwise)
+    error = ApiError(status, reply.message, reply.type, code=reply.code)
     return hcm.ResponseMapper(
-        filter=_filter(reply.when),
+        filter=_filter(f"({reply.when}) && {_OF_MESSAGES}" if surface is MESSAGES else reply.when),
         status_code=reply.status,
         headers_to_add=[
             *([] if reply.after_processor else [_MARK]),
@@ -265,5 +291,5 @@ def _mapper(reply: LocalReply) -> hcm.ResponseMapper:
                 for name, value in reply.fields.items()
             ),
         ],
-        body_format_override=core.SubstitutionFormatString(json_format=Struct.from_dict({"error": error})),
+        body_format_override=core.SubstitutionFormatString(json_format=Struct.from_dict(surface.error(error))),
     )

@@ -11,10 +11,10 @@
       from 95 %   new requests get a 503; what runs goes on
       from 98 %   new connections wait
 
-It is the last of three bounds: the processor lets large requests in (extproc.concurrency), and each has to arrive
-within a minute (listener.py). Without them 75 uploads of 16 MB that stall end Envoy, and with it everybody's streams.
-All of this is fixed when Envoy starts. The container's limit has to leave room above HEAP_BYTES for what isn't on the
-heap, and for what can arrive between two looks (REFRESH): tests/k8s holds the manifests to that.
+It is the last of three bounds: the processor lets large requests in (extproc.exchange.concurrency), and each has to
+arrive within a minute (listener.py). Without them 75 uploads of 16 MB that stall end Envoy, and with it everybody's
+streams. All of this is fixed when Envoy starts. The container's limit has to leave room above HEAP_BYTES for what
+isn't on the heap, and for what can arrive between two looks (REFRESH): tests/k8s holds the manifests to that.
 """
 
 from __future__ import annotations

@@ -36,12 +36,13 @@ from envoy_data_plane.envoy.type.matcher.v3 import RegexMatchAndSubstitute, Rege
 from envoy_data_plane.envoy.type.v3 import Int64Range
 from envoy_data_plane.google.protobuf import Any
 
-from extproc.admission import KEY_HEADERS
 from extproc.config import Config
 from extproc.envoy.clients import refusing
 from extproc.envoy.extensions import packed
 from extproc.envoy.web_pages import cors_policy, refused_pages
-from extproc.names import BACKEND_HEADER, CHAT_PATH, HEALTH_PATH, MODELS_PATH, SMALL_BODY, without_version
+from extproc.exchange.admission import KEY_HEADERS
+from extproc.names import BACKEND_HEADER, HEALTH_PATH, MODELS_PATH, SMALL_BODY, without_version
+from extproc.surfaces import ROUTES, Route
 
 EXT_PROC = "envoy.filters.http.ext_proc"
 BUFFER = "envoy.filters.http.buffer"
@@ -56,13 +57,16 @@ SILENCE = timedelta(minutes=30)
 as long as it likes. But a unary answer is silent until it is complete, and a slow model behind a queue may well take
 20 minutes for it; OpenAI's own clients give up after 10 unless told otherwise."""
 
+NAME = "openai"
+"""Of the route configuration: a listener whose routes are elsewhere asks for them by it."""
+
 
 def route_configuration(config: Config) -> route.RouteConfiguration:
     # With keys, the processor has a look at all: under an Envoy that doesn't know them (clients.py), it alone does.
     answered = _processed(ExtProcOverrides(processing_mode=_HEADERS_ALONE))
     asking = {**answered, **refusing(config)}
     for_others = asking if config.api_keys is not None else {}
-    chat = RegexMatcher(regex=f"(?:/v1)?{re.escape(without_version(CHAT_PATH))}/?")  # as clients spell it
+    answered_by_models = RegexMatcher(regex="|".join(map(_spelled, ROUTES)))
     virtual_host = route.VirtualHost(
         name="openai",
         domains=["*"],
@@ -70,10 +74,10 @@ def route_configuration(config: Config) -> route.RouteConfiguration:
         routes=[
             _grpc(),
             *refused_pages(config),
-            *_chat_completions(chat, config),
-            _preflight(chat),
-            _allowed(route.RouteMatch(safe_regex=chat)),
-            _wrong_method(route.RouteMatch(safe_regex=chat)),
+            *(each for answered in ROUTES.values() for each in _model_routes(answered, config)),
+            _preflight(answered_by_models),
+            _allowed(route.RouteMatch(safe_regex=answered_by_models)),
+            _wrong_method(route.RouteMatch(safe_regex=answered_by_models)),
             # Without a key: for load balancers and gateways in front, which have none.
             *_answered("health", route.RouteMatch(path=HEALTH_PATH), answered),
             *_answered("models", route.RouteMatch(path_separated_prefix=MODELS_PATH), asking),
@@ -82,20 +86,28 @@ def route_configuration(config: Config) -> route.RouteConfiguration:
         ],
     )
     return route.RouteConfiguration(
-        name="openai",
+        name=NAME,
         virtual_hosts=[virtual_host],
         # Clients' keys go no further, whatever else a backend takes (passing_headers.py).
         request_headers_to_remove=list(KEY_HEADERS),
     )
 
 
-def _chat_completions(path: RegexMatcher, config: Config) -> Iterator[route.Route]:
+def _spelled(path: str) -> str:
+    """A path as clients spell it."""
+    return f"(?:/v1)?{re.escape(without_version(path))}/?"
+
+
+def _model_routes(answered: Route, config: Config) -> Iterator[route.Route]:
+    """Of the requests that are for a model, in one of the dialects."""
+    paths = RegexMatcher(regex=_spelled(answered.path))
+
     def made() -> route.Route:
         return route.Route(
-            name="chat-completions",
-            match=route.RouteMatch(safe_regex=path, headers=[_with_method("POST")]),
+            name=answered.name,
+            match=route.RouteMatch(safe_regex=paths, headers=[_with_method("POST")]),
             # Empty until the processor has read the body: the header is its choice, and none but its (see listener.py).
-            route=_action(route.RouteAction(cluster_header=BACKEND_HEADER, prefix_rewrite=CHAT_PATH)),
+            route=_action(route.RouteAction(cluster_header=BACKEND_HEADER, prefix_rewrite=answered.upstream)),
             # The processor reads answers as they are: it doesn't decompress.
             request_headers_to_remove=["accept-encoding"],
         )

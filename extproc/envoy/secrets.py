@@ -8,16 +8,14 @@ what was in use stays; one that isn't there yet is taken when it comes, if its d
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 from envoy_data_plane.envoy.config.core import v3 as core
 from envoy_data_plane.envoy.extensions.transport_sockets.tls import v3 as tls
-from envoy_data_plane.envoy.service.discovery.v3 import DiscoveryResponse
 
-from extproc.config import Backend, Config
-from extproc.envoy.extensions import packed
-from extproc.envoy.plain import plain, yaml_of
+from extproc.config import Backend
+from extproc.config.settings import ListenerTls
 
 CERTIFICATE = "certificate"
 """The certificate that clients see."""
@@ -36,41 +34,13 @@ def ca_name(backend: Backend) -> str:
     return f"ca-{backend.name}"
 
 
-def secrets(config: Config) -> list[tls.Secret]:
-    """All that the configuration asks for, for the bootstrap."""
-    return list(_secrets(config))
-
-
-def secret_files(config: Config) -> dict[str, str]:
-    """The files that `reference` leads to, by name. They stay as they are when a secret changes."""
-    return {_file_name(secret.name): _told(secret) for secret in _secrets(config)}
-
-
-def reference(name: str, directory: str | None) -> tls.SdsSecretConfig:
-    """The secret of that name: from its file in `directory`, or without one from the bootstrap."""
-    if directory is None:
-        return tls.SdsSecretConfig(name=name)
-    source = core.ConfigSource(
-        path_config_source=core.PathConfigSource(path=f"{directory}/{_file_name(name)}"),
-        resource_api_version=core.ApiVersion.V3,
-    )
-    return tls.SdsSecretConfig(name=name, sds_config=source)
-
-
-def _file_name(name: str) -> str:
-    return f"secret-{name}.yaml"
-
-
-def _told(secret: tls.Secret) -> str:
-    return yaml_of(plain(DiscoveryResponse(resources=[packed(secret)])))
-
-
-def _secrets(config: Config) -> Iterator[tls.Secret]:
-    if config.tls is not None:
-        yield tls.Secret(name=CERTIFICATE, tls_certificate=_certificate(config.tls.certificate, config.tls.key))
-        if config.tls.client_ca is not None:
-            yield _authority(CLIENT_CA, config.tls.client_ca)
-    for backend in config.backends:
+def secrets(listener: ListenerTls | None, backends: Iterable[Backend]) -> Iterator[tls.Secret]:
+    """All that the listener and the backends ask for."""
+    if listener is not None:
+        yield tls.Secret(name=CERTIFICATE, tls_certificate=_certificate(listener.certificate, listener.key))
+        if listener.client_ca is not None:
+            yield _authority(CLIENT_CA, listener.client_ca)
+    for backend in backends:
         if backend.tls is not None:
             yield _authority(ca_name(backend), backend.tls.ca or SYSTEM_CA)
         if backend.api_key is not None:

@@ -10,21 +10,22 @@ from extproc.config import Backend
 from extproc.config.settings import ListenerTls
 from extproc.envoy.addresses import is_ip
 from extproc.envoy.extensions import packed
-from extproc.envoy.secrets import CERTIFICATE, CLIENT_CA, ca_name, reference
+from extproc.envoy.secrets import CERTIFICATE, CLIENT_CA, ca_name
+from extproc.envoy.sources import Sources
 
 # TLS 1.2 is what the oldest clients still in use can do; 1.0 and 1.1 are broken.
 _VERSIONS = tls.TlsParameters(tls_minimum_protocol_version=tls.TlsParametersTlsProtocol.TLSv1_2)
 
 
-def for_clients(settings: ListenerTls, directory: str | None) -> core.TransportSocket:
+def for_clients(settings: ListenerTls, sources: Sources) -> core.TransportSocket:
     """TLS at the listener: HTTP/2 for clients that can, HTTP/1.1 for the others."""
     common = tls.CommonTlsContext(
         tls_params=_VERSIONS,
-        tls_certificate_sds_secret_configs=[reference(CERTIFICATE, directory)],
+        tls_certificate_sds_secret_configs=[sources.secret(CERTIFICATE)],
         alpn_protocols=["h2", "http/1.1"],
     )
     if settings.client_ca is not None:
-        common.validation_context_sds_secret_config = reference(CLIENT_CA, directory)
+        common.validation_context_sds_secret_config = sources.secret(CLIENT_CA)
     return _socket(
         tls.DownstreamTlsContext(
             common_tls_context=common, require_client_certificate=True if settings.client_ca is not None else None
@@ -32,7 +33,7 @@ def for_clients(settings: ListenerTls, directory: str | None) -> core.TransportS
     )
 
 
-def to_backend(backend: Backend, directory: str | None) -> core.TransportSocket | None:
+def to_backend(backend: Backend, sources: Sources) -> core.TransportSocket | None:
     """TLS to the backend's replicas, if it is to be spoken to by TLS.
 
     Each is asked for by its own name, and has to show a certificate with the name, or the address, of one of them:
@@ -46,7 +47,7 @@ def to_backend(backend: Backend, directory: str | None) -> core.TransportSocket 
         default_validation_context=tls.CertificateValidationContext(
             match_typed_subject_alt_names=[_subject(host) for host in hosts]
         ),
-        validation_context_sds_secret_config=reference(ca_name(backend), directory),
+        validation_context_sds_secret_config=sources.secret(ca_name(backend)),
     )
     return _socket(
         tls.UpstreamTlsContext(

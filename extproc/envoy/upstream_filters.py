@@ -19,14 +19,15 @@ from envoy_data_plane.envoy.type.matcher.v3 import RegexMatcher, StringMatcher
 from extproc.config import Backend
 from extproc.envoy.extensions import extension, packed
 from extproc.envoy.passing_headers import TO_BACKENDS, TO_CLIENTS, all_but
-from extproc.envoy.secrets import key_name, reference
+from extproc.envoy.secrets import key_name
+from extproc.envoy.sources import Sources
 
 
-def upstream_filters(backend: Backend, directory: str | None) -> list[HttpFilter]:
-    """The whole chain. `directory`: see `extproc.envoy.secrets.reference`."""
+def upstream_filters(backend: Backend, sources: Sources) -> list[HttpFilter]:
+    """The whole chain."""
     filters = [_with_passing_headers(backend)]
     if backend.api_key is not None:
-        filters.append(_with_key(backend, directory))
+        filters.append(_with_key(backend, sources))
     filters.append(HttpFilter(name="envoy.filters.http.upstream_codec", typed_config=packed(UpstreamCodec())))
     return filters
 
@@ -46,11 +47,10 @@ def _without_all_but(*names: str) -> Mutation:
     return Mutation(remove_on_match=HeaderMutationRemoveOnMatch(key_matcher=matcher))
 
 
-def _with_key(backend: Backend, directory: str | None) -> HttpFilter:
+def _with_key(backend: Backend, sources: Sources) -> HttpFilter:
     """`Authorization: Bearer` with what is in the key's file, without the white space around it."""
-    bearer = Generic(
-        credential=reference(key_name(backend), directory), header="authorization", header_value_prefix="Bearer "
-    )
+    key = sources.secret(key_name(backend))
+    bearer = Generic(credential=key, header="authorization", header_value_prefix="Bearer ")
     injector = CredentialInjector(
         overwrite=True, credential=extension("envoy.http.injected_credentials.generic", bearer)
     )

@@ -9,7 +9,7 @@ from __future__ import annotations
 import string
 from pathlib import Path
 
-from extproc.files import shown
+from extproc.config.files import shown
 from extproc.probe import questions
 from extproc.probe.advice import Findings, advise
 from extproc.probe.questions import Card, ProbeError

@@ -14,7 +14,7 @@ from extproc.probe.advice import Advice, Findings, shows_tools
 from extproc.probe.questions import Card, Forcing
 from extproc.probe.server import Origin, one_line
 
-_REPAIRS = "mends vLLM's slips: finish_reason `stop` for a call by name, calls without arguments or without an id"
+_REPAIRS = "repairs vLLM's slips: finish_reason `stop` for a call by name, calls without arguments or without an id"
 _COMMENT_WIDTH = 110
 
 

@@ -15,7 +15,7 @@ from typing import Any
 
 from extproc.recording.document import Entry, Json, Kind
 from extproc.recording.envoy_json import bytes_as_json, bytes_from_json
-from extproc.recording.replay import Outcome
+from extproc.recording.replay import ReplayResult
 
 _MADE_ID = re.compile(r"call_[A-Za-z0-9]{24}")
 _SHOWN = 70
@@ -35,7 +35,7 @@ class Difference:
         return f"{self.place}\n  recorded  {self.recorded}\n  now       {self.now}"
 
 
-def first_difference(recorded: Outcome, now: Outcome) -> Difference | None:
+def first_difference(recorded: ReplayResult, now: ReplayResult) -> Difference | None:
     """None when they are the same; of a recording without an end, when what comes now begins with it."""
     before, after = list(_comparable(recorded)), list(_comparable(now))
     if not recorded.complete:
@@ -47,12 +47,12 @@ def first_difference(recorded: Outcome, now: Outcome) -> Difference | None:
     return None
 
 
-def steps_of(outcome: Outcome) -> int:
+def steps_of(outcome: ReplayResult) -> int:
     """How many there are to be compared."""
     return sum(1 for _ in _comparable(outcome))
 
 
-def to_client(outcome: Outcome) -> list[Any]:
+def to_client(outcome: ReplayResult) -> list[Any]:
     """What a client sees of it: the answer's own headers and body, or the error in their place."""
     seen = ("response_headers", "response_body", "response_trailers", "immediate_response", "stream")
     return [
@@ -71,14 +71,14 @@ def streamed_piece(step: Entry) -> Json | None:
     return piece
 
 
-def _comparable(outcome: Outcome) -> Iterator[Json]:
+def _comparable(outcome: ReplayResult) -> Iterator[Json]:
     """The steps with the pieces of a stream as one, and equal names for what is made at random."""
     ids: dict[str, str] = {}
     for step in _joined(outcome):
         yield _renamed(step, ids)
 
 
-def _joined(outcome: Outcome) -> Iterator[Json]:
+def _joined(outcome: ReplayResult) -> Iterator[Json]:
     stream: Json | None = None
     data = bytearray()
     for step in outcome.steps:

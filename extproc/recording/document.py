@@ -30,7 +30,7 @@ from typing import Any, Self, TypeAlias, TypeVar
 
 import orjson
 
-from extproc.openai.json_body import encode
+from extproc.contract.json_body import encode
 from extproc.recording.envoy_json import bytes_from_json, from_json
 from extproc.wire import ProcessingRequest, ProcessingResponse
 
@@ -57,7 +57,7 @@ class Kind(enum.Enum):
     PROCESSOR = "processor"
     ASKED = "asked"
     SAID = "said"
-    SILENCE = "silence"
+    IDLE_TIMEOUT = "silence"
     BROKE_OFF = "broke_off"
 
 
@@ -103,7 +103,7 @@ class Document:
             any(entry.what.get("response_body", {}).get("end_of_stream") for entry in self._of(Kind.ENVOY))
             or self._has(Kind.ENVOY, "response_trailers")
             or self._has(Kind.PROCESSOR, "immediate_response")
-            or any(self._of(Kind.SILENCE))
+            or any(self._of(Kind.IDLE_TIMEOUT))
             or any(self._of(Kind.BROKE_OFF))
         )
 
@@ -183,7 +183,7 @@ _NAMES = {
     Kind.PROCESSOR: "a reply of the processor's",
     Kind.ASKED: "a request of the processor's own",
     Kind.SAID: "a backend's answer",
-    Kind.SILENCE: "a silence",
+    Kind.IDLE_TIMEOUT: "a silence",
     Kind.BROKE_OFF: "an exception",
 }
 
@@ -203,7 +203,7 @@ def _check(kind: Kind, what: Json) -> None:
             bytes_from_json(what["body"])
         case Kind.BROKE_OFF:
             _of_type(what, "exception", str)
-        case Kind.SILENCE:
+        case Kind.IDLE_TIMEOUT:
             pass
 
 

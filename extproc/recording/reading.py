@@ -10,7 +10,7 @@ from typing import Any
 from extproc.recording.difference import streamed_piece
 from extproc.recording.document import Document, Entry, Json, Kind
 from extproc.recording.envoy_json import bytes_from_json
-from extproc.recording.replay import Outcome
+from extproc.recording.replay import ReplayResult
 
 _UNSEEN = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\ud800-\udfff]")
 """What a terminal would obey, and halves of characters, which can't be written; not tabs and ends of lines."""
@@ -21,7 +21,7 @@ def printable(text: str) -> str:
     return _UNSEEN.sub(lambda found: ascii(found[0])[1:-1], text)
 
 
-def shown(document: Document, now: Outcome) -> str:
+def shown(document: Document, now: ReplayResult) -> str:
     """What came in as it was recorded, and what goes out as it does now."""
     steps = list(now.steps)
     forward = [step for step in steps if "request_body" in step.what]
@@ -29,7 +29,7 @@ def shown(document: Document, now: Outcome) -> str:
         *_request(document),
         *(part for step in forward for part in _forwarded(step.what)),
         *_backend_answer(document),
-        *_second_try(document, steps),
+        *_retry(document, steps),
         *_client_answer(steps),
     ]
     return printable("\n".join(parts)) + "\n"
@@ -66,7 +66,7 @@ def _backend_answer(document: Document) -> Iterator[str]:
         yield _readable_bytes(b"".join(bodies))
 
 
-def _second_try(document: Document, steps: list[Entry]) -> Iterator[str]:
+def _retry(document: Document, steps: list[Entry]) -> Iterator[str]:
     said = (entry.what for entry in document.entries if entry.kind is Kind.SAID)
     for step in steps:
         if step.kind is Kind.ASKED:

@@ -1,4 +1,4 @@
-"""Exchanges that take down what goes in and out of them, and have it written to a file when they have ended.
+"""Takes down what goes into an exchange and comes out of it, and has it written to a file when it has ended.
 
 It must never disturb an exchange: inputs and replies are only kept, as the bytes that they are on the wire, and up to a
 limit. All work is done when it has ended, in a thread, and what goes wrong there is a line in the log. Recorded are
@@ -16,13 +16,13 @@ from datetime import UTC, datetime
 from functools import partial
 
 from extproc.config.recording import Recording
-from extproc.effects import AskBackend, BackendSaid, Effect, Result
-from extproc.exchange import Exchange, Phase, Replies
+from extproc.exchange.effects import BackendResponse, CallBackend, Effect, Result
+from extproc.exchange.machine import Exchange, Inputs
+from extproc.exchange.phases import Phase
+from extproc.exchange.replies import Replies
 from extproc.names import METADATA_NAMESPACE
 from extproc.recording.document import NO_ANSWER, Kind
-from extproc.recording.shelf import Ended, Kept, Shelf
-from extproc.telemetry import Telemetry
-from extproc.terms import Terms
+from extproc.recording.store import Ended, Kept, RecordingStore
 from extproc.wire import ProcessingRequest, ProcessingResponse
 
 log = logging.getLogger(__name__)
@@ -36,12 +36,12 @@ _ENTRY_BYTES = 200
 
 
 class Recorder:
-    """Where all exchanges of a processor `begin`."""
+    """Stands between a processor and each of its exchanges."""
 
     def __init__(self, always: Recording | None = None) -> None:
         """`always` stands above what configurations say."""
         self._always = always
-        self._shelf: Shelf | None = None
+        self._store: RecordingStore | None = None
         self._room = threading.Semaphore(AT_ONCE)
         self._told_of_room = False
         if always is not None:
@@ -50,32 +50,33 @@ class Recorder:
     def open(self, settings: Recording | None) -> None:
         """Look at the directory, and tell what will be recorded, unless that has been done."""
         if settings is None:
-            self._shelf = None  # so that switching it on again begins anew
-        elif self._shelf is None or self._shelf.settings != settings:
+            self._store = None  # so that switching it on again begins anew
+        elif self._store is None or self._store.settings != settings:
             log.warning("recording exchanges, with all that is said in them, into %s", settings.directory)
-            self._shelf = Shelf(settings)
+            self._store = RecordingStore(settings)
             self._told_of_room = False
 
-    def begin(self, terms: Terms, telemetry: Telemetry) -> Exchange:
-        """An exchange by these terms, which is recorded if that is wanted and there is room for it."""
-        self.open(self._always or terms.config.recording)
-        if self._shelf is None or self._shelf.full:
-            return Exchange(terms, telemetry)
+    def record(self, exchange: Exchange) -> Inputs:
+        """What takes the exchange's inputs: one that records them if that is wanted and there is room for it, else the
+        exchange itself."""
+        self.open(self._always or exchange.context.config.recording)
+        if self._store is None or self._store.full:
+            return exchange
         if not self._room.acquire(blocking=False):
             if not self._told_of_room:
                 self._told_of_room = True
                 log.warning("%d exchanges are recorded at a time; those that begin meanwhile are not", AT_ONCE)
-            return Exchange(terms, telemetry)
-        return _RecordedExchange(terms, telemetry, self._shelf, self._room.release)
+            return exchange
+        return _Recording(exchange, self._store, self._room.release)
 
 
-class _RecordedExchange(Exchange):
-    """Does what any exchange does, and keeps what it came to."""
+class _Recording:
+    """Passes inputs on to the exchange, and keeps them and what came of them."""
 
-    def __init__(self, terms: Terms, telemetry: Telemetry, shelf: Shelf, leave: Callable[[], None]) -> None:
+    def __init__(self, exchange: Exchange, store: RecordingStore, leave: Callable[[], None]) -> None:
         """`leave` is called once, when nothing of it is kept any more, in whatever thread."""
-        super().__init__(terms, telemetry)
-        self._shelf = shelf
+        self._exchange = exchange
+        self._store = store
         self._leave = leave
         self._start = time.monotonic()
         self._began_at = datetime.now(UTC)
@@ -86,57 +87,51 @@ class _RecordedExchange(Exchange):
         """The request has come."""
         self._dropped = False
         """It is of no interest."""
-        self._at_work = False
 
     def receive(self, message: ProcessingRequest) -> Replies:
         if self._dropped:
-            return super().receive(message)
-        self._asked |= message.HasField("request_body") and self.is_chat
+            return self._exchange.receive(message)
+        self._asked |= message.HasField("request_body") and self._exchange.is_chat
         self._keep(Kind.ENVOY, message.SerializeToString())
-        replies = self._noted(partial(super().receive, message))
-        if self.phase in (Phase.PASSED_BY, Phase.ENDED) and not self._asked:
+        replies = self._noted(partial(self._exchange.receive, message))
+        if self._exchange.phase in (Phase.PASSED_BY, Phase.ENDED) and not self._asked:
             self._drop()  # no chat completion, or none that was let in
         return replies
 
     def resume(self, result: Result) -> Replies:
-        if isinstance(result, BackendSaid):
+        if isinstance(result, BackendResponse):
             self._keep(Kind.SAID, result.body, status=result.status)
-        elif result is None and not self.goes_on:
+        elif result is None and not self._exchange.goes_on:
             self._keep(Kind.SAID, b"", status=NO_ANSWER)
-        return self._noted(partial(super().resume, result))
+        return self._noted(partial(self._exchange.resume, result))
 
-    def silence(self) -> Replies:
-        self._keep(Kind.SILENCE, b"")
-        return self._noted(super().silence)
+    def time_out(self) -> Replies:
+        self._keep(Kind.IDLE_TIMEOUT, b"")
+        return self._noted(self._exchange.time_out)
 
     def close(self, since_reply: float = math.inf) -> None:
-        super().close(since_reply)
+        self._exchange.close(since_reply)
         if not self._asked:
             self._drop()
         if self._dropped:
             return
-        ended = Ended(self.terms.config, self._began_at, complete=not self._full, kept=tuple(self._kept))
+        ended = Ended(self._exchange.context.config, self._began_at, complete=not self._full, kept=tuple(self._kept))
         self._kept.clear()
         try:
-            written = self._shelf.put(ended)
+            written = self._store.put(ended)
         except RuntimeError:  # the system gives no thread: of no concern to the exchange, which has gone well
-            log.error("an exchange isn't recorded: there is no thread for it", extra={"exchange": self.id})
+            log.error("an exchange isn't recorded: there is no thread for it", extra={"exchange": self._exchange.id})
             self._leave()
         else:
             written.add_done_callback(lambda _: self._leave())
 
     def _noted(self, work: Callable[[], Replies]) -> Replies:
-        """Keep what comes of an input; once, where one method of the exchange uses another."""
-        if self._at_work:
-            return work()
-        self._at_work = True
+        """Keep what comes of an input."""
         try:
             replies = work()
         except Exception as error:
             self._keep(Kind.BROKE_OFF, b"", exception=type(error).__name__)
             raise
-        finally:
-            self._at_work = False
         for reply in replies:
             self._keep_reply(reply)
         return replies
@@ -144,9 +139,9 @@ class _RecordedExchange(Exchange):
     def _keep_reply(self, reply: ProcessingResponse | Effect) -> None:
         if isinstance(reply, ProcessingResponse):
             self._keep(Kind.PROCESSOR, reply.SerializeToString())
-            if reply.HasField("request_body") and self._shelf.settings.model not in (None, _model(reply)):
+            if reply.HasField("request_body") and self._store.settings.model not in (None, _model(reply)):
                 self._drop()
-        elif isinstance(reply, AskBackend):
+        elif isinstance(reply, CallBackend):
             self._keep(Kind.ASKED, reply.body, backend=reply.backend.name)
 
     def _drop(self) -> None:

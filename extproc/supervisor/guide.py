@@ -59,13 +59,13 @@ def _metrics(address: str | None) -> str:
 def _recordings(directory: Path | None) -> str:
     if directory is None:
         return ""
-    return f"\nChat completions are recorded in {directory}, with all that is said in them.\n"
+    return f"\nChat completions are recorded in {directory}, prompts and answers included.\n"
 
 
 def _key(config: Config) -> str:
     if config.api_keys is not None:
         return f"a key whose hash is in {config.api_keys}"
-    return "anything; nobody asks for one"
+    return "anything (no key is required)"
 
 
 def _models(config: Config) -> str:

@@ -89,8 +89,8 @@ def check_listen(address: Address, option: str = "--listen") -> None:
         families = socket.getaddrinfo(*address, type=socket.SOCK_STREAM, flags=socket.AI_NUMERICHOST)
     except socket.gaierror as error:
         raise GatewayError(
-            f"can't listen on {address}: {address.host} is no IP address; "
-            "127.0.0.1 is for this machine alone, 0.0.0.0 for every network it is in"
+            f"can't listen on {address}: {address.host} is not an IP address; "
+            "use 127.0.0.1 for this machine only, 0.0.0.0 for all its networks"
         ) from error
     family, kind, protocol, _, where = families[0]
     with socket.socket(family, kind, protocol) as attempt:
@@ -105,5 +105,5 @@ def check_listen(address: Address, option: str = "--listen") -> None:
                 reason = error.strerror or str(error)
             other = Address(address.host, address.port % 65535 + 1)
             raise GatewayError(
-                f"can't listen on {address}: {reason}; choose another address, such as with {option} {other}"
+                f"can't listen on {address}: {reason}; choose another address, such as {option} {other}"
             ) from error

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import tempfile
+from ipaddress import ip_address
 from pathlib import Path
 
 from extproc.config import Address
-from extproc.descriptors import descriptor_limit, too_few
-from extproc.stopping import StopSignals, completes
+from extproc.server.descriptors import descriptor_limit, too_few
+from extproc.server.stopping import StopSignals, completes
 from extproc.supervisor.backends import complaints
 from extproc.supervisor.binary import find_envoy
 from extproc.supervisor.gateway import Gateway
@@ -43,9 +44,10 @@ async def _start(gateway: Gateway, options: Options, envoy: str) -> None:
     if options.metrics is not None:
         check_listen(Address.parse(options.metrics), "--metrics")
     await gateway.start(config, envoy, options)
-    from extproc.envoy import MAX_CONNECTIONS  # Takes a second to import; it has been by now.
+    from extproc.envoy.overload import MAX_CONNECTIONS  # Takes a second to import; it has been by now.
 
-    if (warning := too_few(MAX_CONNECTIONS, descriptor_limit())) is not None:
+    is_trial = isinstance(options.source, Scripted) and ip_address(config.listen_address.host).is_loopback
+    if not is_trial and (warning := too_few(MAX_CONNECTIONS, descriptor_limit())) is not None:
         say(f"warning: {warning}")
     for complaint in await complaints(config):
         say(f"warning: {complaint}")

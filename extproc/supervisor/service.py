@@ -48,8 +48,8 @@ class Service:
         assert self.child is not None
         if not await self._answers(self.child, _START_TIMEOUT):
             if self.child.ended.done():
-                raise GatewayError(f"{self.name} doesn't start ({self.child.fate}); what it said is above")
-            raise GatewayError(f"{self.name} isn't ready after {_START_TIMEOUT:g} seconds; what it said is above")
+                raise GatewayError(f"{self.name} didn't start ({self.child.fate}); its output is above")
+            raise GatewayError(f"{self.name} isn't ready after {_START_TIMEOUT:g} seconds; its output is above")
 
     async def keep_running(self) -> NoReturn:
         """Have it run until this is cancelled."""
@@ -58,7 +58,7 @@ class Service:
             trouble = await self._trouble()
             if time.monotonic() - well_since >= _WELL:
                 pause = 0.0
-            say(f"{self.name} {trouble}; starting it again{f' in {pause:g} seconds' if pause else ''}")
+            say(f"{self.name} {trouble}; starting it again{f' in {pause:g} s' if pause else ''}")
             await asyncio.sleep(pause)
             pause = min(2 * pause, _LONGEST_PAUSE) or _FIRST_PAUSE
             try:
@@ -81,7 +81,7 @@ class Service:
                     break
             else:
                 await child.kill()
-                return f"doesn't answer for {_QUESTIONS * _ANSWER:g} seconds and was killed"
+                return f"didn't answer for {_QUESTIONS * _ANSWER:g} seconds and was killed"
         return f"ended ({child.fate})"
 
     async def _answers(self, child: Child, seconds: float) -> bool:

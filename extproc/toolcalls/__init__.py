@@ -2,6 +2,15 @@
 
 Pure: text in, events out. It knows neither HTTP nor OpenAI's wire format. A format's file says how it is read and how
 it is written.
+
+The public interface, for programs that have outputs to read and no gateway (docs/library.md):
+
+    parse, Parsed, Call          a whole output, and what becomes of it
+    Parser, Event, Text, Reasoning, CallStart, ArgumentsDelta, CallEnd
+                                 one that comes in pieces, and what becomes of those
+    NAMED, UnknownFormatError    the formats, by the names in docs/formats.md
+
+All other names are for the gateway's own use, and may change at any time.
 """
 
 from extproc.toolcalls.checkpoint.problems import ResponseTemplateError
@@ -27,8 +36,8 @@ from extproc.toolcalls.formats import (
     entry,
     get_format,
 )
-from extproc.toolcalls.hiding import TEMPLATE_TOKENS
 from extproc.toolcalls.parser import Parser, parse
+from extproc.toolcalls.special_tokens import TEMPLATE_TOKENS
 from extproc.toolcalls.syntax.call_syntax import CallSyntax
 from extproc.toolcalls.table import Format, Variant
 

@@ -85,6 +85,8 @@ class Candidate:
     def was_to_be_call(self, state: Rules, held: str, format_: Format) -> bool:
         """Whether the output ends, in `state`, in what a marker said was to be a call, or in markup around calls."""
         match state:
+            case Header(hidden=False):
+                return self.marked and not self.text(markers=False).strip()
             case Header() | Body():
                 return self.marked  # a body's own reader has judged the text
             case Gap(behind=Behind.TEXT):

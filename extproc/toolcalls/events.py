@@ -64,7 +64,11 @@ class Call:
 
     name: str
     arguments: str
+    """A JSON text; no more than its beginning where the call isn't `whole`."""
     id: str | None = None
+    """The id that the call came with, where it came with one."""
+    whole: bool = True
+    """False when the output ended, or broke, before the call did: better not run."""
 
 
 @dataclass(slots=True)
@@ -80,7 +84,7 @@ def collect(events: list[Event]) -> Parsed:
     """Join the events of one whole output."""
     content: list[str] = []
     reasoning: list[str] = []
-    named: list[tuple[str, str | None]] = []
+    calls: list[Call] = []
     arguments: list[list[str]] = []
     for event in events:
         match event:
@@ -89,11 +93,12 @@ def collect(events: list[Event]) -> Parsed:
             case Reasoning(text):
                 reasoning.append(text)
             case CallStart(_, name, id_):
-                named.append((name, id_))
+                calls.append(Call(name, "", id_, whole=False))
                 arguments.append([])
             case ArgumentsDelta(index, json):
                 arguments[index].append(json)
-            case CallEnd():
-                pass
-    calls = [Call(name, "".join(pieces), id_) for (name, id_), pieces in zip(named, arguments, strict=True)]
+            case CallEnd(index, whole):
+                calls[index].whole = whole
+    for call, pieces in zip(calls, arguments, strict=True):
+        call.arguments = "".join(pieces)
     return Parsed("".join(content) or None, "".join(reasoning) or None, calls)

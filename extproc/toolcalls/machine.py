@@ -20,7 +20,7 @@ from extproc.toolcalls.headers import LONGEST_HEADER, Route, reach, route
 from extproc.toolcalls.line import QUOTES, Line
 from extproc.toolcalls.output import Output
 from extproc.toolcalls.pending_call import LONGEST_WORD, PendingCall
-from extproc.toolcalls.states import StateName
+from extproc.toolcalls.states import State, StateName
 from extproc.toolcalls.table import (
     BLANKS,
     WHITE_SPACE,
@@ -255,6 +255,8 @@ class Machine:
             if behind_value:
                 if self._leaves_value_open(transition, marker):
                     return position + len(marker)
+                if transition.marker is Marker.AGAIN:
+                    return self._next_call(state, transition, text, position)
                 call.end_value(state.key)
             elif state.behind is Behind.TEXT:
                 call.candidate.clear()
@@ -265,6 +267,19 @@ class Machine:
         else:
             self._fall_through(state)
         return position
+
+    def _next_call(self, state: Gap, transition: Transition, text: str, position: int) -> int:
+        """Behind a value that was never closed another call begins, in what was skipped; or so it seems."""
+        call = self._call
+        skipped = "".join(call.skipped)
+        if state.skipped is not None and not state.skipped.search(skipped):
+            call.give_to_value()
+            self._go(self._format.states[state.otherwise])
+            return position
+        call.end_value()
+        call.finish()
+        self._go(self._format.states[transition.to])
+        return self._read_again(skipped, text, position)
 
     def _skip(self, state: Gap, junk: str) -> None:
         if state.in_value:
@@ -302,7 +317,7 @@ class Machine:
             call.candidate.clear()
             call.forget()
             self._go(self._format.states[state.then])
-            return end
+            return self._read_again(left_by(reader), text, end)
         if reader.done:
             call.candidate.cut(len(left_by(reader)))
             self._give_back(state.otherwise, markers=not state.hides_markers)
@@ -313,7 +328,12 @@ class Machine:
     def _begun_body(self, state: Body, text: str, position: int) -> int:
         reader = self._call.reader
         assert reader is not None  # made on entering the state
-        return self._hand_on(reader, state, text, reader.scan(text, position))
+        end = reader.scan(text, position)
+        if reader.done or end < len(text):
+            return self._hand_on(reader, state, text, end)
+        if piece := reader.take():
+            self._output.arguments(piece)
+        return end
 
     def _hand_on(self, reader: Reader, state: Body, text: str, end: int) -> int:
         self._output.arguments(reader.take())
@@ -349,10 +369,15 @@ class Machine:
         """The candidate was no call: its text is what it looks like."""
         candidate = self._call.candidate
         text = self._call.take_back(markers=markers)
-        # What only looked like a call doesn't end the thinking.
-        thinking = candidate.sink is Sink.REASONING and candidate.origin is not None
-        self._go(candidate.origin if thinking and candidate.origin else self._format.states[to])
+        target, origin = self._format.states[to], candidate.origin
+        # What only looked like a call doesn't end the thinking, and the text still has said what it said before.
+        goes_on = origin is not None and (origin.sink is Sink.REASONING or (to is State.PROSE and _is_shown(target)))
+        self._go(origin if goes_on and origin else target)
         self._output.text(self._state.sink if isinstance(self._state, Prose) else candidate.sink, text)
+
+
+def _is_shown(state: Rules) -> bool:
+    return isinstance(state, Prose) and state.sink is Sink.CONTENT
 
 
 _Step: TypeAlias = Callable[[Machine, Any, str, int], int]

@@ -16,6 +16,7 @@ class Output:
 
     __slots__ = (
         "_events",
+        "_gap",
         "_made",
         "_name",
         "_opening",
@@ -45,6 +46,7 @@ class Output:
         self._sent = False  # some of its arguments have left
         self._opening: str | None = ""  # they, while they are no more than a bracket
         self._space: list[str] = []
+        self._gap: int | None = None  # how much of it came before the last call, if nothing else came since
         self._said = False  # there is content
         self._outside: list[str] = []  # of what may be content
         self._thought = False  # nothing but white space came since the last reasoning
@@ -71,6 +73,7 @@ class Output:
         solid = text.rstrip()
         if solid:
             self._said = True
+            self._gap = None
             if self._space:
                 self._events.append(Text("".join([*self._space, solid])))
                 self._space.clear()
@@ -83,6 +86,7 @@ class Output:
         """Announce the call, unless it has been."""
         if not self.in_call:
             self.in_call = True
+            del self._space[len(self._space) if self._gap is None else self._gap :]  # between two calls
             self._name = name
             self._events.append(CallStart(self.calls, name))
 
@@ -105,6 +109,7 @@ class Output:
             self._made.clear()
         self.calls += 1
         self.in_call = self._sent = False
+        self._gap = len(self._space)
         self._opening = ""
 
     def break_off_call(self) -> None:

@@ -13,8 +13,8 @@ from typing import Any, Literal
 from extproc.toolcalls.candidate import is_markup
 from extproc.toolcalls.events import Event, Parsed, collect
 from extproc.toolcalls.formats import get_format
-from extproc.toolcalls.hiding import hiding
 from extproc.toolcalls.machine import Machine
+from extproc.toolcalls.special_tokens import stripping
 from extproc.toolcalls.table import Body, Format, Gap, Header, Name, Prose, Verdict, left_by
 
 
@@ -24,6 +24,8 @@ class Parser(Machine):
     `format` is how the model writes calls, or its name (UnknownFormatError lists near names); `tools` are the request's
     OpenAI tool definitions; `reasoning="open"` says that the output begins inside thinking, None lets the
     format's own thinking tags decide; `hidden` are tokens that are no text wherever they stand in it.
+
+    ValueError for tools that are no such definitions. RuntimeError when it is fed more after `close`.
     """
 
     __slots__ = ()
@@ -37,16 +39,22 @@ class Parser(Machine):
         hidden: frozenset[str] = frozenset(),
     ) -> None:
         table = get_format(format) if isinstance(format, str) else format
-        table = hiding(table, hidden) if hidden else table
-        by_name: dict[str, Mapping[str, Any]] = {tool["function"]["name"]: tool for tool in tools or ()}
+        table = stripping(table, hidden) if hidden else table
         thinking = table.thinking if reasoning == "open" else None
-        super().__init__(table, by_name, thinking or table.start)
+        super().__init__(table, _by_name(tools or ()), thinking or table.start)
 
     def close(self, *, cut_off: bool = False) -> list[Event]:
-        """The output has ended; returns what was still held.
+        """The output has ended; returns what was still held. Once more, it returns nothing.
 
         `cut_off`: it is known that the model would have gone on. Else the output's end may be that of a call.
         """
+        if self._step is _closed:
+            return []
+        self._end(cut_off=cut_off)
+        self._step = _closed
+        return self._output.take()
+
+    def _end(self, *, cut_off: bool) -> None:
         held, self._held = self._held, ""
         call = self._call
         match self._state:
@@ -56,18 +64,22 @@ class Parser(Machine):
             case Body() as state:
                 if left := self._close_body(state, held, cut_off=cut_off):
                     self._read_again(left, "", 0)
-                    return self.close(cut_off=cut_off)
+                    self._end(cut_off=cut_off)
+                    return
             case Name(ends_with_output=True) if not cut_off and call.word.strip() in self._tools and not held:
                 call.set_name(call.word.strip())
                 call.finish()
             case Gap(ends_with_output=True) if not cut_off and call.name is not None and not held:
                 call.finish()
+            case Gap() as state if not cut_off and (again := call.read_again(state)):
+                self._next_call(state, again, held, 0)
+                self._end(cut_off=False)
+                return
             case _ if self._output.in_call:
                 call.end_with_output(self._state, held, cut_off=cut_off)
             case _:
                 self._close_candidate(held)
         self._output.end()
-        return self._output.take()
 
     def _close_body(self, state: Body, held: str, *, cut_off: bool) -> str:
         call, reader = self._call, self._call.reader
@@ -104,6 +116,25 @@ class Parser(Machine):
             call.end_as_it_is(whole=False)
 
 
+def _closed(_machine: Machine, _state: Any, _text: str, _position: int) -> int:
+    """The step of a parser that is closed."""
+    raise RuntimeError("this parser is closed: each output needs a Parser of its own")
+
+
+def _by_name(tools: Sequence[Mapping[str, Any]]) -> Mapping[str, Mapping[str, Any]]:
+    """Raises ValueError."""
+    found: dict[str, Mapping[str, Any]] = {}
+    for index, tool in enumerate(tools):
+        try:
+            found[tool["function"]["name"]] = tool
+        except (KeyError, TypeError):
+            raise ValueError(
+                f"tools[{index}]: expected a tool as OpenAI defines it, "
+                '{"type": "function", "function": {"name": ..., "parameters": {...}}}'
+            ) from None
+    return found
+
+
 def parse(
     text: str,
     *,
@@ -111,6 +142,6 @@ def parse(
     tools: Sequence[Mapping[str, Any]] | None = None,
     reasoning: Literal["open"] | None = None,
 ) -> Parsed:
-    """What the streaming parser makes of the text, fed once."""
+    """What a `Parser`, which takes the same, makes of a whole output."""
     parser = Parser(format=format, tools=tools, reasoning=reasoning)
     return collect([*parser.feed(text), *parser.close()])

@@ -12,10 +12,10 @@ from typing import Any
 from extproc.toolcalls.candidate import Candidate
 from extproc.toolcalls.headers import route
 from extproc.toolcalls.names import decoded, offered_name
+from extproc.toolcalls.notations.repeated_call import RepeatedCall
+from extproc.toolcalls.notations.tagged import ArgumentsWriter
 from extproc.toolcalls.output import Output
-from extproc.toolcalls.repeated_call import RepeatedCall
-from extproc.toolcalls.table import Behind, Body, Gap, Header, Key, Name, Reader, Rules, Value
-from extproc.toolcalls.tagged import ArgumentsWriter
+from extproc.toolcalls.table import Behind, Body, Gap, Header, Key, Marker, Name, Reader, Rules, Transition, Value
 
 LONGEST_WORD = 512
 """No tool and no argument has a longer name; what is longer is text."""
@@ -139,11 +139,16 @@ class PendingCall:
     def end_value(self, next_key: re.Pattern[str] | None = None) -> None:
         """The value ended before what was skipped, in which the next argument's name may stand."""
         if next_key is not None and (keyed := next_key.search("".join(self.skipped))):
-            self._key, self._key_types = keyed["key"], None
+            self._key, self._key_types, self._awaits_value = keyed["key"], None, True
         self.skipped.clear()
         if self.writer is not None:
             self.writer.end_value()
             self._output.arguments(self.writer.take())
+
+    def read_again(self, state: Gap) -> Transition | None:
+        """What reads the next call, which began in what was skipped behind a value, where the output ends."""
+        begun = state.skipped is not None and state.skipped.search("".join(self.skipped)) and self._output.in_call
+        return next((to for to in state.transitions.values() if to.marker is Marker.AGAIN), None) if begun else None
 
     def begin_body(self, state: Body) -> None:
         self.reader = state.reader(self._tools, self.name)

@@ -63,6 +63,7 @@ def _effect(transition: Transition) -> str:
     effects = {
         "the marker is text": transition.marker is Marker.SHOWN,
         "is read there": transition.marker is Marker.KEPT,
+        "what was skipped is read there": transition.marker is Marker.AGAIN,
         "ends the call": transition.ends_call,
         "only at a line's start": transition.line_start,
     }

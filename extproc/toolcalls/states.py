@@ -123,6 +123,8 @@ class State(enum.Enum):
     NEXT_KEY = enum.auto()
     """Behind a tag inside a value that may open the next argument's key."""
     NEXT_KEY_ON_LINE = enum.auto()
+    BEHIND_KEY = enum.auto()
+    """Behind such a tag that follows a value's closing tag."""
     NEXT_VALUE = enum.auto()
     """Behind such a key."""
     NESTED_VALUE = enum.auto()
@@ -137,6 +139,12 @@ class State(enum.Enum):
     AFTER_QUOTED_CALL = enum.auto()
     AFTER_UNCLOSED_VALUE = enum.auto()
     """Behind a marker that ends the call before its last value was closed; if that was the end."""
+    UNCLOSED_BLOCK = enum.auto()
+    """Behind such a marker and one that opens a block, where the next call may begin."""
+    UNCLOSED_NAME = enum.auto()
+    """... in front of its name, or behind it."""
+    UNCLOSED_OBJECT = enum.auto()
+    """... behind the bracket of its object."""
 
 
 StateName: TypeAlias = "enum.Enum | tuple[StateName, str]"

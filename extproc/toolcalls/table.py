@@ -27,9 +27,9 @@ from types import MappingProxyType
 from typing import Any, Protocol, TypeAlias, runtime_checkable
 
 from extproc.toolcalls.lexer import Lexer
+from extproc.toolcalls.notations.tagged import Trim
 from extproc.toolcalls.states import State, StateName
 from extproc.toolcalls.syntax.call_syntax import CallSyntax
-from extproc.toolcalls.tagged import Trim
 
 
 class Sink(enum.Enum):
@@ -50,6 +50,8 @@ class Marker(enum.Enum):
     """It is part of the text (the opening of a code block), or of the value, which goes on in the next state."""
     KEPT = enum.auto()
     """It is the beginning of what the next state reads (the `{` of a bare object)."""
+    AGAIN = enum.auto()
+    """It shows that the value ended before what was skipped, all of which the next state reads once more."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,6 +128,8 @@ class Gap(_Marked):
     all of it."""
     key: re.Pattern[str] | None = None
     """In what was skipped behind a value: the group `key` is the name of the next argument."""
+    skipped: re.Pattern[str] | None = None
+    """What has to be found in what was skipped behind a value, or a marker that reads it again is part of the value."""
 
     @property
     def in_value(self) -> bool:

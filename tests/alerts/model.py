@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from extproc.scripted_vllm import Cut, ErrorEvent, Fail, Reply, Stall
-from extproc.scripted_vllm.checks import ChatRequest
+from scripted_vllm import Cut, ErrorEvent, Fail, Reply, Stall
+from scripted_vllm.checks import ChatRequest
 
 _CALL = '<tool_call>\n{"name": "%s", "arguments": {}}\n</tool_call>'
 _WORDS = "All is well with me."

@@ -17,9 +17,9 @@ import grpc
 import trustme
 import yaml
 
-from extproc.api_keys import hash_line
-from extproc.scripted_vllm import ScriptedVLLM
+from extproc.exchange.api_keys import hash_line
 from extproc.wire import HttpBody, ProcessingRequest
+from scripted_vllm import ScriptedVLLM
 from tests.alerts.model import Model
 from tests.alerts.prometheus import Prometheus, Target, watching
 from tests.alerts.traffic import Clients, asking
@@ -198,7 +198,7 @@ class Scene:
             after = prometheus_sees.now()
         return Seen(before, lasting, after, prometheus_sees.ever, cut)
 
-    # Faults
+    # Violations
 
     def _clients_of(self, gateway: Gateway) -> list[Clients]:
         """Who leaves is no fault of the backend's."""
@@ -237,8 +237,8 @@ class Scene:
         folder, port = self.folder / "foreign", free_port()
         made = (folder / "envoy.yaml").read_text().replace("allow_mode_override: false", "allow_mode_override: true")
         made = made.replace(f"port_value: {self.foreign.url.rpartition(':')[2]}", f"port_value: {port}")
-        (folder / "mended.yaml").write_text(made.replace("admin.sock", "mended.sock"))
-        command = [str(ENVOY), "-c", str(folder / "mended.yaml"), "--use-dynamic-base-id", "-l", "error"]
+        (folder / "repaired.yaml").write_text(made.replace("admin.sock", "repaired.sock"))
+        command = [str(ENVOY), "-c", str(folder / "repaired.yaml"), "--use-dynamic-base-id", "-l", "error"]
         envoy = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
         self.stack.callback(envoy.wait, 30)
         self.stack.callback(envoy.terminate)

@@ -13,10 +13,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from extproc.scripted_vllm import Fail, Reply, ScriptedVLLM, Trouble
-from extproc.scripted_vllm.checks import ChatRequest
-from extproc.scripted_vllm.connection import Received
-from extproc.scripted_vllm.tokens import message_text
+from scripted_vllm import Fail, Reply, ScriptedVLLM, Trouble
+from scripted_vllm.checks import ChatRequest
+from scripted_vllm.connection import Received
+from scripted_vllm.tokens import message_text
 from tests.format_writers import WRITERS, Call, Output, Writer
 
 MODEL = "actor"

@@ -16,6 +16,8 @@ from typing import Any
 from extproc.recording.document import Document, Kind
 from extproc.recording.envoy_json import bytes_from_json
 from tests.clients.actor import Said
+from tests.messages import calls_of, message_of, said_in
+from tests.responses import response_calls, response_of, response_text
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,9 +26,9 @@ class Answer:
 
     said: Said
     reason: str | None
-    """The only `finish_reason` in it."""
+    """The only `finish_reason` in it, or what Anthropic's `stop_reason` is among those."""
     closed: bool
-    """A stream with `[DONE]` at its end, or a whole answer."""
+    """A stream with its dialect's end, or a whole answer."""
 
 
 def recorded_answers(directory: Path) -> list[Answer]:
@@ -45,17 +47,46 @@ def _answer(document: Document) -> Answer | None:
     if bodies and all("streamed_response" in body for body in bodies):
         stream = b"".join(bytes_from_json(body["streamed_response"].get("body", "")) for body in bodies)
         # Who has read the last event may leave before Envoy has told that it was the last.
-        return _of_stream(stream) if document.finished or stream.endswith(b"data: [DONE]\n\n") else None
+        ended = stream.endswith((b"data: [DONE]\n\n", b'data: {"type":"message_stop"}\n\n')) or _RESPONDED in stream
+        return _of_stream(stream) if document.finished or ended else None
     if not document.finished or not bodies:
         return None
     [body] = bodies
-    [choice] = json.loads(body["body"])["choices"]
+    whole = json.loads(body["body"])
+    if "input_tokens" in whole or whole.get("type") == "error":
+        return None  # nothing that was said
+    if whole.get("type") == "message":
+        return _of_message(whole)
+    if whole.get("object") == "response":
+        return _of_response(whole)
+    [choice] = whole["choices"]
     message = choice["message"]
     functions = [call["function"] for call in message.get("tool_calls") or ()]
     return Answer(_said(message["content"], functions), choice["finish_reason"], closed=True)
 
 
+_REASONS = {"tool_use": "tool_calls", "end_turn": "stop", "stop_sequence": "stop", "max_tokens": "length"}
+
+
+def _of_message(message: dict[str, Any]) -> Answer:
+    calls = tuple(calls_of(message))
+    return Answer(Said(said_in(message, "text").strip(), calls), _REASONS.get(message["stop_reason"]), closed=True)
+
+
+_RESPONDED = b"event: response.completed\n"
+
+
+def _of_response(response: dict[str, Any]) -> Answer:
+    calls = tuple(response_calls(response))
+    reason = {"completed": "tool_calls" if calls else "stop", "incomplete": "length"}.get(response["status"])
+    return Answer(Said(response_text(response).strip(), calls), reason, closed=True)
+
+
 def _of_stream(body: bytes) -> Answer:
+    if body.startswith(b"event: response."):
+        return _of_response(response_of(body))
+    if body.startswith(b"event:"):
+        return _of_message(message_of(body))
     events = [line.removeprefix("data: ") for line in body.decode().splitlines() if line]
     choices = [choice for event in events if event != "[DONE]" for choice in json.loads(event)["choices"]]
     content = "".join(choice["delta"].get("content") or "" for choice in choices)

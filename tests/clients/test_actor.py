@@ -8,7 +8,7 @@ from typing import Any
 import httpx
 import pytest
 
-from extproc.scripted_vllm import Fail
+from scripted_vllm import Fail
 from tests.clients.actor import ASIDE, MODEL, Actor, step
 from tests.format_writers import Call
 

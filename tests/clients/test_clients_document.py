@@ -76,6 +76,10 @@ def answers_in_json(_: Path) -> tuple[Step, ...]:
     return step(Call("get_weather", {"city": "Paris"}), sees=QUESTION), answer
 
 
+def runs_a_command(_: Path) -> tuple[Step, ...]:
+    return step(Call("exec_command", {"cmd": f"printf '{TEXT}' > hello.txt"}), sees=TASK), SAYS_DONE
+
+
 SAYS_DONE = step(says=DONE)
 SUBMITS = step(Call("submit_and_exit", {"summary": DONE, "verified": True}))
 COMPLETES = step(Call("attempt_completion", {"result": DONE}))
@@ -85,6 +89,8 @@ AGENTS = [
     Section("opencode", "opencode", writes("write", "filePath", "content", SAYS_DONE)),
     Section("Kilo", "kilo", writes("write", "filePath", "content", SAYS_DONE)),
     Section("Qwen Code", "qwen-code", writes("write_file", "file_path", "content", SAYS_DONE)),
+    Section("Claude Code", "claude-code", writes("Write", "file_path", "content", SAYS_DONE)),
+    Section("Codex", "codex", runs_a_command),
     Section("Continue", "continue", writes("Write", "filepath", "content", SAYS_DONE)),
     Section("Kimi CLI", "kimi-cli", writes("WriteFile", "path", "content", SAYS_DONE)),
     Section("Mistral Vibe", "mistral-vibe", writes("write_file", "path", "content", SAYS_DONE)),
@@ -92,6 +98,7 @@ AGENTS = [
 ]
 LIBRARIES = [
     Section("openai for Python", None, asks_for_weather),
+    Section("anthropic for Python", "anthropic", asks_for_weather),
     Section("openai for Node", "openai-node", asks_for_weather),
     Section("AI SDK", "ai-sdk", asks_for_weather),
     Section("LangChain", "langchain", asks_for_weather),
@@ -125,7 +132,8 @@ def run_as_printed(stage: Stage, sandbox: Sandbox, section: Section) -> str:
     """Run the block in the workspace; what it prints."""
     installed = OWN_PYTHON if section.client is None else client(section.client)
     language, text = section.block
-    text = text.replace("http://127.0.0.1:10000/v1", stage.url).replace("qwen2.5-coder", section.model)
+    text = text.replace("http://127.0.0.1:10000/v1", stage.url).replace("http://127.0.0.1:10000", stage.gateway.url)
+    text = text.replace("qwen2.5-coder", section.model)
     stage.perform(section.model, QUESTION if QUESTION in text else TASK, *section.steps(sandbox.workspace))
     if language == "bash":
         assert section.client is not None

@@ -171,9 +171,9 @@ def test_tools_that_fail(stage: Stage, sandbox: Sandbox, model: str) -> None:
         model,
         "See what is wrong.",
         step(run_commands("echo broken; exit 1"), read_files(sandbox.workspace / "missing.txt")),
-        step(run_commands("echo mended > mended.txt"), sees=("broken", "missing.txt")),
-        step(submit("It is mended again.")),
+        step(run_commands("echo repaired > repaired.txt"), sees=("broken", "missing.txt")),
+        step(submit("It is repaired again.")),
     )
     run = run_cline(sandbox, stage.url, model, "See what is wrong.")
     assert_done(run, stage, turns=3)
-    assert (sandbox.workspace / "mended.txt").read_text() == "mended\n"
+    assert (sandbox.workspace / "repaired.txt").read_text() == "repaired\n"

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from extproc.scripted_vllm import Cut, ErrorBody, ErrorEvent, Fail, Garbage, Nonsense, Refuse, Stall, Trouble, Verbatim
+from scripted_vllm import Cut, ErrorBody, ErrorEvent, Fail, Garbage, Nonsense, Refuse, Stall, Trouble, Verbatim
 from tests.clients.actor import MODEL, Actor, Step, step
 from tests.clients.cline import ClineRun, run_cline
 from tests.clients.sandbox import Sandbox

@@ -21,7 +21,7 @@ def derived(format_: Format) -> Writer:
     assert syntax is not None, f"{format_.name} has neither a syntax nor a writer in tests/format_writers"
     thinking = _thinking(format_)
     read = {marker for state in format_.states.values() if not isinstance(state, Body) for marker in state.transitions}
-    markup = tuple(sorted({*read, *syntax.markup} - {"{", "[", ""}))
+    markup = tuple(sorted({*read, *syntax.markup} - {"{", "[", "", "\n"}))
     in_json = syntax.style == "json"
     without_markup = without(*map(re.escape, markup))
     return Writer(

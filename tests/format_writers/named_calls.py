@@ -135,7 +135,7 @@ WRITERS = (
         (">>>", ">>>all\n"),
         thinks=False,
         verbatim=True,
-        says=without(r">\Z"),
+        says=without(r"[>`'\"]\Z"),
     ),
     Writer(
         "functionary_v32",
@@ -145,7 +145,7 @@ WRITERS = (
         thinks=False,
         verbatim=True,
         offered_only=True,
-        says=without(r">\Z"),
+        says=without(r"[>`'\"]\Z"),
     ),
     Writer(
         "solar_open",

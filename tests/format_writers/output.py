@@ -19,6 +19,9 @@ FENCE_OR_BARE = r"`|(?:^|\n)\s*[{\[]"
 """The pattern of text that may be a call where calls need no marker."""
 
 
+_OPENS_FENCE = re.compile(r"```\w*\s*\Z")
+
+
 class Spelled(float):
     """A number that is to be written as it was spelled: `1.0`, `1e5`."""
 
@@ -134,7 +137,9 @@ class Writer:
         return f"{self.format}: {self.variant}" if self.variant else self.format
 
     def can_say(self, text: str) -> bool:
-        return not any(marker in text for marker in self.markup) and self.says(text)
+        # A fence that opens right in front of a call is the call's, in any format.
+        in_front = _OPENS_FENCE.search(text) is not None
+        return not in_front and not any(marker in text for marker in self.markup) and self.says(text)
 
 
 def laid_out(

@@ -1,4 +1,4 @@
-"""What the fuzzer found, and was mended: one JSON line each, in `found.jsonl`."""
+"""What the fuzzer found, and was repaired: one JSON line each, in `found.jsonl`."""
 
 from __future__ import annotations
 

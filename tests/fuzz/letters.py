@@ -13,8 +13,8 @@ from dataclasses import replace
 from itertools import count
 
 from extproc.toolcalls import Parser
-from extproc.toolcalls.nested_elements import NestedElements
-from extproc.toolcalls.python_call import PythonCall
+from extproc.toolcalls.notations.nested_elements import NestedElements
+from extproc.toolcalls.notations.python_call import PythonCall
 from extproc.toolcalls.table import Body, Gap, Header, Key, Name, Reader, Value, Verdict
 from tests.fuzz.inputs import Input
 from tests.fuzz.reading import Outcome, Said, read
@@ -26,7 +26,7 @@ _find = re.compile(f"[{_FIRST}-{_LAST}]").findall
 # Of a call that was cut off, what is markup: `machine.py` has the same limits.
 _LONGEST_HEAD, _MOST_WORDS = 200, 4
 
-_KEY_SIGN = re.compile(r"[^\n:=]*[:=]").match
+_KEY_SIGN = re.compile(r"[^\n:=]*\s*[\"']?\s*[:=]").match
 _COMMENT = re.compile(r"(?://|#)[^\n]*\Z|/\*(?:(?!\*/).)*\Z", re.DOTALL).search
 _BEHIND_OBJECT = re.compile(r"(?:\}[^{}]*|[<`].*)\Z", re.DOTALL).search
 _NO_TOOL = re.compile(r"directly.answer").search
@@ -78,6 +78,7 @@ def _why(input_: Input) -> str | None:
     wrongs = set()
     lost_by: dict[int, tuple[Reader, str, int, int]] = {}
     for at, character in enumerate(text):
+        before = reader_of(parser)  # the letter may end its call
         parser.feed(character)
         if not _FIRST <= character <= _LAST or came[character] == 1:
             continue
@@ -85,7 +86,7 @@ def _why(input_: Input) -> str | None:
             wrongs.add("twice: " + state_of(parser))
         elif _may_vanish(parser, text[:at]) or _is_head(text[at:]):
             continue
-        elif isinstance(rules_of(parser), Body) and (reader := reader_of(parser)):
+        elif reader := reader_of(parser) if isinstance(rules_of(parser), Body) else before:
             _, state, first, _ = lost_by.get(id(reader), (reader, state_of(parser), at, at))
             lost_by[id(reader)] = reader, state, first, at
         else:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from extproc.toolcalls import Parser
-from extproc.toolcalls.json_encoded import QuotedArguments
+from extproc.toolcalls.notations.json_encoded import QuotedArguments
 from extproc.toolcalls.table import Reader, Rules
 
 _NAMES: dict[int, str] = {}  # of formats' states, which live as long as the process
@@ -40,7 +40,7 @@ def innermost(reader: object) -> object:
 
 def part_of_object(reader: object) -> str:
     """Which part of a call's object a reader of JSON is in; nothing for other readers."""
-    return str(getattr(getattr(innermost(reader), "_expect", None), "name", ""))
+    return str(getattr(getattr(innermost(reader), "_stage", None), "name", ""))
 
 
 def in_comment(reader: object) -> bool:
@@ -57,3 +57,8 @@ def in_string(reader: object) -> bool:
 def is_object(reader: object) -> bool:
     """Whether a reader of elements reads an object in their place."""
     return bool(getattr(reader, "_is_json", False))
+
+
+def is_plain(reader: object) -> bool:
+    """Whether a reader of arguments reads text that was perhaps said to the tool."""
+    return bool(getattr(getattr(reader, "_plain", None), "begun", False))

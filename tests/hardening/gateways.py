@@ -8,8 +8,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from types import MappingProxyType
 
-from extproc.api_keys import hash_line
-from extproc.scripted_vllm import Reply
+from extproc.exchange.api_keys import hash_line
+from scripted_vllm import Reply
 from tests.gateway import MODEL as UPSTREAM_MODEL
 from tests.gateway import AskedVLLM, Gateway, configured_gateway
 from tests.pods.clients import MODEL, TEXT

@@ -8,7 +8,7 @@ from pathlib import Path
 import httpx
 import pytest
 
-from extproc.api_keys import hash_line
+from extproc.exchange.api_keys import hash_line
 from tests.gateway import Gateway, wait_until
 from tests.hardening.gateways import ALICE, BOB, attacked_gateway
 from tests.pods.clients import CHAT, MODEL

@@ -13,9 +13,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from extproc.concurrency import LONGEST, Concurrency, Lease
-from extproc.scripted_vllm import Reply
-from extproc.scripted_vllm.troubles import Stall
+from extproc.exchange.concurrency import LONGEST, Concurrency, Lease
+from scripted_vllm import Reply
+from scripted_vllm.troubles import Stall
 from tests.gateway import Gateway, wait_until
 from tests.hardening.gateways import ALICE, BOB, attacked_gateway
 from tests.pods.clients import CHAT, MODEL, TOOLS

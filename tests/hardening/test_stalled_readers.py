@@ -9,7 +9,7 @@ from contextlib import ExitStack, closing
 
 import pytest
 
-from extproc.scripted_vllm import Reply, Usage
+from scripted_vllm import Reply, Usage
 from tests.gateway import Gateway, wait_until
 from tests.hardening.gateways import attacked_gateway, memory_of, port_of
 from tests.pods.clients import CHAT, MODEL, TOOLS

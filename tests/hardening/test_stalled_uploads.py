@@ -10,8 +10,8 @@ from contextlib import ExitStack, closing
 import httpx
 import pytest
 
-from extproc.concurrency import UPLOAD_BYTES
-from extproc.envoy import HEAP_BYTES
+from extproc.envoy.overload import HEAP_BYTES
+from extproc.exchange.concurrency import UPLOAD_BYTES
 from extproc.names import SMALL_BODY
 from tests.attacks.h2_frames import Heads, chat_fields, opening, streams
 from tests.gateway import Gateway, wait_until

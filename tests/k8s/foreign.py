@@ -143,7 +143,7 @@ def istios(objects: Sequence[Object], at: Addresses) -> Object:
                 {
                     "name": f"{host}:{port}",
                     "domains": [host, f"{host}:*"],
-                    "routes": [_istios_route(route) for route in service["http"]],
+                    "routes": [_istios_route(match, route) for route in service["http"] for match in route["match"]],
                 }
             ]
         },
@@ -159,8 +159,9 @@ def istios(objects: Sequence[Object], at: Addresses) -> Object:
     return _bootstrap(listener, [*clusters, processor], at.admin)
 
 
-def _istios_route(route: Object) -> Object:
-    (match,) = route["match"]
+def _istios_route(match: Object, route: Object) -> Object:
+    """One for each match. All of them have the route's name, and with it its patches."""
+    assert "name" not in match
     ((kind, path),) = match["uri"].items()
     headers = [_exactly(":method", match["method"]["exact"])]
     headers += [_exactly(name, value["exact"]) for name, value in match.get("headers", {}).items()]

@@ -18,17 +18,34 @@ import httpx
 import pytest
 import yaml
 
-from extproc.admission import KEY_HEADERS
 from extproc.config import parse
-from extproc.names import AFFINITY_HEADER, BACKEND_HEADER, DROPPED_HEADER, REPLY_HEADER, USAGE_HEADER
-from extproc.scripted_vllm import Reply, ScriptedVLLM
+from extproc.exchange.admission import KEY_HEADERS
+from extproc.names import (
+    AFFINITY_HEADER,
+    BACKEND_HEADER,
+    CHAT_PATH,
+    COUNT_TOKENS_PATH,
+    DROPPED_HEADER,
+    MESSAGES_PATH,
+    MODELS_PATH,
+    REPLY_HEADER,
+    RESPONSES_PATH,
+    TOKENIZE_PATH,
+    USAGE_HEADER,
+)
+from extproc.surfaces import ROUTES
+from extproc.surfaces.messages.errors import error_type
+from scripted_vllm import Reply, ScriptedVLLM
 from tests.gateway import ENVOY, EXTPROC, AskedVLLM, free_port, wait_until
 from tests.k8s.foreign import Addresses, envoy_gateways, istios
 from tests.k8s.rendered import BASE, K8S, Object, one, rendered, settings
+from tests.messages import Json, calls_of, message_of, said_in
 
 UPSTREAM = "Qwen/Qwen2.5-Coder-7B-Instruct"
 CALL = '<tool_call>\n{"name": "get_weather", "arguments": {"city": "Oslo"}}\n</tool_call>'
 TOOL = {"type": "function", "function": {"name": "get_weather", "parameters": {"type": "object"}}}
+ASK = {"role": "user", "content": "Oslo?"}
+ANTHROPICS = {"tools": [{"name": "get_weather", "input_schema": {"type": "object"}}], "max_tokens": 100}
 WITHHELD = """
 cookie proxy-authorization x-forwarded-for x-envoy-external-address forwarded x-real-ip
 x-data-parallel-rank x-prefiller-host-port x-prefiller-url x-gateway-destination-endpoint
@@ -42,6 +59,9 @@ OTHER = "other"
 Translation = Callable[[tuple[Object, ...], Addresses], Object]
 
 
+UPSTREAM_PATHS = {path: route.upstream for path, route in ROUTES.items()}
+
+
 @dataclass(frozen=True, slots=True)
 class Foreign:
     http: httpx.Client
@@ -51,8 +71,24 @@ class Foreign:
 
     def chat(self, model: str = "qwen-coder", **fields: Any) -> httpx.Response:
         headers = fields.pop("headers", {})
-        body = {"model": model, "messages": [{"role": "user", "content": "Oslo?"}], "tools": [TOOL], **fields}
-        return self.http.post("/v1/chat/completions", json=body, headers=headers)
+        body = {"model": model, "messages": [ASK], "tools": [TOOL], **fields}
+        return self.http.post(CHAT_PATH, json=body, headers=headers)
+
+    def ask(self, path: str, **fields: Any) -> httpx.Response:
+        match path:
+            case _ if path == CHAT_PATH:
+                return self.chat(**fields)
+            case _ if path == RESPONSES_PATH:
+                headers = fields.pop("headers", {})
+                return self.http.post(path, json={"model": "qwen-coder", "input": "Hi", **fields}, headers=headers)
+            case _:
+                return self.messages(path, **fields)
+
+    def messages(self, path: str = MESSAGES_PATH, **fields: Any) -> httpx.Response:
+        headers = {"anthropic-version": "2023-06-01", **fields.pop("headers", {})}
+        body = {"model": "qwen-coder", "messages": [ASK], **ANTHROPICS, **fields}
+        # As Claude Code asks.
+        return self.http.post(f"{path}?beta=true", json=body, headers=headers)
 
 
 def with_a_second_backend(objects: tuple[Object, ...]) -> tuple[Object, ...]:
@@ -162,21 +198,50 @@ def test_a_streamed_call(foreign: Foreign) -> None:
     assert "".join(call["function"].get("arguments", "") for call in called) == '{"city": "Oslo"}'
 
 
-def test_the_processors_choice_is_where_a_request_goes(foreign: Foreign) -> None:
-    assert foreign.chat("another").status_code == 200
-    assert (asked(foreign.vllm), asked(foreign.other)) == ([], ["/v1/chat/completions"])
+@pytest.mark.parametrize("stream", [False, True])
+def test_a_conversation_in_messages(foreign: Foreign, stream: bool) -> None:
+    def told(*messages: Json) -> Json:
+        answer = foreign.messages(messages=[ASK, *messages], stream=stream)
+        assert answer.status_code == 200, answer.text
+        assert answer.headers["content-type"].startswith("text/event-stream" if stream else "application/json")
+        return message_of(answer.content) if stream else dict(answer.json())
+
+    foreign.vllm.play(Reply(f"I look.\n{CALL}"), Reply("It rains."))
+    first = told()
+    assert (calls_of(first), first["stop_reason"]) == ([("get_weather", {"city": "Oslo"})], "tool_use")
+    result = {"type": "tool_result", "tool_use_id": first["content"][-1]["id"], "content": "rain"}
+    second = told({"role": "assistant", "content": first["content"]}, {"role": "user", "content": [result]})
+    assert (said_in(second, "text"), second["stop_reason"]) == ("It rains.", "end_turn")
+    assert asked(foreign.vllm) == [CHAT_PATH, CHAT_PATH]
+    assert "rain" in foreign.vllm.requests[1].body.decode()
 
 
-def test_what_a_client_says_of_the_backend_counts_for_nothing(foreign: Foreign) -> None:
-    assert foreign.chat(headers={"x-extproc-backend": OTHER}).status_code == 200
-    assert (asked(foreign.vllm), asked(foreign.other)) == (["/v1/chat/completions"], [])
+def test_tokens_are_counted(foreign: Foreign) -> None:
+    counted = foreign.messages(COUNT_TOKENS_PATH)
+    assert counted.status_code == 200, counted.text
+    assert counted.json() == {"input_tokens": foreign.messages().json()["usage"]["input_tokens"]}
+    assert asked(foreign.vllm) == [TOKENIZE_PATH, CHAT_PATH]
 
 
-def test_a_backend_sees_neither_the_clients_key_nor_our_headers(foreign: Foreign) -> None:
-    foreign.chat(headers={"authorization": "Bearer secret", "x-extproc-affinity": "mine"})
+@pytest.mark.parametrize("path", UPSTREAM_PATHS)
+def test_the_processors_choice_is_where_a_request_goes(foreign: Foreign, path: str) -> None:
+    assert foreign.ask(path, model="another").status_code == 200
+    assert (asked(foreign.vllm), asked(foreign.other)) == ([], [UPSTREAM_PATHS[path]])
+
+
+@pytest.mark.parametrize("path", UPSTREAM_PATHS)
+def test_what_a_client_says_of_the_backend_counts_for_nothing(foreign: Foreign, path: str) -> None:
+    assert foreign.ask(path, headers={"x-extproc-backend": OTHER}).status_code == 200
+    assert (asked(foreign.vllm), asked(foreign.other)) == ([UPSTREAM_PATHS[path]], [])
+
+
+@pytest.mark.parametrize("path", UPSTREAM_PATHS)
+def test_a_backend_sees_neither_the_clients_key_nor_our_headers(foreign: Foreign, path: str) -> None:
+    keys = {"authorization": "Bearer secret", "x-api-key": "secret"}
+    assert foreign.ask(path, headers={**keys, "x-extproc-affinity": "mine"}).status_code == 200
     (request,) = foreign.vllm.requests
     seen = {name.lower() for name, _ in request.headers}
-    assert not {"authorization", "accept-encoding"} & seen
+    assert not {*keys, "accept-encoding"} & seen
     assert not [name for name in seen if name.startswith("x-extproc")]
 
 
@@ -186,7 +251,9 @@ def test_what_is_withheld_from_backends_and_from_clients() -> None:
     gateway = rendered(K8S / "overlays/envoy-gateway")
     clients = one(gateway, "ClientTrafficPolicy", "extproc")["spec"]
     assert clients["headers"]["earlyRequestHeaders"]["remove"] == [BACKEND_HEADER, AFFINITY_HEADER]
-    for rule in one(gateway, "HTTPRoute", "extproc-chat")["spec"]["rules"][:-1]:
+    for rule in one(gateway, "HTTPRoute", "extproc-chat")["spec"]["rules"]:
+        if "backendRefs" not in rule:
+            continue
         assert set(rule["filters"][0]["requestHeaderModifier"]["remove"]) == withheld
         assert set(rule["filters"][1]["responseHeaderModifier"]["remove"]) == told
     route = one(rendered(K8S / "overlays/istio"), "VirtualService", "llm")["spec"]["http"][0]
@@ -217,10 +284,34 @@ def test_an_error_of_the_backend_is_told_as_openai_would(foreign: Foreign) -> No
     assert answer.json()["error"]["code"] is None  # vLLM's own is the status, as a number
 
 
+@pytest.mark.parametrize(
+    ("path", "wrong", "status", "type_"),
+    [
+        (MESSAGES_PATH, {"model": "nobody"}, 404, "not_found_error"),
+        (MESSAGES_PATH, {"max_tokens": None}, 400, "invalid_request_error"),
+        (MESSAGES_PATH, {"max_tokens": 10**9}, 400, "invalid_request_error"),  # says the backend
+        (COUNT_TOKENS_PATH, {"model": "nobody"}, 404, "not_found_error"),
+    ],
+)
+def test_errors_of_messages_are_told_as_anthropic_would(
+    foreign: Foreign, path: str, wrong: Json, status: int, type_: str
+) -> None:
+    answer = foreign.messages(path, **wrong)
+    assert answer.status_code == status
+    error = answer.json()
+    assert (error["type"], error["error"].keys()) == ("error", {"type", "message"})
+    assert error["error"]["type"] == type_
+
+
 def test_the_models_are_listed_by_the_processor(foreign: Foreign) -> None:
     listed = foreign.http.get("/v1/models").json()["data"]
     assert [model["id"] for model in listed] == ["qwen-coder", "another"]
     assert foreign.http.get("/v1/models/another").json()["id"] == "another"
+    anthropics = foreign.http.get("/v1/models", headers={"anthropic-version": "2023-06-01"}).json()
+    assert [(model["type"], model["id"]) for model in anthropics["data"]] == [
+        ("model", "qwen-coder"),
+        ("model", "another"),
+    ]
 
 
 def test_a_request_larger_than_envoys_own_buffer_is_taken(foreign: Foreign) -> None:
@@ -228,8 +319,12 @@ def test_a_request_larger_than_envoys_own_buffer_is_taken(foreign: Foreign) -> N
     assert answer.status_code == 200, answer.text
 
 
-def test_other_paths_are_not_passed_on(foreign: Foreign) -> None:
-    assert foreign.http.post("/v1/completions", json={"model": UPSTREAM, "prompt": "Hi"}).status_code == 404
+@pytest.mark.parametrize("path", ["/v1/completions", TOKENIZE_PATH, f"{MESSAGES_PATH}/batches"])
+@pytest.mark.parametrize("headers", [{}, {"x-extproc-backend": "vllm"}])
+def test_other_paths_are_not_passed_on(foreign: Foreign, path: str, headers: dict[str, str]) -> None:
+    """Where backends are asked is no path of clients."""
+    body = {"model": "qwen-coder", "prompt": "Hi"}
+    assert foreign.http.post(path, json=body, headers=headers).status_code == 404
     assert asked(foreign.vllm) == []
 
 
@@ -240,17 +335,36 @@ def test_what_was_not_processed_has_no_way_to_a_backend() -> None:
     for translate, objects in ((envoy_gateways, gateway), (istios, rendered(K8S / "overlays/istio"))):
         manager = translate(objects, at)["static_resources"]["listeners"][0]["filter_chains"][0]["filters"][0]
         (host,) = manager["typed_config"]["route_config"]["virtual_hosts"]
-        open_to_all = [each for each in host["routes"] if BACKEND_HEADER not in json.dumps(each["match"])]
-        assert len(open_to_all) == 2  # chat completions and the models
+        chosen: list[Object] = []
+        open_to_all: list[Object] = []
+        for each in host["routes"]:
+            (chosen if BACKEND_HEADER in json.dumps(each["match"]) else open_to_all).append(each)
+        assert paths(chosen) == sorted(set(UPSTREAM_PATHS.values()))
+        assert paths(open_to_all) == sorted([*UPSTREAM_PATHS, MODELS_PATH])
         assert all("route" not in each and each["direct_response"]["status"] == 503 for each in open_to_all)
-    said = one(gateway, "HTTPRouteFilter", "extproc-unprocessed")["spec"]["directResponse"]["body"]["inline"]
-    assert json.loads(said)["error"]["code"] == "not_processed"
+        if translate is envoy_gateways:
+            told = {
+                match_of(each): json.loads(each["direct_response"]["body"]["inline_string"]) for each in open_to_all
+            }
+            assert told[CHAT_PATH]["error"]["code"] == told[MODELS_PATH]["error"]["code"] == "not_processed"
+            for path in (MESSAGES_PATH, COUNT_TOKENS_PATH):
+                assert (told[path]["type"], told[path]["error"]["type"]) == ("error", error_type(503))
+
+
+def paths(routes: list[Object]) -> list[str]:
+    return sorted(map(match_of, routes))
+
+
+def match_of(route: Object) -> str:
+    """The path that it matches, or how that begins."""
+    (path,) = (str(value) for kind, value in route["match"].items() if "path" in kind or "prefix" in kind)
+    return path
 
 
 def test_without_the_processor_nothing_reaches_a_backend(foreign: Foreign) -> None:
     """The last one with this gateway: its processor is gone then."""
     foreign.processor.kill()
     foreign.processor.wait()
-    assert foreign.chat().status_code >= 500
+    assert all(foreign.ask(path).status_code >= 500 for path in UPSTREAM_PATHS)
     assert foreign.http.get("/v1/models").status_code >= 500
     assert asked(foreign.vllm) == []

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from extproc.concurrency import UPLOAD_BYTES
 from extproc.config import parse
-from extproc.envoy import HEAP_BYTES
+from extproc.envoy.overload import HEAP_BYTES
+from extproc.exchange.concurrency import UPLOAD_BYTES
 from extproc.names import SMALL_BODY
-from extproc.workers.child import memory_limit
-from extproc.workers.pool import MOST_LONG, MOST_QUICK
+from extproc.server.workers.child import memory_limit
+from extproc.server.workers.pool import MOST_LONG, MOST_QUICK
 from tests.k8s.rendered import BASE, rendered, settings
 
 MIB = 1024 * 1024

@@ -13,8 +13,8 @@ import pytest
 import yaml
 
 from extproc.config import parse
-from extproc.openai.errors import ApiError
-from extproc.telemetry import Telemetry
+from extproc.contract.errors import ApiError
+from extproc.observability.telemetry import Telemetry
 from tests.k8s.envoy_container import METRICS, running
 from tests.k8s.rendered import BASE, K8S, ROOT, Object, Pod, of_kind, one, pods, render, rendered, settings
 

@@ -18,7 +18,7 @@ import yaml
 
 from extproc.cli import _parser, main
 from extproc.envoy.dynamic import ENVOY_ARGUMENTS
-from extproc.server import ENVOY_HEALTH
+from extproc.server.processor import ENVOY_HEALTH
 from tests.gateway import ENVOY
 from tests.k8s.envoy_container import written
 from tests.k8s.rendered import BASE, EVERYTHING, K8S, Object, Pod, named, of_kind, one, rendered

@@ -106,9 +106,12 @@ def test_an_image_has_a_version_or_a_digest(container: Object) -> None:
     assert re.search(r":v?\d+\.\d+\.\d+(@sha256:[0-9a-f]{64})?$", container["image"])
 
 
-def test_the_image_is_not_roots() -> None:
-    last_stage = (ROOT / "deploy/Dockerfile").read_text(encoding="utf-8").split("\nFROM ")[-1].splitlines()
-    ours = [pod for pod in PODS.values() if any(c["image"].startswith("extproc:") for c in pod.containers.values())]
+@pytest.mark.parametrize(
+    ("image", "file"), [("extproc", "deploy/Dockerfile"), ("scripted-vllm", "deploy/scripted-vllm.Dockerfile")]
+)
+def test_the_image_is_not_roots(image: str, file: str) -> None:
+    last_stage = (ROOT / file).read_text(encoding="utf-8").split("\nFROM ")[-1].splitlines()
+    ours = [pod for pod in PODS.values() if any(c["image"].startswith(f"{image}:") for c in pod.containers.values())]
     assert ours
     for pod in ours:
         context = pod.spec["securityContext"]

@@ -66,6 +66,16 @@ def test_what_is_applied_is_there(readme: Path) -> None:
             assert ("-n" in command) is (folder != "deploy/k8s/overlays/istio")
 
 
+def test_the_images_that_a_machine_is_given_are_those_of_its_pods() -> None:
+    local = K8S / "overlays/local"
+    (loaded,) = (command for command in commands(local / "README.md") if command[:2] == ["kind", "load"])
+    needed = {each["image"] for pod in pods(rendered(local)) for each in pod.containers.values()}
+    assert set(loaded[loaded.index("extproc") + 1 :]) == needed
+    made = [command for command in commands(local / "README.md") if command[0] == "docker"]
+    assert {command[-1] if command[1] == "pull" else command[command.index("-t") + 1] for command in made} == needed
+    assert all((ROOT / command[command.index("-f") + 1]).exists() for command in made if command[1] == "build")
+
+
 @each_readme
 def test_what_is_asked_for_by_name_is_there(readme: Path) -> None:
     """Objects that commands name as kind/name, such as deployment/extproc."""

@@ -7,7 +7,7 @@ import re
 import sys
 from typing import Any
 
-from extproc.openai.checks import (
+from extproc.contract.checks import (
     ArrayOf,
     Boolean,
     Check,

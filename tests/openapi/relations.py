@@ -1,6 +1,6 @@
 """Makes generated requests keep the rules that JSON Schema can't express: those under `x-relations` in the document.
 
-Nothing else is mended: only values that the document takes are touched. What breaks its schemas is left alone, and is
+Nothing else is repaired: only values that the document takes are touched. What breaks its schemas is left alone, and is
 then all that is wrong with a request.
 """
 
@@ -10,7 +10,7 @@ import copy
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
-from extproc.openai.schema_graph import dialect_of
+from extproc.contract.schema_graph import dialect_of
 from tests.openapi.document import Json, is_right, is_right_field
 
 _LEAVES_THE_SCHEMA = ("$schema", "$id", "id", "$ref", "$dynamicRef", "$recursiveRef")

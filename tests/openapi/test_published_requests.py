@@ -16,9 +16,9 @@ from typing import Any
 from hypothesis import HealthCheck, Phase, given, seed, settings
 from hypothesis import strategies as st
 
-from extproc.chat import find_problems, prepare
 from extproc.config import Config, parse
-from extproc.openai.errors import ApiError
+from extproc.contract.errors import ApiError
+from extproc.surfaces import find_problems, prepare
 from tests.openapi.published import REQUESTS
 from tests.openapi.relations import related
 

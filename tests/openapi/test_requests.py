@@ -26,9 +26,9 @@ from schemathesis.config import GenerationConfig
 from schemathesis.core import NotSet
 from schemathesis.errors import UnsupportedSchema
 
+from extproc.contract.errors import OUT_OF_BOUNDS
 from extproc.names import CHAT_PATH
-from extproc.openai.errors import OUT_OF_BOUNDS
-from extproc.scripted_vllm import ScriptedVLLM
+from scripted_vllm import ScriptedVLLM
 from tests.gateway import MODEL, Gateway, configured_gateway
 from tests.openapi.document import DOCUMENT, REQUEST, Json, check, check_stream, wrong_places
 from tests.openapi.relations import related, servable

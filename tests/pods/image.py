@@ -1,9 +1,9 @@
-"""What the image installs, installed: two minutes or so and a package registry, so not among `make test`'s.
+"""What the images install, installed: two minutes or so and a package registry, so not among `make test`'s.
 
     make test-image
 
-The Dockerfile's own commands, with the sources that its COPY instructions name, and a directory for /opt/extproc. The
-Python is that of the tests, which need not be the image's.
+The Dockerfiles' own commands, with the sources that their COPY instructions name, and directories for /opt/extproc and
+/opt/scripted-vllm. The Python is that of the tests, which need not be the images'.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from packaging.utils import canonicalize_name
 
 from tests.generate_licence_docs import licences, told, tools
 from tests.pinned import found, needed
-from tests.pods.dockerfile import ROOT, sources, stages
+from tests.pods.dockerfile import GATEWAY, ROOT, SCRIPTED, Dockerfile
 
 OPT = "/opt/"
 
@@ -34,19 +34,26 @@ MEGABYTES = 100
 
 @pytest.fixture(scope="module")
 def opt(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
-    """What the image has in /opt/extproc."""
+    """What the gateway's image has in /opt/extproc."""
     folder = tmp_path_factory.mktemp("image")
-    source = folder / "src"
-    for name in sources():
-        (source / name).parent.mkdir(parents=True, exist_ok=True)
-        if (ROOT / name).is_dir():
-            shutil.copytree(ROOT / name, source / name, ignore=shutil.ignore_patterns("__pycache__"))
-        else:
-            shutil.copy(ROOT / name, source / name)
-    for command in stages()[0].all("RUN"):
-        run(command, folder).check_returncode()
+    install(GATEWAY, folder)
     yield folder / "extproc"
     shutil.rmtree(folder)
+
+
+@pytest.fixture(scope="module")
+def scripted(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    """What the scripted vLLM's image has in /opt/scripted-vllm."""
+    folder = tmp_path_factory.mktemp("scripted")
+    install(SCRIPTED, folder)
+    yield folder / "scripted-vllm"
+    shutil.rmtree(folder)
+
+
+def install(dockerfile: Dockerfile, folder: Path) -> None:
+    dockerfile.copy_sources(folder / "src")
+    for command in dockerfile.stages()[0].all("RUN"):
+        run(command, folder).check_returncode()
 
 
 def run(command: str, folder: Path) -> subprocess.CompletedProcess[str]:
@@ -74,9 +81,22 @@ def test_envoys_configuration_can_be_made(opt: Path) -> None:
     assert "static_resources" in extproc(opt, "envoy", "--config", settings)
 
 
-def test_the_scripted_vllm_is_there_for_clusters_without_a_gpu(opt: Path) -> None:
-    command = [str(opt / "bin/python"), "-m", "extproc.scripted_vllm", "--help"]
-    assert subprocess.run(command, cwd=opt, env={}, check=False, capture_output=True).returncode == 0
+def scripted_vllm(opt: Path) -> subprocess.CompletedProcess[str]:
+    command = [str(opt / "bin/python"), "-m", "scripted_vllm", "--help"]
+    return subprocess.run(command, cwd=opt, env={}, check=False, capture_output=True, text=True)
+
+
+def test_the_gateways_image_holds_no_scripted_vllm(opt: Path) -> None:
+    assert "No module named scripted_vllm" in scripted_vllm(opt).stderr
+    assert not [path for path in opt.rglob("*") if "scripted" in path.name]
+
+
+def test_the_scripted_vllms_image_holds_it_and_what_it_needs_and_nothing_else(scripted: Path) -> None:
+    assert "--max-model-len" in scripted_vllm(scripted).stdout
+    there = {name: distribution.version for name, distribution in found(packages(scripted)).items()}
+    assert there == needed("scripted")
+    assert not (packages(scripted) / "extproc").exists()
+    subprocess.run([sys.executable, "-m", "pip", "--python", str(scripted / "bin/python"), "check"], check=True)
 
 
 def packages(opt: Path) -> Path:
@@ -96,7 +116,7 @@ def test_what_is_there_works_together(opt: Path) -> None:
 
 
 def test_a_package_with_another_hash_is_refused(opt: Path) -> None:
-    (backend,) = (command for command in stages()[0].all("RUN") if "build.txt" in command)
+    (backend,) = (command for command in GATEWAY.stages()[0].all("RUN") if "build.txt" in command)
     pins = opt.parent / "src/requirements/build.txt"
     pins.write_text(re.sub("sha256:.", "sha256:g", pins.read_text()).replace("sha256:g", "sha256:0"))
     done = run(f"{backend} --force-reinstall", opt.parent)

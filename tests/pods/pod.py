@@ -23,7 +23,7 @@ from typing import Any
 import httpx
 
 from extproc.config import parse
-from extproc.scripted_vllm import ScriptedVLLM
+from scripted_vllm import ScriptedVLLM
 from tests.gateway import wait_until
 from tests.k8s.rendered import BASE
 from tests.pods.container import Container

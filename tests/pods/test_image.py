@@ -1,35 +1,50 @@
-"""The image: as small as it gets with Python's own base, nobody's in particular, and without tools to build with.
+"""The images: as small as they get with Python's own base, nobody's in particular, and without tools to build with.
 
-No test builds it. `make test-image` runs its installation as the Dockerfile has it, and what comes of it.
+No test builds them. `make test-image` runs their installation as the Dockerfiles have it, and what comes of it.
 """
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import subprocess
 
 import pytest
 
-from tests.pods.dockerfile import DOCKERFILE, IGNORED, ROOT, sources, stages
+from scripted_vllm.__main__ import _parser
+from tests.k8s.rendered import K8S, Pod, one, rendered
+from tests.pods.dockerfile import GATEWAY, ROOT, SCRIPTED, Dockerfile
 from tests.pods.manifests import manifests
 
-BUILD, FINAL = stages()
+BUILD, FINAL = GATEWAY.stages()
+
+each_dockerfile = pytest.mark.parametrize("dockerfile", [GATEWAY, SCRIPTED], ids=["gateway", "scripted"])
 
 
-def test_both_stages_have_one_base_that_can_be_given_by_digest() -> None:
-    base = re.search(r"^ARG PYTHON=python:(\d\.\d+)-slim-\w+$", DOCKERFILE.read_text(), re.MULTILINE)
-    assert base is not None
-    assert [stage.all("FROM") for stage in (BUILD, FINAL)] == [["${PYTHON} AS build"], ["${PYTHON}"]]
+@each_dockerfile
+def test_both_stages_have_one_base_that_can_be_given_by_digest(dockerfile: Dockerfile) -> None:
+    assert re.search(r"^ARG PYTHON=python:(\d\.\d+)-slim-\w+$", dockerfile.text, re.MULTILINE)
+    assert [stage.all("FROM") for stage in dockerfile.stages()] == [["${PYTHON} AS build"], ["${PYTHON}"]]
 
 
-def test_the_final_stage_runs_nothing_and_takes_only_what_was_installed() -> None:
-    assert FINAL.all("RUN") == FINAL.all("ADD") == []
-    assert FINAL.all("COPY") == ["--from=build /opt/extproc /opt/extproc"]
+@pytest.mark.parametrize(("dockerfile", "name"), [(GATEWAY, "extproc"), (SCRIPTED, "scripted-vllm")])
+def test_the_final_stage_runs_nothing_and_takes_only_what_was_installed(dockerfile: Dockerfile, name: str) -> None:
+    _, final = dockerfile.stages()
+    assert final.all("RUN") == final.all("ADD") == []
+    assert final.all("COPY") == [f"--from=build /opt/{name} /opt/{name}"]
+    assert final.all("ENV") == [f"PATH=/opt/{name}/bin:$PATH"]
 
 
-def test_nothing_is_compiled() -> None:
-    assert not any(re.search(r"\b(apt|apk|gcc|build-essential)\b", run) for run in BUILD.all("RUN"))
+@each_dockerfile
+def test_nothing_is_compiled(dockerfile: Dockerfile) -> None:
+    build, _ = dockerfile.stages()
+    assert not any(re.search(r"\b(apt|apk|gcc|build-essential)\b", run) for run in build.all("RUN"))
+
+
+def test_images_have_one_base() -> None:
+    first, second = (re.findall(r"^ARG PYTHON=.*$", each.text, re.MULTILINE) for each in (GATEWAY, SCRIPTED))
+    assert first == second
 
 
 @pytest.mark.parametrize("base", ["python:3.13-slim-bookworm", "python@sha256:0123", f"python:3@sha256:{'A' * 64}"])
@@ -60,10 +75,28 @@ def test_its_command_is_the_pods_command() -> None:
     (processor,) = manifests().pod["initContainers"]
     assert FINAL.all("ENTRYPOINT") == ['["extproc"]']
     assert processor["command"] == ["extproc"]
-    assert FINAL.all("ENV") == ["PATH=/opt/extproc/bin:$PATH"]
 
 
-def test_of_the_checkout_the_build_sees_what_it_copies() -> None:
-    ignored = [line for line in IGNORED.read_text().splitlines() if line and not line.startswith("#")]
-    assert ignored == ["*", *(f"!{source}" for source in sources()), "**/__pycache__"]
-    assert all((ROOT / source).exists() for source in sources())
+def test_the_scripted_vllm_has_an_image_of_its_own_that_its_pod_runs() -> None:
+    _, final = SCRIPTED.stages()
+    pod = Pod(one(rendered(K8S / "overlays/local"), "Deployment", "vllm"))
+    container, context = pod.containers["vllm"], pod.spec["securityContext"]
+    (tag,) = re.findall(r"^#   docker build .* -t (\S+) \.$", SCRIPTED.text, re.MULTILINE)
+    assert container["image"] == tag
+    assert [json.loads(each) for each in final.all("ENTRYPOINT")] == [container["command"]]
+    assert final.all("USER") == [f"{context['runAsUser']}:{context['runAsGroup']}"]
+    _parser().parse_args(container["args"])
+
+
+def test_the_gateways_image_gets_nothing_of_the_scripted_vllm() -> None:
+    assert not [source for source in GATEWAY.sources() if "scripted" in source]
+    assert "extproc" not in SCRIPTED.sources()
+
+
+@pytest.mark.parametrize(
+    ("dockerfile", "left_by_builds"), [(GATEWAY, []), (SCRIPTED, ["scripted_vllm/build", "scripted_vllm/*.egg-info"])]
+)
+def test_of_the_checkout_the_build_sees_what_it_copies(dockerfile: Dockerfile, left_by_builds: list[str]) -> None:
+    copied = [f"!{source}" for source in dockerfile.sources()]
+    assert dockerfile.ignored() == ["*", *copied, *left_by_builds, "**/__pycache__"]
+    assert all((ROOT / source).exists() for source in dockerfile.sources())

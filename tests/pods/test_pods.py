@@ -22,8 +22,8 @@ import openai
 import pytest
 from openai.types.chat import ChatCompletionFunctionToolParam
 
-from extproc.scripted_vllm import ErrorEvent, Fail, Reply, ScriptedVLLM, Stall, Usage
 from extproc.wire import SERVICE, HeaderMap, HeaderValue, HttpBody, HttpHeaders, ProcessingRequest, ProcessingResponse
+from scripted_vllm import ErrorEvent, Fail, Reply, ScriptedVLLM, Stall, Usage
 from tests.gateway import wait_until
 from tests.pods.clients import CHAT, MODEL, PATIENCE, TEXT, Answer, Asked, Client, Kind, Load, Verdict
 from tests.pods.manifests import manifests

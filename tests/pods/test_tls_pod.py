@@ -10,7 +10,7 @@ import openai
 import pytest
 import trustme
 
-from extproc.scripted_vllm import ScriptedVLLM
+from scripted_vllm import ScriptedVLLM
 from tests.gateway import wait_until
 from tests.k8s.rendered import K8S
 from tests.pods.clients import MODEL

@@ -8,8 +8,8 @@ import httpx
 import orjson
 import pytest
 
-from extproc.chat import prepare
 from extproc.config import parse
+from extproc.surfaces import prepare
 from tests.real_vllm.server import MODEL, VLLM
 from tests.test_escaping import conversation, markers
 

@@ -12,10 +12,10 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from extproc.openai.choice import NamedTool, ToolChoice
+from extproc.contract.tool_choice import NamedTool, ToolChoice
+from extproc.prompts.grammar import _THINKING_TAGS, _USUAL_TAGS, Thinking, structural_tag
+from extproc.prompts.grammar_schema import simplified
 from extproc.toolcalls import SYNTAXES, CallSyntax
-from extproc.tools.grammar import _THINKING_TAGS, _USUAL_TAGS, Thinking, structural_tag
-from extproc.tools.grammar_schema import simplified
 from tests.real_vllm.environment import Environment
 from tests.schema_strategies import Json, arguments, parameters
 

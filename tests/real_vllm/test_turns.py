@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from extproc.recording.difference import streamed_piece
-from extproc.scripted_vllm import Fail, Reply
+from scripted_vllm import Fail, Reply
 from tests.real_vllm.turns import Turn
 from tests.test_recording import Recorded, recording_gateway
 

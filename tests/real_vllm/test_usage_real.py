@@ -8,8 +8,8 @@ from typing import Any
 import httpx
 import pytest
 
-from extproc.chat import prepare
 from extproc.config import parse
+from extproc.surfaces import prepare
 from tests.real_vllm.conftest import NAME, TEMPLATE, Gateway
 from tests.real_vllm.server import MODEL
 from tests.real_vllm.test_real_vllm import ASK_DEGREES, ASK_WEATHER, CHAT, TOOLS

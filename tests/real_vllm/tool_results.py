@@ -23,9 +23,8 @@ from typing import Any, Literal
 import httpx
 import orjson
 
-from extproc.chat import prepare
-from extproc.chat.answer import rewrite_completion
 from extproc.config import parse
+from extproc.surfaces import prepare, rewrite_completion
 from tests.real_vllm.environment import Environment
 from tests.real_vllm.model import Model
 from tests.real_vllm.quality import TEXT, TOOLS, tool

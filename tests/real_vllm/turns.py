@@ -20,7 +20,7 @@ from openai.types.chat import ChatCompletionChunk
 from extproc.recording.difference import first_difference, streamed_piece
 from extproc.recording.document import Document, Kind
 from extproc.recording.envoy_json import bytes_from_json
-from extproc.recording.replay import Outcome, replay
+from extproc.recording.replay import ReplayResult, replay
 from extproc.wire import StatusCode
 from tests.openapi.document import check, check_stream
 
@@ -135,7 +135,7 @@ class Turn:
                 state.handle_chunk(ChatCompletionChunk.model_validate(event))
         except (AssertionError, OpenAIError, TypeError, ValueError) as error:
             found.append(f"{type(error).__name__}: {error}")
-        if (difference := first_difference(Outcome.recorded(self.document), replay(self.document, 1))) is not None:
+        if (difference := first_difference(ReplayResult.recorded(self.document), replay(self.document, 1))) is not None:
             found.append(f"byte by byte it is another answer: {difference}")
         return found
 

@@ -11,13 +11,13 @@ from extproc.toolcalls.checkpoint.fields import Field
 from extproc.toolcalls.checkpoint.openings import Openings
 from extproc.toolcalls.checkpoint.patterns import Atom, Kind, Row, one_row, source, trimmed
 from extproc.toolcalls.checkpoint.problems import ResponseTemplateError, in_part
-from extproc.toolcalls.delimited_text import StringMarkers
-from extproc.toolcalls.json_arguments import JsonArguments
-from extproc.toolcalls.json_call import JsonCall
-from extproc.toolcalls.loose_object import LooseArguments
+from extproc.toolcalls.notations.delimited_text import StringMarkers
+from extproc.toolcalls.notations.json_arguments import JsonArguments
+from extproc.toolcalls.notations.json_call import JsonCall
+from extproc.toolcalls.notations.lenient_object import LenientArguments
+from extproc.toolcalls.notations.tagged import Trim
 from extproc.toolcalls.states import State, StateName
 from extproc.toolcalls.table import Behind, Body, Gap, Key, Marker, Name, Rules, Transition, Transitions, Value
-from extproc.toolcalls.tagged import Trim
 
 States = dict[StateName, Rules]
 
@@ -147,7 +147,7 @@ def _arguments(calls: Field) -> Body:
             case [[str(before), str(behind)]] if before and before == behind and calls.closes:
                 opening = next(atom.literal for row in calls.opens or () for atom in row if atom.literal)
                 markers = StringMarkers(before, opening, calls.closes[0][0])
-                return LooseArguments(then=State.AFTER_CALL, markers=markers)
+                return LenientArguments(then=State.AFTER_CALL, markers=markers)
             case _:
                 raise ResponseTemplateError(
                     "string_delims: expected one pair, of the same text twice, in a field that a literal ends"

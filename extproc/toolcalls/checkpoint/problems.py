@@ -12,7 +12,7 @@ class ResponseTemplateError(ValueError):
 
 @contextmanager
 def in_part(name: str) -> Iterator[None]:
-    """Faults in here are in this part."""
+    """Violations in here are in this part."""
     try:
         yield
     except ResponseTemplateError as error:

@@ -25,7 +25,7 @@ from extproc.toolcalls.states import State, StateName
 from extproc.toolcalls.table import Format, Prose, Rules, Sink, Transition
 
 _STOPS = ("</s>", "<eos>", "<|END_OF_TURN_TOKEN|>", "<|content_model_end_sampling|>")
-"""Tokens that end a turn, where they are shown at all, and aren't among those of most families (`hiding`)."""
+"""Tokens that end a turn, where they are shown at all, and aren't among those of most families (`special_tokens`)."""
 
 
 def compile_template(grammar: Mapping[str, Any]) -> Format:

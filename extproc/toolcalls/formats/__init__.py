@@ -52,12 +52,24 @@ _NAMES = _by_name()
 
 
 class UnknownFormatError(ValueError):
-    """No format has this name; the text lists near ones."""
+    """No format has this name; the text offers those that begin with it, or else near ones."""
 
     def __init__(self, name: str) -> None:
-        near = difflib.get_close_matches(name, _NAMES, n=3, cutoff=0.6)
-        hint = f"did you mean {' or '.join(map(repr, near))}?" if near else f"there are: {', '.join(sorted(_NAMES))}"
-        super().__init__(f"no tool-call format is named {name!r}; {hint}")
+        self.hint = _hint(name)
+        """The last part of the text, with nothing of the name in it but what is a format's."""
+        super().__init__(f"no tool-call format is named {name!r}; {self.hint}")
+
+
+def _hint(name: str) -> str:
+    if name == CHECKPOINT:
+        return "it comes with a checkpoint, as a file that a model's `response_template` names in a configuration"
+    typed = name.lower().replace("-", "_")
+    begin = [known for known in sorted(_NAMES) if typed and known.startswith(typed)]
+    near = begin[:_MOST_OFFERED] or difflib.get_close_matches(typed, _NAMES, n=3, cutoff=0.7)
+    return f"did you mean {' or '.join(map(repr, near))}?" if near else "see `extproc formats`"
+
+
+_MOST_OFFERED = 6
 
 
 def get_format(name: str) -> Format:

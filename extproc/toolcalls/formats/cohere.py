@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 
 from extproc.toolcalls.formats.shapes import json_array
-from extproc.toolcalls.json_call import JsonCall
+from extproc.toolcalls.notations.json_call import JsonCall
 from extproc.toolcalls.states import State, StateName
 from extproc.toolcalls.syntax.shapes import array, call_object
 from extproc.toolcalls.table import (

@@ -14,11 +14,11 @@ from typing import Any
 
 from extproc.toolcalls.formats.json import FENCE_AND_BARE, FENCE_AND_BARE_STATES
 from extproc.toolcalls.formats.shapes import States
-from extproc.toolcalls.json_call import JsonCall
+from extproc.toolcalls.notations.json_call import JsonCall
 from extproc.toolcalls.states import State
 from extproc.toolcalls.syntax.call_syntax import CallSyntax
 from extproc.toolcalls.syntax.shapes import call_object
-from extproc.toolcalls.table import Behind, Format, Gap, Marker, Prose, Reader, Transition, Verdict
+from extproc.toolcalls.table import Behind, Format, Gap, Marker, Prose, Reader, Transition, Verdict, left_by
 
 
 class _Action(enum.Enum):
@@ -43,12 +43,13 @@ class ActionCall(JsonCall):
 class _ActionReader:
     """Follows another reader; see `table.Reader`."""
 
-    __slots__ = ("_reader", "done", "verdict", "whole")
+    __slots__ = ("_reader", "done", "left", "verdict", "whole")
 
     def __init__(self, reader: Reader) -> None:
         self.verdict = Verdict.UNDECIDED
         self.done = False
         self.whole = False
+        self.left = ""
         self._reader = reader
 
     @property
@@ -70,7 +71,7 @@ class _ActionReader:
 
     def _follow(self) -> None:
         reader = self._reader
-        self.done, self.whole = reader.done, reader.whole
+        self.done, self.whole, self.left = reader.done, reader.whole, left_by(reader)
         if reader.name not in _NO_TOOL:
             self.verdict = reader.verdict
         elif reader.done:

@@ -10,7 +10,7 @@ import enum
 import re
 
 from extproc.toolcalls.formats.shapes import named_json, prose
-from extproc.toolcalls.json_arguments import JsonArguments
+from extproc.toolcalls.notations.json_arguments import JsonArguments
 from extproc.toolcalls.states import State
 from extproc.toolcalls.syntax.call_syntax import CallSyntax
 from extproc.toolcalls.table import Format, Gap, Marker, Name, Prose, Transition

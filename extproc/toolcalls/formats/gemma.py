@@ -10,9 +10,9 @@ import enum
 import re
 from collections.abc import Iterable
 
-from extproc.toolcalls.delimited_text import StringMarkers
 from extproc.toolcalls.formats.shapes import States
-from extproc.toolcalls.loose_object import LooseArguments
+from extproc.toolcalls.notations.delimited_text import StringMarkers
+from extproc.toolcalls.notations.lenient_object import LenientArguments
 from extproc.toolcalls.states import State
 from extproc.toolcalls.syntax.call_syntax import CallSyntax
 from extproc.toolcalls.syntax.literals import BareKeys
@@ -54,7 +54,7 @@ def _call(opening: str, closing: str, response: str, delimiter: str) -> States:
     return {
         State.NAME: Name(behind_name, pattern=_NAME, possible=_POSSIBLE_NAME),
         Part.NEXT_NAME: Name(behind_name, pattern=_NAME, possible=_POSSIBLE_NEXT_NAME),
-        State.ARGUMENTS: LooseArguments(then=State.AFTER_CALL, markers=StringMarkers(delimiter, opening, closing)),
+        State.ARGUMENTS: LenientArguments(then=State.AFTER_CALL, markers=StringMarkers(delimiter, opening, closing)),
         State.AFTER_CALL: Gap(
             after,
             junk=re.compile(r"[\s})\],;]*"),

@@ -7,14 +7,16 @@ a suffix in every tag.
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
 
 from extproc.toolcalls.formats.left_over import with_fences, with_left_over_tags
-from extproc.toolcalls.formats.shapes import States, key_value, prose, with_suffixes
+from extproc.toolcalls.formats.shapes import States, key_value, prose
+from extproc.toolcalls.formats.tag_values import is_quoted
 from extproc.toolcalls.states import State
 from extproc.toolcalls.syntax.arguments import Elements
 from extproc.toolcalls.syntax.call_syntax import CallSyntax
-from extproc.toolcalls.table import Behind, Format, Gap, Transition, Variant
+from extproc.toolcalls.table import Behind, Body, Format, Gap, Prose, Transition, Value, Variant
 
 TAGS = ("<arg_key>", "</arg_key>", "<arg_value>", "</arg_value>")
 EXAMPLE = "<tool_call>get_weather\n<arg_key>city</arg_key>\n<arg_value>Paris</arg_value>\n</tool_call>"
@@ -81,9 +83,44 @@ IQUEST_Q1 = Format(
     states=_states("<iquest_tool_call>", "</iquest_tool_call>"),
 )
 
+
+_SUFFIX = re.compile(r"[^\s<>]*")
+
+
+def _with_suffixes(states: States) -> States:
+    """The same states for models whose tags may carry a suffix: `<tool_call:xyz>` for `<tool_call>`."""
+    made: States = {}
+    for name, rules in states.items():
+        in_value = isinstance(rules, Value) or (isinstance(rules, Gap) and rules.in_value)
+        if isinstance(rules, Body) or (isinstance(name, tuple) and not in_value):
+            made[name] = rules
+            continue
+        transitions = dict(rules.transitions)
+        for marker, transition in rules.transitions.items():
+            if not marker.endswith(">"):
+                continue
+            target = states[transition.to]
+            in_tag = (name, marker)
+            if isinstance(rules, Value):
+                may_end_value = isinstance(target, Gap) and target.in_value
+                # The suffix itself already tells a closing tag from text: what follows needn't do it again.
+                known = may_end_value and marker.startswith("</") and not is_quoted(transition.to)
+                after = replace(transition, to=State.PARAMETERS) if known else transition
+                behind = target.behind if isinstance(target, Gap) and target.in_value else Behind.QUOTE
+                made[in_tag] = Gap({">": after}, junk=_SUFFIX, otherwise=name, behind=behind)
+            elif isinstance(rules, Gap) and rules.in_value:
+                made[in_tag] = replace(rules, transitions={">": transition}, junk=_SUFFIX)
+            else:
+                ends = isinstance(target, Prose) or (isinstance(target, Gap) and target.behind is Behind.CALL)
+                made[in_tag] = Gap({">": transition}, junk=_SUFFIX, behind=Behind.CALL if ends else Behind.PART)
+            transitions[marker[:-1] + ":"] = Transition(in_tag)
+        made[name] = replace(rules, transitions=transitions)
+    return made
+
+
 _HY_STATES = with_fences(
     with_left_over_tags(
-        with_suffixes(
+        _with_suffixes(
             {
                 **prose({"<tool_calls>": Transition(State.SECTION), "<tool_call>": Transition(State.BLOCK)}),
                 State.SECTION: Gap({"<tool_call>": Transition(State.BLOCK), "</tool_calls>": Transition(State.PROSE)}),

@@ -15,7 +15,9 @@ import re
 from collections.abc import Iterable
 
 from extproc.toolcalls.formats.shapes import QUOTED
-from extproc.toolcalls.json_arguments import JsonArguments
+from extproc.toolcalls.notations.json_arguments import JsonArguments
+from extproc.toolcalls.notations.plain_text import PlainTextEnds
+from extproc.toolcalls.notations.tagged import Trim
 from extproc.toolcalls.states import State, StateName
 from extproc.toolcalls.syntax.arguments import Elements
 from extproc.toolcalls.syntax.call_syntax import CallSyntax
@@ -34,7 +36,6 @@ from extproc.toolcalls.table import (
     Transitions,
     Value,
 )
-from extproc.toolcalls.tagged import Trim
 
 # What a header may say
 
@@ -155,8 +156,14 @@ _FRAME: dict[StateName, Rules] = {
         }
     ),
     State.AFTER_CALL: Gap({**_AT_A_BOUNDARY, **_ENDS}, junk=re.compile(r"[\s}\]`]*"), behind=Behind.CALL),
-    # What was no arguments of a call was not said to the reader either.
-    State.ARGUMENTS: JsonArguments(then=State.AFTER_CALL, otherwise=State.THINKING, hides_markers=True),
+    # What was no arguments of a call was not said to the reader either. Up to the token that ends a call, or the end
+    # of the output, it was said to the tool: the client tells the model what is wrong with it.
+    State.ARGUMENTS: JsonArguments(
+        then=State.AFTER_CALL,
+        otherwise=State.THINKING,
+        hides_markers=True,
+        plain=PlainTextEnds("<|call|>", (_END, "<|return|>", "<|start|>", "<|channel|>")),
+    ),
 }
 
 OPENAI = Format(

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 
-from extproc.toolcalls.json_call import JsonCall
+from extproc.toolcalls.notations.json_call import JsonCall
 from extproc.toolcalls.states import State
 from extproc.toolcalls.syntax.call_syntax import CallSyntax
 from extproc.toolcalls.syntax.shapes import call_object

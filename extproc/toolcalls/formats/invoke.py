@@ -6,12 +6,12 @@ import re
 
 from extproc.toolcalls.formats.left_over import with_fences, with_left_over_tags, with_left_over_tokens
 from extproc.toolcalls.formats.shapes import States, invoke_parameter, prose
-from extproc.toolcalls.json_call import JsonCall
+from extproc.toolcalls.notations.json_call import JsonCall
+from extproc.toolcalls.notations.tagged import Trim
 from extproc.toolcalls.states import State
 from extproc.toolcalls.syntax.arguments import Elements
 from extproc.toolcalls.syntax.call_syntax import CallSyntax
 from extproc.toolcalls.table import Behind, Format, Gap, Marker, Transition
-from extproc.toolcalls.tagged import Trim
 
 
 def _states(opening: str, closing: str) -> States:

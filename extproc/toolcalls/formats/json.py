@@ -12,7 +12,7 @@ import re
 from collections.abc import Mapping
 
 from extproc.toolcalls.formats.left_over import with_left_over_tags
-from extproc.toolcalls.json_call import JsonCall
+from extproc.toolcalls.notations.json_call import JsonCall
 from extproc.toolcalls.states import State, StateName
 from extproc.toolcalls.syntax.call_syntax import CallSyntax
 from extproc.toolcalls.syntax.shapes import call_object

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from extproc.toolcalls.formats.json import FENCE_AND_BARE_STATES, FENCE_AND_INLINE
 from extproc.toolcalls.formats.left_over import with_fences, with_left_over_tags, with_left_over_tokens
-from extproc.toolcalls.formats.shapes import json_array, prose
-from extproc.toolcalls.json_call import JsonCall
+from extproc.toolcalls.formats.shapes import States, json_array, prose
+from extproc.toolcalls.notations.json_call import JsonCall
 from extproc.toolcalls.states import State
 from extproc.toolcalls.syntax.call_syntax import CallSyntax
 from extproc.toolcalls.syntax.shapes import array, call_object
-from extproc.toolcalls.table import Format, Gap, Marker, Prose, Transition, Variant
+from extproc.toolcalls.table import Format, Gap, Marker, Prose, Transition, Transitions
 
 _INDENT = "\n    "
 _ARRAY = '[{"name": "get_weather", "arguments": {"city": "Paris"}}]'
@@ -47,12 +47,14 @@ PHI4_MINI_JSON = Format(
     },
 )
 
-_TOOL_CALLS = with_fences(
-    with_left_over_tags(
-        {**prose({"<tool_calls>": Transition(State.CALLS)}), **json_array("<tool_calls>", "</tool_calls>")},
-        "</tool_calls>",
-    )
-)
+
+def _tool_calls(openers: Transitions, *closing: str) -> States:
+    states = {
+        **prose({"<tool_calls>": Transition(State.CALLS), **openers}),
+        **json_array("<tool_calls>", "</tool_calls>"),
+    }
+    return with_fences(with_left_over_tags(states, "</tool_calls>", *closing))
+
 
 HUNYUAN_A13B = Format(
     name="hunyuan_a13b",
@@ -61,16 +63,20 @@ HUNYUAN_A13B = Format(
     example=f"<tool_calls>{_ARRAY}</tool_calls>",
     thinking=State.THINKING,
     syntax=array("<tool_calls>", "</tool_calls>", result_tag=("<tool_response>", "</tool_response>")),
-    states=_TOOL_CALLS,
-    variants=(
-        Variant(
-            name="jamba",
-            title="as hunyuan_a13b, one call a line",
-            models=("Jamba 1.5 to 1.7",),
-            example=f"<tool_calls>[\n    {_ARRAY[1:-1]}\n]</tool_calls>",
-            syntax=array("<tool_calls>", "</tool_calls>", indent=_INDENT),
-        ),
+    # The answer has tags of its own.
+    states=_tool_calls(
+        dict.fromkeys(("<answer>\n", "<answer>"), Transition(State.PROSE, line_start=True)), "\n</answer>", "</answer>"
     ),
+)
+
+JAMBA = Format(
+    name="jamba",
+    title="as hunyuan_a13b, one call a line",
+    models=("Jamba 1.5 to 1.7",),
+    example=f"<tool_calls>[\n    {_ARRAY[1:-1]}\n]</tool_calls>",
+    thinking=State.THINKING,
+    syntax=array("<tool_calls>", "</tool_calls>", indent=_INDENT),
+    states=_tool_calls({}),
 )
 
 _XLAM_MARKERS = {"[TOOL_CALLS]": Transition(State.CALLS), "<tool_call>": Transition(State.CALLS)}
@@ -146,6 +152,7 @@ FORMATS = (
     GRANITE,
     PHI4_MINI_JSON,
     HUNYUAN_A13B,
+    JAMBA,
     XLAM,
     APERTUS,
     LLAMA3_JSON,

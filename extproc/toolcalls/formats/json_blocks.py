@@ -6,7 +6,7 @@ import re
 
 from extproc.toolcalls.formats.left_over import with_fences, with_left_over_tags, with_left_over_tokens
 from extproc.toolcalls.formats.shapes import function_parameter, json_block, prose
-from extproc.toolcalls.json_call import JsonCall
+from extproc.toolcalls.notations.json_call import JsonCall
 from extproc.toolcalls.states import State
 from extproc.toolcalls.syntax.call_syntax import CallSyntax
 from extproc.toolcalls.syntax.shapes import TOOL_RESPONSE, call_object, object_in_tags

@@ -11,13 +11,13 @@ import re
 from extproc.toolcalls.formats.left_over import with_fences, with_left_over_tags
 from extproc.toolcalls.formats.shapes import prose
 from extproc.toolcalls.formats.tag_values import QuotedCall, value_states
-from extproc.toolcalls.json_arguments import JsonArguments
-from extproc.toolcalls.json_call import JsonCall
+from extproc.toolcalls.notations.json_arguments import JsonArguments
+from extproc.toolcalls.notations.json_call import JsonCall
+from extproc.toolcalls.notations.values import ANY_TYPE, STRING
 from extproc.toolcalls.states import State
 from extproc.toolcalls.syntax.call_syntax import CallSyntax
 from extproc.toolcalls.syntax.shapes import call_object
 from extproc.toolcalls.table import Behind, Format, Gap, Key, Marker, Name, Transition, Value
-from extproc.toolcalls.values import ANY_TYPE, STRING
 
 _SECTION_END = "</ifm|tool_calls>"
 _END = {

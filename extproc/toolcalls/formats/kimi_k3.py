@@ -5,12 +5,12 @@ from __future__ import annotations
 import re
 
 from extproc.toolcalls.formats.tag_values import QuotedCall, value_states
-from extproc.toolcalls.json_arguments import JsonArguments
+from extproc.toolcalls.notations.json_arguments import JsonArguments
+from extproc.toolcalls.notations.values import ANY_TYPE, STRING
 from extproc.toolcalls.states import State
 from extproc.toolcalls.syntax.arguments import Elements
 from extproc.toolcalls.syntax.call_syntax import CallSyntax
 from extproc.toolcalls.table import Behind, Format, Gap, Key, Marker, Name, Prose, Sink, Transition, Value
-from extproc.toolcalls.values import ANY_TYPE, STRING
 
 
 def _open(element: str) -> str:

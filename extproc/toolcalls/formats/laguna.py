@@ -12,8 +12,8 @@ from dataclasses import replace
 from extproc.toolcalls.formats.glm import EXAMPLE, ON_LINES, TAGS
 from extproc.toolcalls.formats.json import FENCE_AND_BARE, FENCE_AND_BARE_STATES
 from extproc.toolcalls.formats.shapes import States, key_value, prose
-from extproc.toolcalls.json_arguments import JsonArguments
-from extproc.toolcalls.json_call import JsonCall
+from extproc.toolcalls.notations.json_arguments import JsonArguments
+from extproc.toolcalls.notations.json_call import JsonCall
 from extproc.toolcalls.states import State, StateName
 from extproc.toolcalls.syntax.call_syntax import CallSyntax
 from extproc.toolcalls.table import Behind, Body, Format, Gap, Marker, Name, Prose, Transition

@@ -9,7 +9,7 @@ import re
 from dataclasses import replace
 
 from extproc.toolcalls.formats.shapes import States, left_over_gap
-from extproc.toolcalls.json_call import JsonCall
+from extproc.toolcalls.notations.json_call import JsonCall
 from extproc.toolcalls.states import State, StateName
 from extproc.toolcalls.table import (
     WHITE_SPACE,
@@ -142,7 +142,37 @@ def with_fences(states: States) -> States:
     }
     own = code.transitions if isinstance(code, Prose) else closes_thinking
     made[State.CODE] = Prose({FENCE: Transition(State.PROSE, Marker.SHOWN), **openers, **own})
-    return made
+    return _with_said_tag(made)
+
+
+_AROUND_CODE = (State.FENCE, State.IN_FENCE, State.IN_CALL_FENCE, State.FENCED_CALL, State.CODE)
+
+
+def _with_said_tag(states: States) -> States:
+    """A code block in a text that speaks of an opening tag: behind it the text still does."""
+    text = states.get(State.TAG_SAID)
+    if not isinstance(text, Prose):
+        return states
+
+    def own(name: StateName) -> StateName:
+        if name in _AROUND_CODE:
+            return (name, "in a text that speaks of a tag")
+        return State.TAG_SAID if name is State.PROSE else name
+
+    def own_rules(rules: Rules) -> Rules:
+        if isinstance(rules, Body):
+            return replace(rules, otherwise=own(rules.otherwise))
+        transitions = {marker: replace(to, to=own(to.to)) for marker, to in rules.transitions.items()}
+        if isinstance(rules, Gap):
+            return replace(rules, transitions=transitions, otherwise=own(rules.otherwise))
+        if isinstance(rules, Header):
+            routes = tuple((pattern, own(to)) for pattern, to in rules.routes)
+            return replace(rules, transitions=transitions, routes=routes, otherwise=own(rules.otherwise))
+        return replace(rules, transitions=transitions)
+
+    made = {own(name): own_rules(states[name]) for name in _AROUND_CODE if name in states}
+    fences = {marker: replace(to, to=own(to.to)) for marker, to in text.transitions.items() if to.to is State.FENCE}
+    return {**states, State.TAG_SAID: replace(text, transitions={**text.transitions, **fences}), **made}
 
 
 def _reached(states: States, openers: Transitions) -> set[StateName]:
@@ -173,7 +203,8 @@ def _in_fence(rules: Rules, openers: Transitions) -> Rules:
         marker: transition if _is_text(transition.to) else replace(transition, to=_fenced(transition.to))
         for marker, transition in rules.transitions.items()
     }
-    if isinstance(rules, Gap) and rules.behind is Behind.CALL:
+    in_call = any(transition.ends_call for transition in transitions.values())
+    if isinstance(rules, Gap) and rules.behind is Behind.CALL and not in_call:
         junk = WHITE_SPACE if rules.junk is _NOTHING else rules.junk
         return replace(rules, transitions={**openers, **transitions, FENCE: Transition(State.PROSE)}, junk=junk)
     if isinstance(rules, Gap | Name):

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 
-from extproc.toolcalls.nested_elements import NestedElements
+from extproc.toolcalls.notations.nested_elements import NestedElements
 from extproc.toolcalls.states import State
 from extproc.toolcalls.syntax import literals
 from extproc.toolcalls.syntax.call_syntax import CallSyntax

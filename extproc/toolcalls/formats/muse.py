@@ -10,6 +10,7 @@ from __future__ import annotations
 import re
 
 from extproc.toolcalls.formats.shapes import QUOTED, States, invoke_parameter
+from extproc.toolcalls.notations.values import ANY_TYPE
 from extproc.toolcalls.states import State, StateName
 from extproc.toolcalls.syntax.arguments import Elements
 from extproc.toolcalls.syntax.call_syntax import CallSyntax
@@ -25,7 +26,6 @@ from extproc.toolcalls.table import (
     Transition,
     Transitions,
 )
-from extproc.toolcalls.values import ANY_TYPE
 
 # A header is `assistant to=NAME`. The prompt ends with its beginning, and models forget parts of it.
 _BEGINNINGS = "|".join("assistant"[:size] for size in range(len("assistant"), 0, -1))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from extproc.toolcalls.json_arguments import JsonArguments
+from extproc.toolcalls.notations.json_arguments import JsonArguments
 from extproc.toolcalls.states import State
 from extproc.toolcalls.syntax.call_syntax import CallSyntax
 from extproc.toolcalls.table import Behind, Format, Gap, Marker, Name, Prose, Sink, Transition, Transitions

@@ -11,9 +11,9 @@ import re
 from dataclasses import replace
 
 from extproc.toolcalls.formats.shapes import States, prose
-from extproc.toolcalls.json_call import JsonCall
-from extproc.toolcalls.loose_notation import Place
-from extproc.toolcalls.python_call import PythonCall
+from extproc.toolcalls.notations.json_call import JsonCall
+from extproc.toolcalls.notations.lenient_notation import Place
+from extproc.toolcalls.notations.python_call import PythonCall
 from extproc.toolcalls.states import State
 from extproc.toolcalls.syntax.call_syntax import CallSyntax
 from extproc.toolcalls.syntax.literals import PythonKeywords

@@ -11,12 +11,12 @@ from dataclasses import replace
 
 from extproc.toolcalls.formats.left_over import with_fences, with_left_over_tags
 from extproc.toolcalls.formats.shapes import States, function_parameter, prose
+from extproc.toolcalls.notations.tagged import Trim
 from extproc.toolcalls.states import State
 from extproc.toolcalls.syntax.arguments import Elements
 from extproc.toolcalls.syntax.call_syntax import CallSyntax
 from extproc.toolcalls.syntax.shapes import TOOL_RESPONSE
 from extproc.toolcalls.table import Format, Transition, Variant
-from extproc.toolcalls.tagged import Trim
 
 
 def _states(opening: str, closing: str, thinking: tuple[str, str], trim: Trim) -> States:

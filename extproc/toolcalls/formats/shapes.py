@@ -10,9 +10,16 @@ import re
 from collections.abc import Collection, Mapping
 from dataclasses import replace
 
-from extproc.toolcalls.formats.tag_values import QuotedCall, next_key, value_states
-from extproc.toolcalls.json_arguments import JsonArguments
-from extproc.toolcalls.json_call import JsonCall
+from extproc.toolcalls.formats.tag_values import Block, QuotedCall, next_key, value_states, word_between
+from extproc.toolcalls.formats.unclosed_values import (
+    behind_unclosed_function,
+    behind_unclosed_invoke,
+    behind_unclosed_name,
+)
+from extproc.toolcalls.notations.json_arguments import JsonArguments
+from extproc.toolcalls.notations.json_call import JsonCall
+from extproc.toolcalls.notations.tagged import Trim
+from extproc.toolcalls.notations.values import ANY_TYPE, STRING
 from extproc.toolcalls.states import State, StateName
 from extproc.toolcalls.table import (
     BLANKS,
@@ -29,8 +36,6 @@ from extproc.toolcalls.table import (
     Transitions,
     Value,
 )
-from extproc.toolcalls.tagged import Trim
-from extproc.toolcalls.values import ANY_TYPE, STRING
 
 States = dict[StateName, Rules]
 
@@ -186,9 +191,15 @@ def function_parameter(opening: str, closing: str, trim: Trim = Trim.LINE_BREAKS
             "</parameter>",
             next_parameter,
             opens="<parameter",
-            unclosed=next_call,
+            unclosed={
+                **next_call,
+                opening: Transition(State.UNCLOSED_BLOCK),
+                "<function=": Transition(State.UNCLOSED_NAME),
+            },
             quoted=QuotedCall("<function=", ">", ("<parameter=",), "</function>", behind=(closing,)),
+            block=Block(opening, closing),
         ),
+        **behind_unclosed_function("<function=", (">", "<parameter="), then=State.AFTER_FUNCTION),
         State.ARGUMENTS: JsonArguments(then=State.AFTER_ARGUMENTS),
         State.AFTER_FUNCTION: Gap(
             {
@@ -233,11 +244,13 @@ def key_value(opening: str, closing: str, tags: tuple[str, str, str, str], *, se
         **value_states(
             Value({closing: Transition(State.AFTER_UNCLOSED_VALUE), **keys}),
             close_value,
-            next_parameter,
+            {**next_parameter, open_key: Transition(State.BEHIND_KEY), f"{open_key}\n": Transition(State.KEY)},
             opens=open_value,
-            unclosed={opening: Transition(State.BLOCK, ends_call=True)},
-            quoted=QuotedCall(opening, "\n", (open_key,), closing),
+            unclosed=dict.fromkeys((opening, f"{opening}\n"), Transition(State.UNCLOSED_BLOCK)),
+            quoted=QuotedCall(opening, "\n", (open_key,), closing, head=word_between((opening, closing, *tags))),
+            block=Block(opening, closing),
         ),
+        **behind_unclosed_name((open_key, closing, *([separator] if separator else [])), then=State.AFTER_BLOCK),
         **behind_keys,
         State.AFTER_BLOCK: Gap(
             {opening: Transition(State.BLOCK), closing: Transition(State.PROSE)}, behind=Behind.CALL
@@ -319,7 +332,7 @@ def invoke_parameter(
             close_parameter,
             next_parameter,
             opens=f"<{parameter}",
-            unclosed=next_call,
+            unclosed={**next_call, open_invoke: Transition(State.UNCLOSED_NAME)},
             quoted=QuotedCall(
                 open_invoke,
                 ">",
@@ -329,6 +342,7 @@ def invoke_parameter(
                 head=re.compile(r"[^<>\n]*"),
             ),
         ),
+        State.UNCLOSED_NAME: behind_unclosed_invoke(open_invoke, then=State.AFTER_INVOKE),
         State.ARGUMENTS: JsonArguments(then=State.AFTER_ARGUMENTS),
         State.AFTER_INVOKE: Gap(
             {
@@ -343,39 +357,6 @@ def invoke_parameter(
             {open_invoke: Transition(State.NAME), close_invoke: Transition(State.AFTER_INVOKE), **sections},
         ),
     }
-
-
-_SUFFIX = re.compile(r"[^\s<>]*")
-
-
-def with_suffixes(states: States) -> States:
-    """The same states for models whose tags may carry a suffix: `<tool_call:xyz>` for `<tool_call>`."""
-    made: States = {}
-    for name, rules in states.items():
-        if isinstance(rules, Body) or isinstance(name, tuple):
-            made[name] = rules
-            continue
-        transitions = dict(rules.transitions)
-        for marker, transition in rules.transitions.items():
-            if not marker.endswith(">"):
-                continue
-            target = states[transition.to]
-            in_tag = (name, marker)
-            if isinstance(rules, Value):
-                may_end_value = isinstance(target, Gap) and target.in_value
-                # The suffix itself already tells a closing tag from text: what follows needn't do it again.
-                known = may_end_value and marker.startswith("</")
-                after = replace(transition, to=State.PARAMETERS) if known else transition
-                behind = target.behind if isinstance(target, Gap) and target.in_value else Behind.QUOTE
-                made[in_tag] = Gap({">": after}, junk=_SUFFIX, otherwise=name, behind=behind)
-            elif isinstance(rules, Gap) and rules.in_value:
-                made[in_tag] = replace(rules, transitions={">": transition}, junk=_SUFFIX)
-            else:
-                ends = isinstance(target, Prose) or (isinstance(target, Gap) and target.behind is Behind.CALL)
-                made[in_tag] = Gap({">": transition}, junk=_SUFFIX, behind=Behind.CALL if ends else Behind.PART)
-            transitions[marker[:-1] + ":"] = Transition(in_tag)
-        made[name] = replace(rules, transitions=transitions)
-    return made
 
 
 def apart(states: States, word: str, shared: Collection[StateName]) -> States:

@@ -41,7 +41,7 @@ class CallSyntax:
     when it has nothing but a role for it, or nothing is known."""
     turn_tokens: tuple[str, ...] = ()
     """What the family's chat templates and vocabularies have for turns, where it has another shape than most
-    (`extproc.tools.markers`). One that isn't closed stands for all that begin so."""
+    (`extproc.prompts.markers`). One that isn't closed stands for all that begin so."""
 
     @property
     def style(self) -> Style | None:

@@ -1,0 +1,1 @@
+"""HTTP to the backends, and what they report of their models."""

@@ -1,0 +1,257 @@
+"""The processor as a process of its own: from its address to its last exchange."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+from collections.abc import AsyncIterator, Coroutine
+from contextlib import AsyncExitStack, asynccontextmanager, suppress
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from extproc.backends.replicas import hidden_replicas
+from extproc.backends.reports import BackendReports
+from extproc.config import Config, ConfigError
+from extproc.config.recording import Recording
+from extproc.control.envoy_admin import EnvoyAdmin
+from extproc.control.key_reloading import keys_file, read_keys
+from extproc.control.last_in_force import LastInForce
+from extproc.control.publishing import EnvoyFiles
+from extproc.control.reloading import INTERVAL, Reloading, Source
+from extproc.control.watched import Watched
+from extproc.exchange.api_keys import GRACE, ApiKeys
+from extproc.exchange.context import ExchangeContext
+from extproc.observability.logs import line
+from extproc.observability.metrics_page import metrics_served
+from extproc.observability.telemetry import Telemetry
+from extproc.recording.recorder import Recorder
+from extproc.server.garbage import collect_all_when_quiet, collect_in_small_steps
+from extproc.server.processor import Processor
+from extproc.server.stopping import StopSignals, completes
+from extproc.server.tls import ServerTls, is_open_to_others
+
+log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class ForEnvoy:
+    """How an Envoy is kept up to date that reads its configuration from files."""
+
+    directory: Path
+    admin: str | None = None
+    """Its admin interface, `/path` or `host:port`, where it can be asked what it has taken."""
+    listen: str | None = None
+    """Where it listens, instead of where the configuration says."""
+
+
+@dataclass(frozen=True, slots=True)
+class Options:
+    """The whole command line."""
+
+    config: Path
+    address: str
+    """Where the processor listens: `host:port` or `unix:/path`."""
+    grace: float
+    """How many seconds exchanges get to finish when the processor is asked to stop."""
+    health: str | None = None
+    """Where the health service is served besides."""
+    metrics: str | None = None
+    """Where the metrics are served, until the very end."""
+    envoy: ForEnvoy | None = None
+    interval: float = INTERVAL
+    """Seconds between two looks at the files."""
+    recording: Recording | None = None
+    """Where exchanges are recorded, whatever the configuration says of it."""
+    keys_grace: float = GRACE
+    """Seconds that API keys hold when there are none any more in their file."""
+    tls: ServerTls | None = None
+    """For what connects to `address`."""
+
+
+async def serve(options: Options) -> int:
+    """Serve until a signal comes; returns the exit status.
+
+    Then health turns to not-serving and exchanges under way get their grace to finish. A second signal ends them at
+    once. Where the file is broken, what was last in force is served, if it is known. Raises ConfigError, and OSError
+    when an address can't be had or Envoy's files can't be written.
+    """
+    credentials = options.tls.credentials() if options.tls is not None else None
+    if credentials is None and is_open_to_others(options.address):
+        log.warning(
+            "%s can be reached from other machines, without TLS: anyone on the path can read requests and clients' "
+            "keys, and anyone who connects is treated as Envoy. Give --tls-certificate, --tls-key and --tls-client-ca, "
+            "or see to it that only Envoy gets there.",
+            options.address,
+        )
+    source = Source(Watched(options.config), options.envoy.listen if options.envoy else None)
+    last = LastInForce(options.envoy.directory) if options.envoy else None
+    beginning = _beginning(source, last)
+    config = beginning.config
+    telemetry = Telemetry(config, beginning.source.digest)
+    reports = BackendReports(lambda: processor.context.config)
+    context = ExchangeContext(config, beginning.keys, reports.by_backend, since=int(time.time()))
+    recorder = Recorder(options.recording)
+    recorder.open(options.recording or config.recording)
+    processor = Processor(context, telemetry, recorder.record)
+    envoy = None
+    if options.envoy is not None:
+        envoy = EnvoyFiles(options.envoy.directory, EnvoyAdmin(options.envoy.admin) if options.envoy.admin else None)
+    collect_in_small_steps()
+    with StopSignals() as signals:
+        async with AsyncExitStack() as served:
+            if options.metrics is not None:
+                await served.enter_async_context(metrics_served(options.metrics, telemetry.page))
+            # An Envoy that runs already is served while its files are made; one that waits for our health finds them.
+            running = processor.running(options.address, options.health, healthy=envoy is None, credentials=credentials)
+            await served.enter_async_context(running)
+            if envoy is not None:
+                context.concurrency.expects_log = True
+                begun = await _begin_envoy(envoy, beginning, last)
+                if begun is not beginning:
+                    beginning = begun
+                    processor.context = replace(context, config=beginning.config, keys=beginning.keys)
+                    telemetry.configured(beginning.config, beginning.source.digest)
+                await processor.show_health()
+            reloading = Reloading(
+                source,
+                beginning.keys_file,
+                processor,
+                telemetry,
+                envoy,
+                on_change=reports.ask_again,
+                last=last,
+                refusal=beginning.refusal,
+                keys_grace=options.keys_grace,
+            )
+            work = [
+                reports.run(),
+                reloading.run(options.interval),
+                collect_all_when_quiet(lambda: processor.exchanges),
+            ]
+            if envoy is not None:  # else it isn't Envoy that goes by a backend's addresses
+                work.append(_tell_hidden_replicas(beginning.config))
+            if envoy is not None and last is not None:
+                taken = _when_taken(envoy, processor, beginning, last)
+                if envoy.can_be_asked:
+                    work.append(taken)
+                else:
+                    await taken
+            await served.enter_async_context(_beside(*work))
+            # On its standard output: whoever runs it beside others, as `up` does, need not show it.
+            print(line("the processor is ready on %s", options.address, logger=log), flush=True)
+            await signals.asked()
+            if processor.exchanges:
+                log.info("stopping; exchanges still running: %d", processor.exchanges)
+
+            async def drain() -> None:
+                if not await processor.drain(options.grace):
+                    log.warning("exchanges cut off after %g seconds: %d", options.grace, processor.exchanges)
+
+            return 0 if await completes(drain(), unless=signals.insisted()) else 1
+
+
+@dataclass(frozen=True, slots=True)
+class _Beginning:
+    """What the processor begins with."""
+
+    source: Source
+    config: Config
+    keys_file: Watched | None
+    keys: ApiKeys | None
+    refusal: str | None = None
+    """Why it isn't what the file says."""
+
+
+def _beginning(source: Source, last: LastInForce | None) -> _Beginning:
+    """What the file says, or if that can't be used, what was last in force. Raises ConfigError.
+
+    A file that can't be read is somebody's slip: the copy doesn't stand for it. A file that asks for API keys is never
+    passed over for a copy that asks for none. Other files that it names are
+    Envoy's to read: in a pod the processor doesn't see them.
+    """
+    asks_for_keys = False
+    _ = source.file.content  # or it can't be read
+    try:
+        config = source.read()
+        asks_for_keys = config.api_keys is not None
+        return _read(source, config)
+    except ConfigError as refusal:
+        copy = _copy(last, source.listen, asks_for_keys=asks_for_keys) if last is not None else None
+        if copy is None:
+            raise
+        log.error("the configuration is refused, what was last in force is used instead: %s", refusal)
+        return replace(copy, refusal=str(refusal))
+
+
+def _copy(last: LastInForce, listen: str | None, *, asks_for_keys: bool) -> _Beginning | None:
+    """What was last in force, if it is there and can be used, and may stand for a file that asks for keys, or not."""
+    copy = Source(Watched(last.path), listen)
+    with suppress(ConfigError):
+        config = copy.read()
+        if config.api_keys is not None or not asks_for_keys:
+            return _read(copy, config)
+    return None
+
+
+def _read(source: Source, config: Config) -> _Beginning:
+    source.check_files(config)
+    file = keys_file(config)
+    return _Beginning(source, config, file, read_keys(file))
+
+
+async def _begin_envoy(envoy: EnvoyFiles, beginning: _Beginning, last: LastInForce | None) -> _Beginning:
+    """Write Envoy's files; what the processor goes on with. Raises OSError.
+
+    On a full disk it may be that a changed configuration can't be written, but that all is there for the one that was
+    last in force: better that than a processor that ends, and is started again, and ends.
+    """
+    try:
+        envoy.publish_keys(beginning.keys)
+        await envoy.begin(beginning.config)
+    except OSError as error:
+        copy = None
+        if last is not None and beginning.refusal is None:
+            asks_for_keys = beginning.config.api_keys is not None
+            copy = _copy(last, beginning.source.listen, asks_for_keys=asks_for_keys)
+        if copy is None or copy.config == beginning.config:
+            raise
+        envoy.publish_keys(copy.keys)
+        await envoy.begin(copy.config)
+        refusal = f"Envoy's files can't be written: {error}"
+        log.error("the configuration is refused, what was last in force is used instead: %s", refusal)
+        return replace(copy, refusal=refusal)
+    return beginning
+
+
+async def _when_taken(envoy: EnvoyFiles, processor: Processor, beginning: _Beginning, last: LastInForce) -> None:
+    """Only what Envoy goes by too is in force, and worth a copy. What was taken after it has its own by then."""
+    await envoy.until_taken()
+    if processor.context.config is beginning.config:
+        last.keep(beginning.source.file.content)
+    await processor.show_envoy_health()
+
+
+async def _tell_hidden_replicas(config: Config) -> None:
+    for complaint in await hidden_replicas(config):
+        log.warning("%s", complaint)
+
+
+@asynccontextmanager
+async def _beside(*work: Coroutine[Any, Any, None]) -> AsyncIterator[None]:
+    """Run these until the end of the block."""
+    tasks = [asyncio.create_task(each) for each in work]
+    for task in tasks:
+        task.add_done_callback(_tell_bugs)
+    try:
+        yield
+    finally:
+        for task in tasks:
+            task.cancel()
+        await asyncio.wait(tasks)
+
+
+def _tell_bugs(task: asyncio.Task[None]) -> None:
+    if not task.cancelled() and (bug := task.exception()) is not None:
+        log.error("bug: what runs beside the exchanges has ended", exc_info=bug)

@@ -1,0 +1,51 @@
+"""A configuration as Envoy's resources: what the bootstrap holds, and what the files hold, is made here, by one way."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from envoy_data_plane.envoy.config.cluster.v3 import Cluster
+from envoy_data_plane.envoy.config.listener.v3 import Listener
+from envoy_data_plane.envoy.config.route.v3 import RouteConfiguration
+from envoy_data_plane.envoy.extensions.transport_sockets.tls.v3 import Secret
+
+from extproc.config import Backend, Config
+from extproc.envoy.betterproto import work_once
+from extproc.envoy.clusters import backend_cluster
+from extproc.envoy.listener import listener
+from extproc.envoy.routes import route_configuration
+from extproc.envoy.secrets import secrets
+from extproc.envoy.sources import Sources
+
+work_once()
+
+
+@dataclass(frozen=True, slots=True)
+class Resources:
+    """Each kind is made when it is asked for, which takes up to 0.2 seconds: not all are needed each time.
+
+    Backends that are `leaving` stay beside those of `config`.
+    """
+
+    config: Config
+    sources: Sources
+    leaving: Sequence[Backend] = ()
+
+    def listener(self) -> Listener:
+        return listener(self.config, self.sources)
+
+    def routes(self) -> RouteConfiguration:
+        """For where the listener doesn't have them inline."""
+        return route_configuration(self.config)
+
+    def clusters(self) -> list[Cluster]:
+        """One for each backend; the processor's is no part of a configuration."""
+        return [backend_cluster(backend, self.sources) for backend in self._backends]
+
+    def secrets(self) -> list[Secret]:
+        return list(secrets(self.config.tls, self._backends))
+
+    @property
+    def _backends(self) -> tuple[Backend, ...]:
+        return (*self.config.backends, *self.leaving)

@@ -1,0 +1,118 @@
+"""What one client may have under way at a time, so that the others get their turn.
+
+    a backend   takes `max_requests` at a time
+    uploads     of large requests may hold UPLOAD_BYTES of Envoy's memory at a time
+
+Unless the settings name a number, a client may have as much of each as is left free: half of all when it is alone, a
+third when two want as much as they can get, and so on. There is always room for one more client, and nobody has to be
+told beforehand how many there are. (Network switches share their buffers among ports in this way: Choudhury and Hahne,
+"Dynamic queue length thresholds".) Where there is nobody to share with, a client may have all.
+
+A request is under way until its exchange ends; one whose answer goes past the processor, until Envoy logs its end
+(extproc.server.access_log), or LONGEST is over, should that ever get lost. Where Envoy sends no log, such a request
+isn't counted. All of this is of one processor, and its Envoy.
+"""
+
+from __future__ import annotations
+
+import time
+from collections import Counter
+from collections.abc import Callable, Hashable
+from dataclasses import dataclass
+from typing import TypeVar
+
+LONGEST = 2 * 60 * 60.0
+"""Seconds that a request counts of which nothing is heard: longer than any model writes."""
+
+Key = TypeVar("Key", bound=Hashable)
+
+
+UPLOAD_BYTES = 384 * 1024 * 1024
+"""Half of the heap that Envoy has: the other half is for small requests, and for answers."""
+UPLOADS = " uploads"
+"""No backend's name has a space."""
+
+
+@dataclass(frozen=True, slots=True)
+class Lease:
+    """What one request has of a resource."""
+
+    number: int
+    client: str
+    resource: str
+    """The name of a backend, or UPLOADS."""
+    amount: int
+
+
+class Concurrency:
+    """What is under way, by client and resource."""
+
+    def __init__(self, now: Callable[[], float] = time.monotonic) -> None:
+        self._now = now
+        self._leases: dict[int, Lease] = {}
+        self._passed: dict[int, float] = {}  # when it went past, the longest ago first
+        self._last = 0
+        self._of = Counter[tuple[str, str]]()
+        self._at = Counter[str]()
+        self.logs = 0
+        """How many Envoys tell at present when a request ends."""
+        self.expects_log = False
+        """Envoy is configured to tell; it doesn't begin before the first request has ended."""
+
+    def take(
+        self, client: str, resource: str, capacity: int, limit: int | None = None, *, amount: int = 1, alone: bool
+    ) -> Lease | None:
+        """So much of the resource, which has `capacity` in all; None when that is beyond the client's share.
+
+        `limit` takes the place of the share; `alone` says that there are no other clients. The first request of a
+        client is never refused here: whether a backend is full, Envoy knows better.
+        """
+        self._forget_lost()
+        used = self._of[client, resource]
+        share = limit if limit is not None else capacity if alone else capacity - self._at[resource]
+        if used and used + amount > share:
+            return None
+        self._last += 1
+        lease = Lease(self._last, client, resource, amount)
+        self._leases[lease.number] = lease
+        self._of[client, resource] += amount
+        self._at[resource] += amount
+        return lease
+
+    def used(self, client: str, resource: str) -> int:
+        """What the client has of it."""
+        return self._of[client, resource]
+
+    def release(self, number: int) -> None:
+        """The request of this lease is over. Saying so twice does no harm."""
+        lease = self._leases.pop(number, None)
+        if lease is None:
+            return
+        self._passed.pop(number, None)
+        _less(self._of, (lease.client, lease.resource), lease.amount)
+        _less(self._at, lease.resource, lease.amount)
+
+    def passed(self, lease: Lease) -> None:
+        """The rest of the request goes past the processor: it ends when Envoy says so, if it does."""
+        if self.logs or self.expects_log:
+            self._passed[lease.number] = self._now()
+        else:
+            self.release(lease.number)
+
+    def forget_passed(self) -> None:
+        """An Envoy has gone that might have told: of requests that went past, nothing more will be heard."""
+        for number in list(self._passed):
+            self.release(number)
+
+    def _forget_lost(self) -> None:
+        while self._passed:
+            number, since = next(iter(self._passed.items()))
+            if self._now() - since < LONGEST:
+                break
+            self.release(number)
+
+
+def _less(counts: Counter[Key], key: Key, amount: int) -> None:
+    counts[key] -= amount
+    if not counts[key]:
+        del counts[key]

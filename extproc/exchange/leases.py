@@ -1,0 +1,81 @@
+"""What one exchange holds of what clients share (`concurrency`), from when it is taken until it is given back."""
+
+from __future__ import annotations
+
+from extproc.config import Backend
+from extproc.contract.errors import ApiError, too_many_requests, too_many_uploads
+from extproc.exchange.concurrency import UPLOAD_BYTES, UPLOADS, Lease
+from extproc.exchange.context import ExchangeContext
+from extproc.names import SMALL_BODY
+
+
+class Leases:
+    """Of one exchange. `close` must follow, whatever happened."""
+
+    def __init__(self, context: ExchangeContext) -> None:
+        self._terms = context
+        self.client: str | None = None
+        """Whose exchange it is, where clients are told from each other."""
+        self._place: Lease | None = None
+        self._upload: Lease | None = None
+
+    def place_at(self, backend: Backend) -> Lease | None:
+        """A place at the backend; None where nobody counts them. Raises ApiError when the client has its share."""
+        if self.client is None:
+            return None
+        concurrency, limit = self._terms.concurrency, self._terms.config.limits.concurrent_requests
+        self._place = concurrency.take(self.client, backend.name, backend.max_requests, limit, alone=self._alone)
+        if self._place is None:
+            raise too_many_requests(concurrency.used(self.client, backend.name))
+        return self._place
+
+    def let_in(self, announced: str) -> None:
+        """Count a body against what its client may send at a time; `announced` is its `content-length`.
+
+        One of unknown length may be as large as any. Raises ApiError when it is too large, or too much.
+        """
+        limit = self._terms.config.limits.max_body_bytes
+        size = int(announced) if len(announced) < 20 and announced.isdecimal() else limit
+        if size > limit:
+            raise too_large(limit)
+        self._upload = self._upload_of(size)
+        if size > SMALL_BODY and self._upload is None:
+            raise too_many_uploads(self._terms.concurrency.used(self.client or "", UPLOADS))
+
+    def arrived(self, size: int) -> None:
+        """The body is as large as it is, whatever was announced: Envoy keeps it until the answer begins."""
+        if self._upload is not None:
+            self.uploaded()
+            self._upload = self._upload_of(size)
+
+    def uploaded(self) -> None:
+        """Envoy has let go of the request's body, or is about to."""
+        if self._upload is not None:
+            self._terms.concurrency.release(self._upload.number)
+            self._upload = None
+
+    def close(self, *, passed_by: bool) -> None:
+        """The exchange is over; `passed_by`: only for the processor, while its answer goes on."""
+        self.uploaded()
+        if self._place is not None:
+            if passed_by:
+                self._terms.concurrency.passed(self._place)
+            else:
+                self._terms.concurrency.release(self._place.number)
+            self._place = None
+
+    def _upload_of(self, size: int) -> Lease | None:
+        if size <= SMALL_BODY:
+            return None
+        return self._terms.concurrency.take(self.client or "", UPLOADS, UPLOAD_BYTES, amount=size, alone=self._alone)
+
+    @property
+    def _alone(self) -> bool:
+        """Whether there is nobody to share with, or nobody is told from another."""
+        return self._terms.keys is None or len(self._terms.keys.names) == 1
+
+
+def too_large(limit: int) -> ApiError:
+    """A 413: the request's body has more bytes than `limit`."""
+    message = f"The request body is larger than {limit} bytes, the most that this gateway accepts."
+    return ApiError(413, message, code="request_too_large")

@@ -1,0 +1,145 @@
+"""The messages that the processor sends to Envoy."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from itertools import islice
+from types import MappingProxyType
+from typing import Any, TypeAlias, cast
+
+from extproc.exchange.concurrency import Lease
+from extproc.exchange.effects import Effect
+from extproc.exchange.phases import Phase
+from extproc.names import LEASE_KEY, LEASE_NAMESPACE, METADATA_NAMESPACE, REPLY_DETAILS
+from extproc.wire import (
+    BodyMutation,
+    BodyResponse,
+    CommonResponse,
+    HeaderMutation,
+    HeaderValue,
+    HeaderValueOption,
+    HttpStatus,
+    ImmediateResponse,
+    ProcessingMode,
+    ProcessingResponse,
+    StatusCode,
+    StreamedBodyResponse,
+)
+
+Replies: TypeAlias = list[ProcessingResponse | Effect]
+"""In order; an effect only at the end."""
+Step: TypeAlias = tuple[Phase, Replies]
+"""What an input leads to: the next phase, and what is said."""
+
+LARGEST_PIECE = 64 * 1024
+"""Bytes of one piece of a full-duplex stream: the protocol's description wants them no larger."""
+_NOTHING: Mapping[str, str] = MappingProxyType({})
+
+
+def mutation(fields: Mapping[str, str]) -> HeaderMutation:
+    """Set these header fields, whether they were there or not."""
+    return HeaderMutation(
+        set_headers=[
+            HeaderValueOption(
+                header=HeaderValue(key=name, raw_value=value.encode()),
+                append_action=HeaderValueOption.OVERWRITE_IF_EXISTS_OR_ADD,
+            )
+            for name, value in fields.items()
+        ]
+    )
+
+
+def immediate(status: int, body: bytes, details: str, fields: Mapping[str, str] = _NOTHING) -> ProcessingResponse:
+    """Answer the client with this JSON, whatever a backend may say; `details` is one word for the access log."""
+    return ProcessingResponse(
+        immediate_response=ImmediateResponse(
+            status=HttpStatus(code=_status_code(status)),
+            headers=mutation({"content-type": "application/json", **fields}),
+            body=body,
+            details=REPLY_DETAILS + details,
+        )
+    )
+
+
+def to_the_end() -> ProcessingMode:
+    """The request's body is wanted, and the head of its answer.
+
+    Envoy is configured to send the latter only when it is asked to: so the answers that it gives itself, before it has
+    asked the processor (a wrong key, a limit, a body too large), cost the processor nothing.
+    """
+    return ProcessingMode(
+        request_header_mode=ProcessingMode.SEND,
+        request_body_mode=ProcessingMode.BUFFERED,
+        request_trailer_mode=ProcessingMode.SEND,  # a body can be nothing but trailers
+        response_header_mode=ProcessingMode.SEND,
+        response_trailer_mode=ProcessingMode.SEND,
+    )
+
+
+def past_us(*, body: bool = False) -> ProcessingMode:
+    """Nothing more of this exchange is wanted, but for the request's body if so."""
+    return ProcessingMode(
+        request_body_mode=ProcessingMode.BUFFERED if body else ProcessingMode.NONE,
+        response_header_mode=ProcessingMode.SKIP,
+        response_trailer_mode=ProcessingMode.SKIP,
+    )
+
+
+def whole_body(body: bytes, fields: Mapping[str, str], remove: Sequence[str] = ()) -> BodyResponse:
+    """Put this in the place of the body that Envoy has buffered, and set these header fields, or remove those."""
+    headers = mutation({**fields, "content-length": str(len(body))})
+    headers.remove_headers.extend(remove)
+    return BodyResponse(response=CommonResponse(header_mutation=headers, body_mutation=BodyMutation(body=body)))
+
+
+def streamed(data: bytes, *, end_of_stream: bool = False) -> list[ProcessingResponse]:
+    """Send this on a full-duplex stream, in pieces that Envoy takes (docs/envoy.md)."""
+    starts = range(0, len(data), LARGEST_PIECE) or range(1)
+    return [
+        _piece(data[start : start + LARGEST_PIECE], end_of_stream=end_of_stream and start == starts[-1])
+        for start in starts
+    ]
+
+
+def _piece(data: bytes, *, end_of_stream: bool) -> ProcessingResponse:
+    sent = BodyMutation(streamed_response=StreamedBodyResponse(body=data, end_of_stream=end_of_stream))
+    return ProcessingResponse(response_body=BodyResponse(response=CommonResponse(body_mutation=sent)))
+
+
+def more_time(seconds: float) -> ProcessingResponse:
+    """Have Envoy wait so much longer for the reply itself; once for each of its messages."""
+    reply = ProcessingResponse()
+    reply.override_message_timeout.FromMilliseconds(round(seconds * 1000))
+    return reply
+
+
+_SHOWABLE = re.compile(r"[A-Za-z0-9_.-]{1,64}")
+_MOST_SHOWN = 20
+
+
+def listed(names: Sequence[str]) -> str:
+    """Names that a client made up, as the value of a header: `a, b, +3 more`, those that are plain enough first."""
+    shown = list(islice(filter(_SHOWABLE.fullmatch, names), _MOST_SHOWN))
+    if hidden := len(names) - len(shown):
+        shown.append(f"+{hidden} more")
+    return ", ".join(shown)
+
+
+def with_metadata(reply: ProcessingResponse, values: Mapping[str, Any]) -> ProcessingResponse:
+    """Have the access log learn these."""
+    if values:
+        reply.dynamic_metadata.get_or_create_struct(METADATA_NAMESPACE).update(dict(values))
+    return reply
+
+
+def with_lease(reply: ProcessingResponse, lease: Lease) -> ProcessingResponse:
+    """Have Envoy tell by its log when the request is over."""
+    reply.dynamic_metadata.get_or_create_struct(LEASE_NAMESPACE).update({LEASE_KEY: lease.number})
+    return reply
+
+
+def _status_code(status: int) -> StatusCode:
+    """Envoy's enumeration has gaps; what it doesn't know goes out as the first of its class."""
+    known = status if status in StatusCode.values() else status - status % 100
+    return cast("StatusCode", known)

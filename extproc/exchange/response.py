@@ -1,0 +1,387 @@
+"""The second half of an exchange: a backend's answer comes in, and becomes what the client gets.
+
+A whole answer is read at once, a stream piece by piece. Where a call was demanded and isn't there, the backend is asked
+once more, and of two answers the client gets the better one. A host whose configuration isn't our own may ignore what
+is asked of it at the answer's head: `exchange.host` tells what is done about that.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+
+from extproc.contract.errors import (
+    ANSWER_VIOLATIONS,
+    ApiError,
+    backend_error,
+    backend_garbage,
+    envoys_error,
+    hosts_error,
+)
+from extproc.exchange import streaming
+from extproc.exchange.content_coding import Decoder, UnreadableCodingError
+from extproc.exchange.effects import BackendResponse, Breathe, CallBackend, ReadCompletion
+from extproc.exchange.host import UNSURE
+from extproc.exchange.phases import Phase
+from extproc.exchange.protocol import content_length, fields_of, is_event_stream, kept, may_be_an_answer, status_of
+from extproc.exchange.replies import Step, more_time, mutation, streamed, whole_body, with_metadata
+from extproc.exchange.request import PREPARING, RequestHalf
+from extproc.exchange.streaming import StreamedResponse
+from extproc.names import REPLY_HEADER, USAGE_HEADER
+from extproc.surfaces import streamed_answer
+from extproc.turn.answer import Rewritten, StreamedAnswer
+from extproc.turn.spec import ResponseSpec
+from extproc.turn.upstream import UpstreamRequest
+from extproc.wire import CommonResponse, HeadersResponse, HttpBody, HttpHeaders, ProcessingMode, ProcessingResponse
+
+LARGE_ANSWER = 8 * 1024
+"""Bytes of an answer that is read at once: if all of it is markup, each takes ten times what it takes in a request."""
+_LARGEST_ERROR = 64 * 1024
+"""Bytes of a backend's error; in a longer one nobody looks for words."""
+IDLE_TIMEOUT = "backend_timeout"
+"""The code of the error that a stream ends with when its backend falls silent; Envoy's own time-out has the same."""
+RETRY_TIMEOUT = 120.0
+"""Seconds that a backend gets for its second answer."""
+
+
+@dataclass(frozen=True, slots=True)
+class _StreamEnd:
+    """A stream as the client gets it from here to its end."""
+
+    answer: StreamedAnswer
+    piece: bytes
+
+
+class ResponseHalf:
+    """What one exchange knows of its answer."""
+
+    def __init__(self, request: RequestHalf) -> None:
+        self._request = request
+        self._stats = request.stats
+        self._status = 200
+        self._error_of: Callable[[int, bytes], ApiError] = backend_error
+        self._decoder = Decoder("")
+        self._unsure = False  # the answer's head went out with a status that its body's reply makes good
+        self._stream: StreamedResponse | None = None
+        self._ends = False  # the piece of the stream that is being read is its last
+        self._first: Rewritten | ApiError | _StreamEnd | None = None  # should there be no better answer
+        self._second: tuple[StreamedAnswer, Iterator[streaming.Step]] | None = None  # a stream that is being read
+        self.body_came = False
+        """The body came that an override asked for."""
+
+    @property
+    def _prepared(self) -> UpstreamRequest:
+        assert self._request.prepared is not None  # nothing of an answer is wanted before
+        return self._request.prepared
+
+    @property
+    def _spec(self) -> ResponseSpec:
+        assert self._prepared.answer is not None  # else the answer had been let pass
+        return self._prepared.answer
+
+    @property
+    def _streams(self) -> StreamedResponse:
+        assert self._stream is not None  # made on entering the phase
+        return self._stream
+
+    @property
+    def was_stream(self) -> bool:
+        """Whether it comes, or came, as events that are rewritten."""
+        return self._stream is not None
+
+    @property
+    def in_pieces(self) -> bool:
+        """Whether a stream comes in pieces, as its backend sends it."""
+        return not self._unsure
+
+    @property
+    def amid_piece(self) -> bool:
+        """Whether the next input is that a pause is over."""
+        return self._second is not None or (self._stream is not None and self._stream.amid_piece)
+
+    @property
+    def idle_timeout(self) -> float | None:
+        """Seconds of silence that a stream may have from now on; None while silence is nobody's fault.
+
+        Before its first words a backend may have the request in its queue, or read a long prompt.
+        """
+        if self._stream is None or self._unsure:
+            return None
+        limits = self._request.context.config.limits
+        return limits.silence_seconds if self._stream.answer.begun else limits.first_event_seconds
+
+    # Its head
+
+    def headers(self, headers: HttpHeaders) -> Step:
+        wanted = (":status", "content-type", "content-length", "content-encoding", "retry-after", REPLY_HEADER)
+        fields = fields_of(headers.headers, *wanted)
+        request = self._request
+        request.leases.uploaded()
+        if request.host is not None:
+            request.host.head_shown()
+        if (status := status_of(fields)) is None:
+            return request.refuse(backend_garbage("its status is no HTTP status."))
+        self._status = status
+        if REPLY_HEADER in fields:
+            self._error_of = envoys_error
+        elif request.host is not None and request.prepared is None:
+            self._error_of = hosts_error
+        failed = status >= 400
+        spec = request.prepared.answer if request.prepared is not None else None
+        if not failed and not may_be_an_answer(fields):
+            return request.refuse(backend_garbage("its content type is neither JSON nor an event stream."))
+        if not failed and spec is None:
+            past = HeadersResponse()
+            if request.shown:
+                past.response.header_mutation.CopyFrom(mutation(request.shown))
+            return Phase.PASSED_BY, [ProcessingResponse(response_headers=past)]
+        if headers.end_of_stream:
+            return self.no_body(kept(fields))
+        return self._wanted(fields, spec if not failed else None)
+
+    def _wanted(self, fields: Mapping[str, str], spec: ResponseSpec | None) -> Step:
+        """Ask for the body: of an answer to be rewritten by `spec`, or of an error."""
+        request = self._request
+        try:
+            self._decoder = Decoder(fields.get("content-encoding", ""))
+        except UnreadableCodingError as error:
+            return request.refuse(backend_garbage(str(error)))
+        limit = request.context.config.limits.max_body_bytes
+        if content_length(fields) > limit:
+            # Envoy would buffer up to its limit and then may never answer.
+            return request.refuse(backend_garbage(f"it is larger than {limit} bytes."), keep=kept(fields))
+        events = spec is not None and is_event_stream(fields)
+        if events and spec is not None and spec.counts:
+            return request.refuse(backend_garbage("it is a stream where a count should be."))
+        self._unsure = request.host is not None and not (events and request.host.known)
+        if spec is not None and events:
+            self._stream = StreamedResponse(
+                streamed_answer(spec, self._prepared.sent),
+                self._decoder,
+                limit=limit,
+                held=self._prepared.again is not None or self._unsure,
+                whole=self._unsure,
+            )
+        in_pieces = events and not self._unsure
+        unsure = {":status": str(UNSURE)} if self._unsure and spec is not None else {}
+        common = CommonResponse(header_mutation=mutation(request.shown | unsure))
+        common.header_mutation.remove_headers.append("content-length")
+        if not self._unsure:
+            common.header_mutation.remove_headers.append("content-encoding")
+        # The trailer mode must stay as it was configured: SEND belongs to a full-duplex stream.
+        override = ProcessingMode(
+            response_body_mode=ProcessingMode.FULL_DUPLEX_STREAMED if in_pieces else ProcessingMode.BUFFERED,
+            response_trailer_mode=ProcessingMode.SEND,
+        )
+        reply = ProcessingResponse(response_headers=HeadersResponse(response=common), mode_override=override)
+        return (Phase.RESPONSE_STREAM if events else Phase.RESPONSE_BODY), [reply]
+
+    def no_body(self, keep: Mapping[str, str] | None = None) -> Step:
+        """An answer, or an error, without a body."""
+        error = self._error_of(self._status, b"") if self._status >= 400 else backend_garbage("it is empty.")
+        return self._request.refuse(error, keep=keep)
+
+    def override_followed(self) -> None:
+        """The body has come."""
+        self.body_came = True
+        if self._request.host is not None:
+            self._request.host.followed()
+
+    # An error, or a whole answer
+
+    def body(self, body: HttpBody) -> Step:
+        self.override_followed()
+        data, coding = body.body, self._decoder.coding
+        if self._status >= 400:
+            try:
+                words = next(self._decoder.steps(data, _LARGEST_ERROR), b"")
+            except UnreadableCodingError as error:
+                return self._request.refuse(backend_garbage(str(error)))
+            return self._error_body(self._error_of(self._status, words))
+        work = self._reading(data, coding)
+        if len(data) > LARGE_ANSWER or coding:
+            return Phase.READING, [self._time_to_read(), work]
+        phase, replies = self.completion_read(work.perform())
+        # Envoy waits for a retry only if it is told to.
+        return phase, [more_time(RETRY_TIMEOUT + 5), *replies] if phase is Phase.RETRYING else replies
+
+    def _time_to_read(self) -> ProcessingResponse:
+        """Envoy gives a message more time once: for what may come after the reading too."""
+        return more_time(PREPARING + (RETRY_TIMEOUT if self._prepared.again is not None else 0))
+
+    def _reading(self, data: bytes, coding: str = "") -> ReadCompletion:
+        limit = self._request.context.config.limits.max_body_bytes
+        return ReadCompletion(data, coding, limit, self._spec, self._prepared.sent, self._request.leases.client)
+
+    def completion_read(self, completion: Rewritten | ApiError) -> Step:
+        """What came of the reading."""
+        if (again := self._retry(self._count(completion))) is not None:
+            self._first = completion
+            return Phase.RETRYING, [again]
+        return self._give(completion)
+
+    def _error_body(self, error: ApiError) -> Step:
+        metadata = self._stats.error(error)
+        fields = {":status": str(error.status), "content-type": "application/json"}
+        return Phase.ENDED, [with_metadata(self._instead(self._request.surface.error_body(error), fields), metadata)]
+
+    def _instead(self, body: bytes, fields: Mapping[str, str]) -> ProcessingResponse:
+        """The whole body of the answer, with the status and coding that its head went out without."""
+        if not self._unsure:
+            return ProcessingResponse(response_body=whole_body(body, fields))
+        good = {":status": str(self._status), **fields}
+        return ProcessingResponse(response_body=whole_body(body, good, remove=("content-encoding",)))
+
+    def _count(self, completion: Rewritten | ApiError) -> str:
+        """What is wrong with the calls of what the client would get for a backend's completion."""
+        if isinstance(completion, Rewritten):
+            self._stats.answered(completion.usage, completion.violations)
+            return completion.violations.first
+        if completion.code not in ANSWER_VIOLATIONS:
+            return ""
+        self._stats.answered(None, {completion.code: 1})  # a call that the client is not to get
+        return completion.message
+
+    # A stream
+
+    def stream(self, body: HttpBody) -> Step:
+        self.override_followed()
+        self._ends = body.end_of_stream or self._unsure  # one that comes whole ends, whether trailers follow or not
+        phase, replies = self._stepped(self._streams.feed(body.body))
+        return phase, [self._time_to_read(), *replies] if self._unsure else replies
+
+    def breathed(self) -> Step:
+        """The next part of what is read in steps."""
+        if self._second is not None:
+            return self._second_stepped()
+        return self._stepped(self._streams.go_on())
+
+    def _stepped(self, step: streaming.Step) -> Step:
+        if self._ends and not step.more:
+            return self._end_of_stream(step.piece)
+        said = streamed(step.piece) if step.piece else []
+        return Phase.RESPONSE_STREAM, [*said, Breathe()] if step.more else [*said]
+
+    def stream_trailers(self) -> Step:
+        """A stream ends with trailers, which follow on what is left of it."""
+        answer, piece = self._streams.answer, self._streams.end()
+        self._stats.answered(answer.usage, answer.violations)
+        phase, replies = self._give(_StreamEnd(answer, piece), last=False)
+        return phase, replies if piece else []
+
+    def trailers_alone(self) -> Step:
+        """Trailers come where a body should."""
+        self.override_followed()
+        return self.no_body()
+
+    @property
+    def comes_whole(self) -> bool:
+        """Whether the body that is waited for comes in one piece."""
+        return self._stream is None or self._unsure
+
+    def time_out(self, seconds: float) -> Step:
+        """The end of a stream in which nothing was said for so long.
+
+        Before the first piece Envoy 1.40 takes such a reply amiss, and cuts the client's connection: as true an end.
+        """
+        answer = self._streams.answer
+        error = ApiError(
+            504, f"Nothing came from the model's backend for {seconds:g} seconds.", "server_error", code=IDLE_TIMEOUT
+        )
+        piece = self._streams.end(answer.fail(error))
+        self._stats.answered(answer.usage, answer.violations)
+        return self._give(_StreamEnd(answer, piece))
+
+    def _end_of_stream(self, piece: bytes) -> Step:
+        stream = self._streams
+        held, answer = stream.is_held, stream.answer
+        end = _StreamEnd(answer, piece + stream.end())
+        self._stats.answered(answer.usage, answer.violations)
+        if held and (again := self._retry(_problem(answer))) is not None:
+            self._first = end
+            return Phase.RETRYING, [again]
+        return self._give(end)
+
+    def abandoned(self) -> None:
+        """Envoy has nothing more to say amid a stream. What it came to counts too."""
+        stream = self._streams
+        self._stats.answered(stream.answer.usage, stream.answer.violations)
+        if stream.answer.error is not None and not stream.is_held:
+            self._stats.stream_error(stream.answer.error)
+
+    def close(self) -> None:
+        """Let go of what is half read."""
+        self._first = self._second = None
+        if self._stream is not None:
+            self._stream.close()
+
+    # What the client gets
+
+    def _give(self, answer: Rewritten | ApiError | _StreamEnd, *, last: bool = True) -> Step:
+        """`last`: no trailers follow."""
+        match answer:
+            case ApiError():
+                return self._request.refuse(answer)
+            case Rewritten():
+                fields = {USAGE_HEADER: "estimated"} if answer.estimated else {}
+                return Phase.ENDED, [with_metadata(self._instead(answer.body, fields), self._stats.so_far())]
+            case _StreamEnd():
+                error = answer.answer.error
+                metadata = self._stats.so_far() if error is None else self._stats.stream_error(error)
+                whole = [self._instead(answer.piece, {})] if self._unsure else None
+                replies = whole or streamed(answer.piece, end_of_stream=last)
+                with_metadata(replies[-1], metadata)
+                return Phase.ENDED, [*replies]
+
+    # A demanded call that isn't there is asked for once more
+
+    def _retry(self, problem: str) -> CallBackend | None:
+        """`problem` is what is wrong with the calls of the answer, if anything."""
+        again = self._prepared.again
+        if again is None or not problem:
+            return None
+        backend = self._request.context.config.backends_by_name[self._prepared.backend]
+        return CallBackend(backend, again.body(problem), self._request.id, RETRY_TIMEOUT)
+
+    def retried(self, response: BackendResponse | None) -> Step:
+        """What the client gets in the end: of two answers the better one."""
+        if response is None or response.status != 200:
+            return self._better(None)
+        if self._stream is not None:
+            answer = streamed_answer(self._spec, self._prepared.sent)
+            self._second = answer, streaming.second_answer(answer, response.body)
+            return self._second_stepped()
+        work = self._reading(response.body)
+        if len(response.body) > LARGE_ANSWER:
+            return Phase.RETRYING, [work]
+        return self.second_read(work.perform())
+
+    def second_read(self, completion: Rewritten | ApiError) -> Step:
+        """What came of reading the second answer."""
+        problem = self._count(completion)
+        better = isinstance(completion, Rewritten) and completion.called and not problem
+        return self._better(completion if better else None)
+
+    def _second_stepped(self) -> Step:
+        assert self._second is not None  # it is being read
+        answer, steps = self._second
+        step = next(steps)
+        if step.more:
+            return Phase.RETRYING, [Breathe()]
+        self._second = None
+        self._stats.answered(answer.usage, answer.violations)
+        worse = answer.error or answer.violations.first or not answer.called
+        return self._better(None if worse else _StreamEnd(answer, step.piece))
+
+    def _better(self, second: Rewritten | ApiError | _StreamEnd | None) -> Step:
+        """Give the client the second answer, unless there is none that is better than the first."""
+        self._stats.retried(helped=second is not None)
+        first, self._first = self._first, None
+        assert first is not None  # set on entering the phase
+        return self._give(second or first)
+
+
+def _problem(answer: StreamedAnswer) -> str:
+    """What is wrong with the calls of a stream that is otherwise well."""
+    failed = answer.error is not None and answer.error.code not in ANSWER_VIOLATIONS
+    return "" if failed else answer.violations.first

@@ -1,0 +1,242 @@
+"""What the processor counts, for Prometheus.
+
+Every label has few values, all known beforehand: models of the configuration, words of OpenAI's and of our own, and
+a word for whatever else clients and backends may write. So nobody can make the number of series grow, and nothing
+that was said can become one. docs/observability.md tells what each metric means and what to do when it rises; a test
+holds the two together.
+
+Whoever counts runs in one event loop with whoever reads: there is nothing here to be locked.
+"""
+
+from __future__ import annotations
+
+import platform
+from collections import defaultdict
+from collections.abc import Callable, Mapping, Sequence
+from http import HTTPStatus
+from importlib.metadata import version
+from typing import Any, Literal, TypeAlias
+
+from prometheus_client import CollectorRegistry, Gauge, Info, generate_latest
+from prometheus_client.metrics_core import CounterMetricFamily
+from prometheus_client.registry import Collector
+
+from extproc.config import Config
+from extproc.contract.errors import ANSWER_VIOLATIONS, OUT_OF_BOUNDS, ApiError
+from extproc.contract.parameters import PARAMETERS
+from extproc.contract.withheld import WITHHELD
+
+CODES = ANSWER_VIOLATIONS.union(OUT_OF_BOUNDS) | frozenset(
+    """
+    invalid_json missing_required_parameter invalid_type invalid_value model_not_found
+    property_name_above_max_length invalid_function_parameters
+    parameter_withheld origin_not_allowed request_too_large request_timeout overloaded bad_request method_not_allowed
+    context_length_exceeded rate_limit_exceeded invalid_api_key not_found
+    backend_key_refused bad_gateway service_unavailable gateway_timeout
+    """.split()
+)
+"""The codes of errors that are counted by their name: those of refused requests, of Envoy's own refusals, and those
+that backends' errors are given. Any other error is counted by its status."""
+
+KNOWN_PARAMETERS = frozenset([*(row.name for row in PARAMETERS), *WITHHELD]) | frozenset(
+    """
+    audio moderation prediction prompt_cache_options prompt_cache_retention web_search_options
+    """.split()
+)
+"""The request parameters that are counted by their name: those of the table, what clients aren't trusted with, and
+OpenAI's others."""
+
+TOKENS = {"prompt": "prompt_tokens", "completion": "completion_tokens"}
+"""The kinds of tokens that are counted, and what OpenAI's usage calls them."""
+
+RETRIES = ("helped", "in_vain")
+"""What comes of asking a backend once more."""
+
+OTHER = "other"
+
+File: TypeAlias = Literal["config", "api_keys"]
+"""What is read again when it changes."""
+
+_STATUSES = frozenset(HTTPStatus)
+
+
+class _Counter(Collector):
+    """A counter for each set of label values.
+
+    prometheus-client's own takes a lock at every event, and adds a series to each series, of when it began.
+    """
+
+    def __init__(self, name: str, meaning: str, *labels: str) -> None:
+        self._described = (f"extproc_{name}", meaning, labels)
+        self._values = defaultdict[tuple[str, ...], int](int)
+
+    def add(self, *labels: str, count: int = 1) -> None:
+        self._values[labels] += count
+
+    def collect(self) -> list[CounterMetricFamily]:
+        name, meaning, labels = self._described
+        family = CounterMetricFamily(name, meaning, labels=labels)
+        for values, count in self._values.items():
+            family.add_metric(values, count)
+        return [family]
+
+
+class Telemetry:
+    """The metrics of one processor, in a registry of their own."""
+
+    def __init__(self, config: Config, digest: str = "") -> None:
+        self.registry = CollectorRegistry()
+        counter = self._counter
+        self._requests = counter("requests", "Chat completions sent on to a backend.", "model")
+        self._with_tools = counter("requests_with_tools", "Those of them whose answers are rewritten.", "model")
+        self._refused = counter("refused_requests", "Requests refused before any backend.", "code")
+        self._backend_errors = counter("backend_errors", "Errors instead of answers, by status.", "model", "status")
+        self._stream_errors = counter("stream_errors", "Streams that ended with an error event.", "model", "code")
+        self._withheld = counter("withheld_error_texts", "Backends' errors of which clients don't get all.", "model")
+        self._dropped = counter("dropped_parameters", "Request parameters that backends didn't get.", "parameter")
+        self._repaired = counter("repaired_arguments", "Malformed arguments in histories that were repaired.", "model")
+        self._invalid_calls = counter("invalid_calls", "Calls that don't fit the offered tools.", "model", "fault")
+        self._asked_again = counter("retries", "Demanded calls asked for once more.", "model", "result")
+        self._tokens = counter("tokens", "Tokens of exchanges with tools, as backends count them.", "model", "kind")
+        self._unfinished = counter("unfinished_exchanges", "Exchanges that ended before their answer.", "phase")
+        self._aborted = counter("aborted_exchanges", "Exchanges that the processor broke off.", "reason")
+        self._running = Gauge("extproc_running_exchanges", "Exchanges under way.", registry=self.registry)
+        build = Info("extproc_build", "Versions of the processor and of its Python.", registry=self.registry)
+        build.info({"version": version("extproc"), "python": platform.python_version()})
+        self._config = Info("extproc_config", "The configuration in force.", registry=self.registry)
+        self._valid: dict[File, Gauge] = {
+            "config": Gauge("extproc_config_valid", "1 if the file is in force as it is.", registry=self.registry),
+            "api_keys": Gauge("extproc_api_keys_valid", "The same of the API keys' file.", registry=self.registry),
+        }
+        self._reloads: dict[File, _Counter] = {
+            "config": counter("config_reloads", "Changes of the configuration file, by what came of them.", "result"),
+            "api_keys": counter("api_keys_reloads", "The same of the API keys' file.", "result"),
+        }
+        self._keys_unreadable = Gauge(
+            "extproc_api_keys_unreadable_lines", "Lines of the file that let nobody in.", registry=self.registry
+        )
+        self._keys_missing = Gauge(
+            "extproc_api_keys_missing", "1 while there is no key in the file any more.", registry=self.registry
+        )
+        self._keys_closed = Gauge(
+            "extproc_api_keys_closed", "1 while nobody comes in for want of a key.", registry=self.registry
+        )
+        for file in self._valid:
+            self._valid[file].set(1)
+            for result in ("ok", "refused"):
+                self._reloads[file].add(result, count=0)
+        self._ignored_overrides = counter("ignored_overrides", "Calls that ended where an override's body was due.")
+        self._ignored_overrides.add(count=0)
+        self._host_follows = Gauge(
+            "extproc_host_follows_overrides", "0 while Envoy ignores mode_override.", registry=self.registry
+        )
+        self._host_follows.set(1)
+        for reason in ("bug", "protocol_error", "observability_mode"):
+            self._aborted.add(reason, count=0)
+        self.configured(config, digest)
+
+    def configured(self, config: Config, digest: str) -> None:
+        """`config`, from a file with this `digest`, is in force from now on.
+
+        Series of models that are gone stay: their exchanges may still run, and what isn't read yet would be lost.
+        """
+        self._config.info({"hash": digest})
+        self._parameters = KNOWN_PARAMETERS.union(config.withheld, *(backend.parameters for backend in config.backends))
+        # Prometheus doesn't see the first event of a series that begins with it: all that are known begin at 0.
+        for model in config.models_by_name:
+            for of_a_model in (self._requests, self._with_tools, self._repaired, self._withheld):
+                of_a_model.add(model, count=0)
+            for violation in sorted(ANSWER_VIOLATIONS):
+                self._invalid_calls.add(model, violation, count=0)
+            for kind in TOKENS:
+                self._tokens.add(model, kind, count=0)
+            for result in RETRIES:
+                self._asked_again.add(model, result, count=0)
+
+    def reloaded(self, file: File, *, valid: bool) -> None:
+        """A file was changed, and is in force as it is now, or not."""
+        self._reloads[file].add("ok" if valid else "refused")
+
+    def show_validity(self, file: File, *, valid: bool) -> None:
+        """Whether what is in a file is in force."""
+        self._valid[file].set(valid)
+
+    def show_keys(self, *, unreadable: int = 0, missing: bool = False, closed: bool = False) -> None:
+        """What is wrong with the file of API keys: lines of it, or that there is no key in it, by now to its effect."""
+        self._keys_unreadable.set(unreadable)
+        self._keys_missing.set(missing)
+        self._keys_closed.set(closed)
+
+    def page(self) -> bytes:
+        """All metrics in Prometheus' text format."""
+        return generate_latest(self.registry)
+
+    def watch(self, running: Callable[[], int]) -> None:
+        """Have `running` asked, whenever the metrics are read, how many exchanges are under way."""
+        self._running.set_function(running)
+
+    # What happens to an exchange. `model` is always a model's name in the configuration.
+
+    def accepted(self, model: str, dropped: Sequence[str], repaired: int, *, with_tools: bool = False) -> None:
+        """A request goes to its backend, without the parameters `dropped`; `with_tools`: its answer is rewritten."""
+        self._requests.add(model)
+        self._with_tools.add(model, count=int(with_tools))
+        self._repaired.add(model, count=repaired)
+        for name in dropped:
+            self._dropped.add(name if name in self._parameters else OTHER)
+
+    def refused(self, error: ApiError) -> None:
+        """A request doesn't reach any backend."""
+        self._refused.add(_code(error))
+
+    def backend_error(self, model: str, error: ApiError) -> None:
+        """The client gets `error` instead of an answer."""
+        self._backend_errors.add(model, _status(error.status))
+        self._withheld.add(model, count=error.withheld)
+
+    def stream_error(self, model: str, error: ApiError) -> None:
+        """The client gets `error` inside a stream."""
+        self._stream_errors.add(model, _code(error))
+        self._withheld.add(model, count=error.withheld)
+
+    def answered(self, model: str, usage: Mapping[str, Any], violations: Mapping[str, int]) -> None:
+        """What an answer came to: OpenAI's `usage`, as the backend wrote it, and how many calls had which fault."""
+        for kind, name in TOKENS.items():
+            count = usage.get(name)
+            if isinstance(count, int) and count > 0:  # a backend may write anything
+                self._tokens.add(model, kind, count=count)
+        for violation, count in violations.items():
+            self._invalid_calls.add(model, violation, count=count)
+
+    def retried(self, model: str, *, helped: bool) -> None:
+        """A demanded call was asked for once more, and came, or not."""
+        self._asked_again.add(model, RETRIES[0] if helped else RETRIES[1])
+
+    def unfinished(self, phase: str) -> None:
+        """An exchange ended while it waited for `phase`: the client left, or the backend's connection broke."""
+        self._unfinished.add(phase)
+
+    def aborted(self, reason: str) -> None:
+        """The processor itself broke an exchange off: `bug`, `protocol_error` or `observability_mode`."""
+        self._aborted.add(reason)
+
+    def override_ignored(self) -> None:
+        """A call ended as it does where a `mode_override` is ignored."""
+        self._ignored_overrides.add()
+
+    def show_host(self, *, follows: bool) -> None:
+        """Whether `mode_override` is followed, as far as is known."""
+        self._host_follows.set(follows)
+
+    def _counter(self, name: str, meaning: str, *labels: str) -> _Counter:
+        made = _Counter(name, meaning, *labels)
+        self.registry.register(made)
+        return made
+
+
+def _code(error: ApiError) -> str:
+    return error.code if error.code in CODES else _status(error.status)
+
+
+def _status(status: int) -> str:
+    return str(status) if status in _STATUSES else OTHER

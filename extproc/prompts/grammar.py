@@ -1,0 +1,221 @@
+"""Decoding that is forced to obey: the calls that a request demands, as a grammar.
+
+The grammar is a structural tag, xgrammar's JSON for what a model may write: here the calls of a format, with the names
+of the tools, and with arguments by their schemas. vLLM takes one whatever it was started with, and needs no parser for
+it. The shapes are those of xgrammar 0.2.8; docs/forced-decoding.md has what was measured.
+
+A call looks as `CallSyntax.write` makes it, so the parser of the format reads all that is written. Arguments come in
+the order of the schema's properties. Where calls are numbered, any number will do.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from typing import Any, Literal, TypeAlias
+
+from extproc.contract.tool_choice import NamedTool, ToolChoice
+from extproc.prompts.grammar_schema import ANY_TYPE, simplified
+from extproc.toolcalls import CallSyntax
+
+Json: TypeAlias = dict[str, Any]
+Thinking: TypeAlias = Literal["tags", "open"]
+
+_MOST_SUBSCHEMAS = 6_400
+"""Of all tools together: 50 for each, if there are as many as there may be. Compiling them takes some 3 s."""
+
+
+def structural_tag(
+    syntax: CallSyntax,
+    tools: Sequence[Json],
+    choice: ToolChoice,
+    *,
+    parallel: bool,
+    text_schema: Json | None = None,
+    names_only: bool = False,
+    thinking: Thinking | None = None,
+) -> Json | None:
+    """What the model may write: the value of `structured_outputs.structural_tag`, which vLLM wants as JSON text.
+
+    A demanded call (`required`, or a tool by name) is the whole answer, and further calls follow it only if `parallel`.
+    With `auto` the grammar is there for the strict tools: the text is free until a call begins, and the arguments of
+    other tools may be any object. With `names_only` it is there without strict tools too: the model was shown tools
+    that it may not call. With a `text_schema` the model writes calls and nothing else, or JSON by that schema (`{}` for
+    any object) and nothing else. None if there is nothing to force, or the format can't be.
+
+    `thinking` lets the model think first: in its tags, or up to the closing one if the chat template has opened them.
+    """
+    if not _can_be_forced(syntax):
+        return None
+    content: Json | None = None
+    match choice:
+        case "required" if tools:
+            content = _answer(syntax, tools, parallel=parallel)
+        case NamedTool(name) if named := [tool for tool in tools if _name(tool) == name]:
+            content = _answer(syntax, named, parallel=False)
+        case "auto" if text_schema is not None and tools:
+            text = {"type": "json_schema", "json_schema": _text_schema(text_schema)}
+            content = {"type": "or", "elements": [_answer(syntax, tools, parallel=parallel), text]}
+        case "auto":
+            if names_only or any(map(_is_strict, tools)):
+                content = _text_with_calls(syntax, tools, parallel=parallel)
+    if content is None:
+        return None
+    if thinking:
+        content = _sequence(_thoughts(syntax.format, thinking), content)
+    return {"type": "structural_tag", "format": content}
+
+
+def _can_be_forced(syntax: CallSyntax) -> bool:
+    if syntax.style is None:
+        return False
+    if syntax.style == "minimax_m3_xml":  # it has no way to write an object, or a value, that may be anything
+        return False
+    # Where every call is a message of its own, the token that ends it ends the answer, and no grammar can hold it.
+    return "<|start|>" not in syntax.separator
+
+
+# Answers
+
+
+def _answer(syntax: CallSyntax, tools: Sequence[Json], *, parallel: bool) -> Json:
+    """Nothing but calls, and what stands around all of them."""
+    calls = [_call(syntax, _name(tool), _schema(tool, len(tools))) for tool in tools]
+    return _sequence(*_constant(syntax.opening), _some(syntax, calls, parallel=parallel), *_constant(syntax.closing))
+
+
+def _text_with_calls(syntax: CallSyntax, tools: Sequence[Json], *, parallel: bool) -> Json | None:
+    """Free text until a call begins, and again behind it if there may be more. None if no marker begins calls alone."""
+    schemas = {_name(tool): _schema(tool, len(tools)) if _is_strict(tool) else _ANY_OBJECT for tool in tools}
+    triggers: list[str] = []
+    tags: list[Json] = []
+    # xgrammar takes no section of any length without something that closes it.
+    if (marker := _marker(syntax)) and not (syntax.opening and not syntax.closing):
+        triggers.append(marker)
+        calls = [_call(syntax, name, schema) for name, schema in schemas.items()]
+        if syntax.opening:
+            calls = [_tag(syntax.opening, _some(syntax, calls, parallel=parallel), syntax.closing)]
+        tags += calls
+    if syntax.format in _READ_AS_BARE_JSON:
+        for name, schema in schemas.items():
+            for trigger in (f'"name": "{name}"', f'"name":"{name}"'):
+                triggers.append(trigger)
+                tags.append(_tag(trigger, _sequence(_ARGUMENTS_KEY, _arguments(schema), _WHITE_SPACE), _ENDS_OF_BARE))
+    if not triggers:
+        return None
+    return {"type": "triggered_tags", "triggers": triggers, "tags": tags, "stop_after_first": not parallel}
+
+
+_MARKER = re.compile(r"<[^<>{]+(?:>|(?={name}))|\[[A-Z_]+\]")
+_NO_MARKERS = {"[", "<|message_model|>"}  # what other text begins with as well
+
+
+def _marker(syntax: CallSyntax) -> str | None:
+    """What a model writes for nothing but calls, and as little of it as will do: models vary what comes next."""
+    first = _MARKER.match(syntax.begin)
+    marker = syntax.opening.strip() or (first and first.group())
+    return marker if marker not in _NO_MARKERS else None
+
+
+_READ_AS_BARE_JSON = {"command_r", "hermes", "json", "llama3_json", "poolside_v1", "xlam"}
+"""Formats whose parsers take a JSON object with the name of a tool for a call, alone or in a fence. Small models write
+such when they should write the format. Nothing but the name tells it from other text."""
+_WHITE_SPACE: Json = {"type": "regex", "pattern": r"[ \n\t]*"}
+_ARGUMENTS_KEY: Json = {"type": "regex", "pattern": r'[ \n\t]*,[ \n\t]*"(arguments|parameters)"[ \n\t]*:[ \n\t]*'}
+_ENDS_OF_BARE = ["}", "}\n```", "}]"]
+
+
+# Calls
+
+
+def _name(tool: Json) -> str:
+    name: str = tool["function"]["name"]
+    return name
+
+
+def _is_strict(tool: Json) -> bool:
+    return tool["function"].get("strict") is True
+
+
+_ANY_OBJECT: Json = {"type": "object", "additionalProperties": True}
+
+
+def _schema(tool: Json, tools: int) -> Json:
+    """The schema of the arguments of a tool that is one of so many."""
+    parameters = tool["function"].get("parameters")
+    if not parameters:  # OpenAI: a function without any has an empty parameter list
+        return {"type": "object", "additionalProperties": False}
+    return simplified(parameters, most=_MOST_SUBSCHEMAS // tools)
+
+
+def _text_schema(schema: Json) -> Json:
+    return simplified(schema, types=ANY_TYPE) if schema else _ANY_OBJECT
+
+
+_NUMBER = re.compile(r"\{index\}|\{number\}")
+_ANY_NUMBER: Json = {"type": "regex", "pattern": "[0-9]{1,4}"}
+
+
+def _call(syntax: CallSyntax, name: str, schema: Json) -> Json:
+    begin, *others = _NUMBER.split(syntax.begin.replace("{name}", name))
+    numbers = [element for text in others for element in (_ANY_NUMBER, *_constant(text))]
+    return _tag(begin, _sequence(*numbers, _arguments(schema, syntax.style)), syntax.end)
+
+
+def _some(syntax: CallSyntax, calls: list[Json], *, parallel: bool) -> Json:
+    """One of the calls, or several."""
+    return {
+        "type": "tags_with_separator",
+        "tags": calls,
+        "separator": syntax.separator,
+        "at_least_one": True,
+        "stop_after_first": not parallel,
+    }
+
+
+# Thinking
+
+_THINKING_TAGS = {
+    "apriel": ("Here are my reasoning steps", "[BEGIN FINAL RESPONSE]"),
+    "apertus": ("<|inner_prefix|>", "<|inner_suffix|>"),
+    "cohere_command3": ("<|START_THINKING|>", "<|END_THINKING|>"),
+    "cohere_command4": ("<|START_THINKING|>", "<|END_THINKING|>"),
+    "inkling": ("<|content_thinking|>", "<|end_message|>"),
+    "kimi_k3": ("<|open|>think<|sep|>", "<|close|>think<|sep|>"),
+    "longcat": ("<longcat_think>", "</longcat_think>"),
+    "minimax_m3": ("<mm:think>", "</mm:think>"),
+    "mistral": ("[THINK]", "[/THINK]"),
+    "plamo3": ("<|plamo:begin_think:plamo|>", "<|plamo:end_think:plamo|>"),
+    "seed_oss": ("<seed:think>", "</seed:think>"),
+    "solar_open": ("<|think|>", "<|end|>"),
+}
+_USUAL_TAGS = ("<think>", "</think>")
+
+
+def _thoughts(format_: str, thinking: Thinking) -> Json:
+    """What the model may write before everything else."""
+    opening, closing = _THINKING_TAGS.get(format_, _USUAL_TAGS)
+    begin = "" if thinking == "open" else opening
+    thoughts = _sequence(_tag(begin, {"type": "any_text"}, closing), {"type": "regex", "pattern": r"[ \n]{0,4}"})
+    return thoughts if thinking == "open" else {"type": "optional", "content": thoughts}
+
+
+# xgrammar's formats
+
+
+def _arguments(schema: Json, style: str | None = "json") -> Json:
+    arguments: Json = {"type": "json_schema", "json_schema": schema}
+    return arguments if style == "json" else {**arguments, "style": style}
+
+
+def _tag(begin: str, content: Json, end: str | list[str]) -> Json:
+    return {"type": "tag", "begin": begin, "content": content, "end": end}
+
+
+def _sequence(*elements: Json) -> Json:
+    return elements[0] if len(elements) == 1 else {"type": "sequence", "elements": list(elements)}
+
+
+def _constant(text: str) -> list[Json]:
+    """As elements of a sequence: no text is none."""
+    return [{"type": "const_string", "value": text}] if text else []

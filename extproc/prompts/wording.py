@@ -1,0 +1,173 @@
+"""The words in which prompt mode speaks to a model, around calls in the shape of its format.
+
+Every sentence here was chosen by measurement with small models (docs/prompt-mode.md). Before changing one, measure:
+a word about answering at the end of a result, say, keeps them from calling any further tool.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from extproc.prompts.content import Content, joined
+from extproc.prompts.escaping import Escaper
+from extproc.prompts.template import call_template
+from extproc.toolcalls import CallSyntax
+
+
+def tool_instructions(
+    tools: Sequence[Mapping[str, Any]], syntax: CallSyntax, escaper: Escaper, answer: str, *, example: bool
+) -> str:
+    """The part of the system prompt that offers tools; `answer` says what to do without."""
+    listed = "\n".join(_shown(tool["function"], syntax, escaper) for tool in tools)
+    form = syntax.write([("tool name", '{"argument": "value"}')])
+    text = f"""# Tools
+
+You can use these tools:
+
+{listed}
+
+To use a tool, reply with nothing but a block like this:
+{form}
+Use only the tools above, with only the arguments listed for them. Write one block for each call that is needed.
+{answer}"""
+    return f"{text}\n\n{_example(tools[0]['function'], syntax, escaper)}" if example else text
+
+
+def answer_in(schema: Mapping[str, Any] | None, escaper: Escaper) -> str:
+    """What an answer without a call is: in words, or in JSON by this schema, of which an empty one is any object's."""
+    if schema is None:
+        return "When no tool is needed, answer in plain words."
+    if not schema:
+        return "When no tool is needed, answer with nothing but a JSON object."
+    return f"When no tool is needed, answer with nothing but JSON that fits this schema:\n{escaper.json(_json(schema))}"
+
+
+def _shown(function: Mapping[str, Any], syntax: CallSyntax, escaper: Escaper) -> str:
+    """A tool as a call to be filled in, with its schema below."""
+    purpose = function.get("description") or function["name"]
+    call = call_template(function)
+    if '"{name}"' in syntax.begin:  # where calls are objects, the bare object says enough
+        form = escaper.json(_json(call))
+    else:
+        form = calls([(call["name"], _json(call["arguments"]))], syntax, escaper, first=0)
+    lines = f"- {escaper.text(purpose)}: {form}"
+    parameters = function.get("parameters")
+    if parameters and any(parameters.get(word) for word in _TELLING):
+        lines += f"\n    parameters: {escaper.json(_json(parameters))}"
+    return lines
+
+
+_TELLING = ("properties", "patternProperties", "additionalProperties", "$ref", "anyOf", "oneOf", "allOf")
+"""What a schema needs one of to say more than that there are no arguments."""
+
+
+def _example(function: Mapping[str, Any], syntax: CallSyntax, escaper: Escaper) -> str:
+    """An exchange with a call, of the first tool."""
+    call = call_template(function)
+    written = calls([(call["name"], _json(call["arguments"]))], syntax, escaper, first=0)
+    return f"Example. When {call['name']} is needed, the whole answer is:\n{written}"
+
+
+def _json(value: Any) -> str:
+    return json.dumps(value, ensure_ascii=False)
+
+
+def calls(made: Sequence[tuple[str, str]], syntax: CallSyntax, escaper: Escaper, *, first: int) -> str:
+    """Calls of an earlier turn, (name, arguments); `first` is how many came before them in the conversation."""
+    if syntax.style == "json":
+        made = [(name, escaper.json(arguments)) for name, arguments in made]
+    return syntax.write(made, first=first, harmless=escaper.text)
+
+
+def results(named: Sequence[tuple[str, Content]], escaper: Escaper) -> Content:
+    """The user turn that brings what tools returned: (name, content, escaped) in the order of the calls."""
+    return joined([*(_result(name, content, escaper) for name, content in named), ["Continue."]], "\n\n")
+
+
+def _result(name: str, content: Content, escaper: Escaper) -> Content:
+    return [f"The tool {_name(name, escaper)} returned:\n", *_fenced(content)]
+
+
+def _fenced(content: Content) -> Content:
+    """Each text between fences; nothing can be written into what is none."""
+    return joined(([fenced(piece) if isinstance(piece, str) else piece] for piece in content), "\n")
+
+
+def fenced(text: str) -> str:
+    """The text between fences that it doesn't hold: whatever stands in it, it ends where we end it.
+
+    Nothing is random, so that the same conversation renders to the same bytes.
+    """
+    fence = "`" * max(3, 1 + max(map(len, _BACKTICKS.findall(text)), default=0))
+    return f"{fence}\n{text}\n{fence}"
+
+
+_BACKTICKS = re.compile("`+")
+
+
+def _name(name: str, escaper: Escaper) -> str:
+    """A tool's name. In earlier turns it may be anything, as long as it goes on no second line."""
+    return escaper.text(name if _PLAIN_NAME.fullmatch(name) else json.dumps(" ".join(name.split())))
+
+
+_PLAIN_NAME = re.compile(r"[\w.:/\-]{1,256}")
+
+
+def tagged_results(named: Sequence[tuple[str, Content, int]], syntax: CallSyntax, escaper: Escaper) -> Content:
+    """The same in the format's own tags: (name, content, escaped, the call's number in the conversation).
+
+    Where the format has none, or none that closes, the text stands between fences.
+    """
+    if syntax.result_tag is None:
+        return joined([_result(name, content, escaper) for name, content, _ in named], "\n\n")
+    shown = []
+    for name, content, place in named:
+        before, behind = syntax.tags_of_result(_name(name, escaper), index=place)
+        shown.append([before, *(content if behind else _fenced(content)), behind])
+    return joined(shown, "\n")
+
+
+def must_call(name: str | None, syntax: CallSyntax, some: Sequence[str] = ()) -> str:
+    """What is said at the end of a request that demands a call: of `name`, or of any tool, or of `some` of them."""
+    which = f"the tool {name}" if name else _one_of(some)
+    return f"You must call {which} now: answer with {_block(syntax)} only."
+
+
+def may_call(some: Sequence[str]) -> str:
+    """The same where the model may call, but not every tool that it was shown."""
+    return f"If you use a tool now, it must be {_one_of(some)}."
+
+
+def must_not_call(*, as_json: bool) -> str:
+    """The same where it may not."""
+    return f"Use no tool now: answer in {'JSON' if as_json else 'plain words'}."
+
+
+def _one_of(names: Sequence[str]) -> str:
+    return f"one of these tools: {', '.join(names)}" if names else "one of the tools"
+
+
+_MOST_NAMES = 50
+
+
+def must_call_by_name(names: Sequence[str], syntax: CallSyntax | None) -> str:
+    """The same after an answer that had no such call: small models make up names then, so all are told.
+
+    Without a syntax the model is shown by others how it writes a call.
+    """
+    which = f"the tool {names[0]}" if len(names) == 1 else "one of the tools"
+    listed = f" Their names are: {', '.join(names)}." if 1 < len(names) <= _MOST_NAMES else ""
+    how = "" if syntax is None else f": answer with {_block(syntax)} only"
+    return f"You must call {which} now{how}.{listed}"
+
+
+def _block(syntax: CallSyntax) -> str:
+    return f"a {syntax.begin.partition('>')[0]}> block" if syntax.begin.startswith("<") else "such a block"
+
+
+def rejected(problem: str, demand: str, escaper: Escaper) -> str:
+    """What is said when an answer without the call that was demanded came back."""
+    return f"Your last answer was rejected: {escaper.text(problem)} {demand}"

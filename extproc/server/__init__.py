@@ -1,0 +1,1 @@
+"""The processor's shell: gRPC, workers, idle streams, the process around them."""

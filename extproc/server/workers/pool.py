@@ -1,0 +1,161 @@
+"""Where heavy effects are performed: in two processes, so that what takes long waits for its like only.
+
+    quick    bodies up to 256 kB, of which the worst takes some 0.1 s
+    long     larger ones, of which the worst takes some seconds
+
+What comes on top waits, for so many bytes and so long at most; then there is a 503. Whose turn it is goes by weight:
+each client gets its share of the bytes that are read, so that who sends much waits for himself and not others for him.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import heapq
+import logging
+from collections import Counter
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+from itertools import count
+
+from extproc.contract.errors import ApiError, overloaded
+from extproc.exchange.effects import Heavy, Prepare
+from extproc.server.workers.process import WorkerDiedError, WorkerProcess
+from extproc.turn.answer import Rewritten
+from extproc.turn.upstream import UpstreamRequest
+
+log = logging.getLogger(__name__)
+
+_QUICK = 256 * 1024
+MOST_QUICK, MOST_LONG = 32 * 1024 * 1024, 96 * 1024 * 1024
+"""Bytes of bodies that are read or wait for it. The processor holds each of them up to three times."""
+_LONGEST_WAIT = 55.0
+"""Seconds; Envoy was told to wait for 60 (`exchange.PREPARING`)."""
+_IDLE = 600.0
+"""Seconds after which the worker for long work ends when it has none: it takes 50 MB. The other one stays, because most
+requests of agents are its work, and to start it takes half a second."""
+
+Client = str | None
+
+
+class Workers:
+    """All workers of a processor. None is started before there is something to do."""
+
+    def __init__(self) -> None:
+        self._quick, self._long = _Lane("quick", MOST_QUICK), _Lane("long", MOST_LONG, idle=_IDLE)
+
+    async def perform(self, effect: Heavy) -> UpstreamRequest | Rewritten | ApiError:
+        """What comes of it, or why it can't be had. Raises WorkerBugError."""
+        return await (self._quick if len(effect.body) <= _QUICK else self._long).perform(effect)
+
+    @property
+    def pids(self) -> list[int]:
+        """Of the processes that there are."""
+        return [pid for lane in (self._quick, self._long) if (pid := lane.process.pid) is not None]
+
+    def close(self) -> None:
+        """End them all, whatever they do."""
+        self._quick.close()
+        self._long.close()
+
+
+@dataclass(order=True, slots=True)
+class _Waiting:
+    turn: float
+    """By how many bytes its client has had read when this is done: the lowest is next."""
+    number: int
+    effect: Heavy | None = field(compare=False)
+    """None when nobody waits for it any more."""
+    result: asyncio.Future[UpstreamRequest | Rewritten | ApiError] = field(compare=False)
+
+
+class _Lane:
+    """One worker and those who wait for it."""
+
+    def __init__(self, name: str, most: int, *, idle: float | None = None) -> None:
+        self.process = WorkerProcess()
+        self._longest_idle = idle
+        self._name = name
+        self._most = most
+        self._thread = ThreadPoolExecutor(1, f"worker-{name}")
+        self._queue: list[_Waiting] = []
+        self._numbers = count()
+        self._bytes = Counter[Client]()  # of each client, that are read or wait for it
+        self._turns: dict[Client, float] = {}
+        self._turn = 0.0  # of what is being read
+        self._task: asyncio.Task[None] | None = None
+        self._idle: asyncio.TimerHandle | None = None
+
+    async def perform(self, effect: Heavy) -> UpstreamRequest | Rewritten | ApiError:
+        client, size = effect.client, len(effect.body)
+        waiting = self._bytes.total()
+        # Who is known leaves half of the room to others; one that is alone may be as large as it likes. An answer is
+        # never too much: its request had its turn, and a model has worked for it.
+        full = bool(waiting) and waiting + size > self._most
+        is_much = client is not None and self._bytes[client] > 0 and self._bytes[client] + size > self._most / 2
+        if isinstance(effect, Prepare) and (full or is_much):
+            return _too_much()
+        self._bytes[client] += size
+        turn = self._turns[client] = max(self._turn, self._turns.get(client, 0.0)) + size
+        result: asyncio.Future[UpstreamRequest | Rewritten | ApiError] = asyncio.get_running_loop().create_future()
+        entry = _Waiting(turn, next(self._numbers), effect, result)
+        heapq.heappush(self._queue, entry)
+        if self._task is None:
+            self._task = asyncio.create_task(self._work())
+        try:
+            async with asyncio.timeout(_LONGEST_WAIT):
+                return await result
+        except TimeoutError:
+            return _too_much()
+        finally:
+            entry.effect = None
+            self._bytes[client] -= size
+            if not self._bytes[client]:
+                del self._bytes[client]
+
+    async def _work(self) -> None:
+        """Until nobody waits."""
+        if self._idle is not None:
+            self._idle.cancel()
+        loop = asyncio.get_running_loop()
+        while self._queue:
+            entry = heapq.heappop(self._queue)
+            effect, entry.effect = entry.effect, None
+            if effect is None:
+                continue
+            self._turn = entry.turn - len(effect.body)
+            try:
+                result = await loop.run_in_executor(self._thread, self._perform, effect)
+            except Exception as error:
+                if not entry.result.done():
+                    entry.result.set_exception(error)
+            else:
+                if not entry.result.done():
+                    entry.result.set_result(result)
+            del effect, entry
+        self._turn = 0.0
+        self._turns.clear()
+        self._task = None
+        if self._longest_idle is not None:
+            self._idle = loop.call_later(self._longest_idle, self._thread.submit, self.process.end)
+
+    def _perform(self, effect: Heavy) -> UpstreamRequest | Rewritten | ApiError:
+        try:
+            return self.process.perform(effect)
+        except WorkerDiedError as died:
+            log.error("the %s worker has died of %d bytes: %s", self._name, len(effect.body), died)
+            if died.overran:
+                return effect.failed("takes too long to be read")
+            return overloaded("The gateway is short of memory. Try again in a moment.")
+
+    def close(self) -> None:
+        if self._idle is not None:
+            self._idle.cancel()
+        if self._task is not None:
+            self._task.cancel()
+        self.process.kill()
+        self._thread.submit(self.process.end)
+        self._thread.shutdown(wait=False)
+
+
+def _too_much() -> ApiError:
+    return overloaded("The gateway is reading as much as it can. Try again in a moment.")

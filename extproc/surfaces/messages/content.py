@@ -1,0 +1,334 @@
+"""The conversation of a Messages request: what each block may hold, and what the model is shown for it.
+
+A message of blocks becomes one or several of the house's own: results of tools are messages of role tool, wherever they
+stand between other blocks. Thinking of earlier turns is shown as such; where it was redacted there is nothing to show.
+What Anthropic's own servers did (`server_tool_use` and its results) is left out and named, because no model here could
+have done it. `cache_control` and `citations` mean nothing here: vLLM caches every prefix.
+
+Claude Code writes messages of role system between the others, which few chat templates can show: those before the first
+answer join the system prompt, later ones become the user's, in tags.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Any, TypeAlias
+
+from extproc.contract.errors import (
+    ApiError,
+    array_too_long,
+    empty_array,
+    empty_string,
+    invalid_type,
+    invalid_value,
+    missing_parameter,
+    quoted,
+)
+from extproc.contract.json_body import encode
+from extproc.contract.media_urls import url_fault
+from extproc.contract.rules import Rules
+
+Json: TypeAlias = dict[str, Any]
+
+ROLES = ("user", "assistant", "system")
+MOST_ITEMS = 65536
+"""Messages and blocks together, as in chat completions."""
+
+_MEDIA_TYPES = ("image/jpeg", "image/png", "image/gif", "image/webp")
+_SERVERS = "server_tool_use"
+_RESULTS_OF_SERVERS = (
+    "web_search_tool_result",
+    "web_fetch_tool_result",
+    "code_execution_tool_result",
+    "bash_code_execution_tool_result",
+    "text_editor_code_execution_tool_result",
+    "tool_search_tool_result",
+    "mcp_tool_use",
+    "mcp_tool_result",
+)
+LEFT_OUT = frozenset({_SERVERS, *_RESULTS_OF_SERVERS})
+"""Blocks that no backend gets."""
+_OF_ROLE = {
+    "user": ("text", "image", "document", "tool_result", "search_result", *_RESULTS_OF_SERVERS),
+    "assistant": ("text", "thinking", "redacted_thinking", "tool_use", _SERVERS, *_RESULTS_OF_SERVERS),
+    "system": ("text",),
+}
+_IN_RESULTS = ("text", "image", "document", "search_result", "tool_reference")
+_REMINDER = "<system-reminder>\n{}\n</system-reminder>"
+
+
+def content_problems(fields: Json, rules: Rules) -> Iterator[ApiError]:
+    """What is wrong with `system` and `messages`, block by block."""
+    check = _Check(rules)
+    if (system := fields.get("system")) is not None:
+        yield from check.blocks(system, "system", "system")
+    messages = fields.get("messages")
+    if messages is None:
+        yield missing_parameter("messages", "Send an array with at least one message.")
+        return
+    if not isinstance(messages, list):
+        yield invalid_type("messages", "an array", messages)
+        return
+    if not messages:
+        yield empty_array("messages", "at least one message")
+    if (items := len(messages) + sum(map(_blocks, messages))) > MOST_ITEMS:
+        yield array_too_long("messages", f"at most {MOST_ITEMS} messages and content blocks together", items)
+        return
+    for index, message in enumerate(messages):
+        param = f"messages[{index}]"
+        if not isinstance(message, dict):
+            yield invalid_type(param, "an object with 'role' and 'content'", message)
+            continue
+        role = message.get("role")
+        if role is None:
+            yield missing_parameter(f"{param}.role", f"Expected one of: {', '.join(ROLES)}.")
+        elif not isinstance(role, str):
+            yield invalid_type(f"{param}.role", "a string", role)
+        elif role not in ROLES:
+            yield invalid_value(f"{param}.role", f"expected one of {', '.join(ROLES)}, got {quoted(role)}.")
+        elif message.get("content") is None:
+            yield missing_parameter(f"{param}.content", "Expected a string or an array of content blocks.")
+        elif message["content"] == [] and role == "user":
+            yield empty_array(f"{param}.content", "at least one block")
+        else:
+            yield from check.blocks(message["content"], f"{param}.content", role)
+
+
+def _blocks(message: Any) -> int:
+    content = message.get("content") if isinstance(message, dict) else None
+    return len(content) if isinstance(content, list) else 0
+
+
+class _Check:
+    """The blocks of one request, in their order."""
+
+    def __init__(self, rules: Rules) -> None:
+        self._rules = rules
+        self._calls: set[str] = set()
+
+    def blocks(self, content: Any, param: str, role: str) -> Iterator[ApiError]:
+        if isinstance(content, str):
+            return
+        if not isinstance(content, list):
+            yield invalid_type(param, "a string or an array of content blocks", content)
+            return
+        for index, block in enumerate(content):
+            yield from self._block(block, f"{param}[{index}]", _OF_ROLE[role])
+
+    def _block(self, block: Any, param: str, allowed: tuple[str, ...]) -> Iterator[ApiError]:
+        if not isinstance(block, dict):
+            yield invalid_type(param, "an object with a 'type'", block)
+            return
+        kind = block.get("type")
+        if kind is None:
+            yield missing_parameter(f"{param}.type", f"Expected one of: {', '.join(allowed)}.")
+        elif not isinstance(kind, str):
+            yield invalid_type(f"{param}.type", "a string", kind)
+        elif kind not in allowed:
+            yield invalid_value(f"{param}.type", f"expected one of {', '.join(allowed)}, got {quoted(kind)}.")
+        elif kind in ("text", "thinking"):
+            yield from _string(block, kind, param)
+        elif kind == "image":
+            yield from self._image(block, param)
+        elif kind == "document":
+            yield from _document(block, param)
+        elif kind == "search_result":
+            yield from _string(block, "source", param)
+            yield from _string(block, "title", param)
+            yield from self.blocks(block.get("content"), f"{param}.content", "system")
+        elif kind == "tool_reference":
+            yield from _string(block, "tool_name", param)
+        elif kind == "tool_use":
+            yield from self._tool_use(block, param)
+        elif kind == "tool_result":
+            yield from self._tool_result(block, param)
+
+    def _image(self, block: Json, param: str) -> Iterator[ApiError]:
+        source, param = block.get("source"), f"{param}.source"
+        if source is None:
+            yield missing_parameter(param, "Send an object with 'type' 'base64' or 'url'.")
+        elif not isinstance(source, dict):
+            yield invalid_type(param, "an object with a 'type'", source)
+        elif source.get("type") == "base64":
+            yield from _string(source, "data", param)
+            if source.get("media_type") not in _MEDIA_TYPES:
+                yield invalid_value(f"{param}.media_type", f"expected one of {', '.join(_MEDIA_TYPES)}.")
+        elif source.get("type") == "url":
+            yield from _string(source, "url", param)
+            url = source.get("url")
+            if isinstance(url, str) and (fault := url_fault(url, self._rules.media_urls)) is not None:
+                yield invalid_value(f"{param}.url", fault)
+        else:
+            yield invalid_value(f"{param}.type", "expected 'base64' or 'url': files aren't kept here.")
+
+    def _tool_use(self, block: Json, param: str) -> Iterator[ApiError]:
+        yield from _name(block, "id", param)
+        yield from _name(block, "name", param)
+        if not isinstance(block.get("input"), dict):
+            yield invalid_type(f"{param}.input", "an object, the arguments that the call came with", block.get("input"))
+        if isinstance(call_id := block.get("id"), str):
+            self._calls.add(call_id)
+
+    def _tool_result(self, block: Json, param: str) -> Iterator[ApiError]:
+        call_id, place = block.get("tool_use_id"), f"{param}.tool_use_id"
+        if call_id is None:
+            yield missing_parameter(place, "Send the id of the tool_use block that this is the result of.")
+        elif not isinstance(call_id, str):
+            yield invalid_type(place, "a string", call_id)
+        elif call_id not in self._calls:
+            yield invalid_value(
+                place,
+                f"{quoted(call_id)} is the id of no tool_use block in an earlier assistant message; "
+                "send that message before the results.",
+            )
+        error = block.get("is_error")
+        if error is not None and not isinstance(error, bool):
+            yield invalid_type(f"{param}.is_error", "a boolean", error)
+        content = block.get("content")
+        if isinstance(content, list):
+            for index, inner in enumerate(content):
+                yield from self._block(inner, f"{param}.content[{index}]", _IN_RESULTS)
+        elif not isinstance(content, str | None):
+            yield invalid_type(f"{param}.content", "a string or an array of content blocks", content)
+
+
+def _string(value: Json, name: str, param: str) -> Iterator[ApiError]:
+    if value.get(name) is None:
+        yield missing_parameter(f"{param}.{name}", "Expected a string.")
+    elif not isinstance(value[name], str):
+        yield invalid_type(f"{param}.{name}", "a string", value[name])
+
+
+def _name(block: Json, name: str, param: str) -> Iterator[ApiError]:
+    yield from _string(block, name, param)
+    if block.get(name) == "":
+        yield empty_string(f"{param}.{name}", "what the call came with")
+
+
+def _document(block: Json, param: str) -> Iterator[ApiError]:
+    source, param = block.get("source"), f"{param}.source"
+    if not isinstance(source, dict):
+        yield invalid_type(param, "an object with 'type': 'text' and 'data'", source)
+    elif source.get("type") == "text":
+        yield from _string(source, "data", param)
+    else:
+        yield invalid_value(
+            f"{param}.type", "expected 'text': models here read no PDF; send its text, or its pages as images."
+        )
+
+
+# What the model is shown
+
+
+@dataclass(slots=True)
+class Conversation:
+    """The house's messages, as they are put together."""
+
+    messages: list[Json] = field(default_factory=list)
+    left_out: set[str] = field(default_factory=set)
+    """The types of blocks that no backend gets."""
+    _system: list[str] = field(default_factory=list)
+
+
+def read_conversation(fields: Json) -> Conversation:
+    """Those of a valid request."""
+    conversation = Conversation()
+    system = _texts(fields.get("system") or "")
+    answered = False
+    for message in fields["messages"]:
+        content = message["content"]
+        blocks = [{"type": "text", "text": content}] if isinstance(content, str) else content
+        conversation.left_out |= LEFT_OUT.intersection(block["type"] for block in blocks)
+        match message["role"]:
+            case "assistant":
+                answered = True
+                conversation.messages.append(_answer(blocks))
+            case "system" if not answered:
+                system += _texts(content)
+            case "system":
+                said = _REMINDER.format("\n\n".join(_texts(content)))
+                conversation.messages.append({"role": "user", "content": said})
+            case _:
+                conversation.messages += _asked(blocks)
+    if said := "\n\n".join(filter(None, system)):
+        conversation.messages.insert(0, {"role": "system", "content": said})
+    return conversation
+
+
+def _texts(content: str | list[Json]) -> list[str]:
+    return [content] if isinstance(content, str) else [block["text"] for block in content]
+
+
+def _answer(blocks: list[Json]) -> Json:
+    texts = [block["text"] for block in blocks if block["type"] == "text"]
+    thoughts = [block["thinking"] for block in blocks if block["type"] == "thinking" and block["thinking"]]
+    calls = [
+        {
+            "id": block["id"],
+            "type": "function",
+            "function": {"name": block["name"], "arguments": encode(block["input"]).decode()},
+        }
+        for block in blocks
+        if block["type"] == "tool_use"
+    ]
+    message: Json = {"role": "assistant", "content": "\n".join(texts) or (None if calls else "")}
+    if thoughts:
+        message["reasoning"] = "\n".join(thoughts)
+    if calls:
+        message["tool_calls"] = calls
+    return message
+
+
+def _asked(blocks: list[Json]) -> Iterator[Json]:
+    """Results as messages of their own, and what stands between them as the user's."""
+    parts: list[Json] = []
+    for block in blocks:
+        if block["type"] != "tool_result":
+            parts += _parts(block)
+            continue
+        if parts:
+            yield {"role": "user", "content": _content(parts)}
+            parts = []
+        yield {"role": "tool", "tool_call_id": block["tool_use_id"], "content": _result(block)}
+    if parts:
+        yield {"role": "user", "content": _content(parts)}
+
+
+def _result(block: Json) -> str | list[Json]:
+    content = block.get("content") or ""
+    blocks = [{"type": "text", "text": content}] if isinstance(content, str) else content
+    parts = [part for inner in blocks for part in _parts(inner)]
+    if block.get("is_error"):
+        said = parts[0]["text"] if parts and parts[0]["type"] == "text" else None
+        if said is None or not said.lstrip("<").lower().startswith(("error", "tool_use_error")):
+            parts.insert(0, {"type": "text", "text": "Error:"})
+    return _content(parts)
+
+
+def _content(parts: list[Json]) -> str | list[Json]:
+    """A string where all is text, as every chat template takes it."""
+    if all(part["type"] == "text" for part in parts):
+        return "\n".join(part["text"] for part in parts)
+    return parts
+
+
+def _parts(block: Json) -> list[Json]:
+    match block["type"]:
+        case "text":
+            return [{"type": "text", "text": block["text"]}]
+        case "image":
+            source = block["source"]
+            is_url = source["type"] == "url"
+            url = source["url"] if is_url else f"data:{source['media_type']};base64,{source['data']}"
+            return [{"type": "image_url", "image_url": {"url": url}}]
+        case "document":
+            title = block.get("title")
+            text = block["source"]["data"]
+            return [{"type": "text", "text": f"{title}\n\n{text}" if isinstance(title, str) and title else text}]
+        case "search_result":
+            return [{"type": "text", "text": "\n".join((block["title"], block["source"], *_texts(block["content"])))}]
+        case "tool_reference":
+            return [{"type": "text", "text": block["tool_name"]}]
+        case _:
+            return []

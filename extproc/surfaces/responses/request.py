@@ -1,0 +1,184 @@
+"""A Responses request, checked whole and read as a turn.
+
+The gateway keeps nothing between requests: whatever needs a memory (`previous_response_id`, `conversation`,
+`background`, references) is refused with the way out, but for `store: true`, which is OpenAI's default and is answered
+by `store: false`. What changes no answer is dropped and named. Sources: OpenAI's API reference, "responses"; what
+Codex, OpenAI's agents and the AI SDK were seen to send (docs/responses.md).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any, TypeAlias
+
+from extproc.contract.checks import ArrayOf, Boolean, Check, Integer, MapOf, Number, Object, OneOf, Text
+from extproc.contract.errors import ApiError, invalid_request, invalid_value
+from extproc.contract.history import ArgumentReader
+from extproc.contract.model_name import model_problems
+from extproc.contract.parameters import parameter_problems
+from extproc.contract.rules import Rules
+from extproc.surfaces.responses.content import STATELESS, input_problems, read_conversation
+from extproc.surfaces.responses.tools import (
+    choice_problems,
+    definition,
+    kept_back,
+    own_tools,
+    read_choice,
+    tool_problems,
+)
+from extproc.turn.turn import Turn
+
+Json: TypeAlias = dict[str, Any]
+
+_EFFORTS = ("none", "minimal", "low", "medium", "high", "xhigh", "max")
+
+PARAMETERS: Mapping[str, Check] = {
+    "background": Boolean(),
+    "include": ArrayOf(Text(), "strings"),
+    "max_output_tokens": Integer(1),
+    "max_tool_calls": Integer(1),
+    "metadata": MapOf(Text(longest=512), name=Text(longest=64), most=16),
+    "parallel_tool_calls": Boolean(),
+    "reasoning": Object(),
+    "store": Boolean(),
+    "stream": Boolean(),
+    "stream_options": Object(),
+    "temperature": Number(0, 2),
+    "text": Object(),
+    "top_logprobs": Integer(0, 20),
+    "top_p": Number(0, 1),
+    "truncation": OneOf(("auto", "disabled")),
+    "user": Text(),
+}
+"""What is checked of the other parameters."""
+
+_SAME = ("stream", "temperature", "top_p", "user")
+_OF_CALLS = ("tool_choice", "parallel_tool_calls")
+_MEMORY = ("previous_response_id", "conversation", "prompt")
+_READ = frozenset(
+    {
+        *("model", "input", "instructions", "tools", "tool_choice", "stream", "stream_options", "temperature", "top_p"),
+        *("max_output_tokens", "parallel_tool_calls", "reasoning", "text", "user", "metadata", "store", "background"),
+        *("prompt_cache_key", "client_metadata", "safety_identifier", "include"),
+        *_MEMORY,
+    }
+)
+"""What has been read, or means nothing to an answer."""
+
+
+def problems(fields: Json, rules: Rules, reader: ArgumentReader | None = None) -> Iterator[ApiError]:
+    """Everything that is wrong with a request, in a stable order. `reader` is for arguments of earlier turns."""
+    yield from model_problems(fields)
+    for name in _MEMORY:
+        if fields.get(name) is not None:
+            yield invalid_request(f"'{name}' can't be followed: {STATELESS}", name, "unsupported_parameter")
+    if fields.get("background") is True:
+        yield invalid_request(f"'background' can't be true: {STATELESS}", "background", "unsupported_parameter")
+    yield from input_problems(fields, reader or ArgumentReader(rules.malformed_history), rules.media_urls)
+    yield from tool_problems(fields)
+    yield from choice_problems(fields)
+    for name, check in PARAMETERS.items():
+        if (value := fields.get(name)) is not None:
+            yield from check.problems(value, name)
+    if fields.get("truncation") == "auto":
+        yield invalid_value("truncation", "nothing is left out of a conversation here; send 'disabled'.")
+    reasoning = fields.get("reasoning")
+    if isinstance(reasoning, dict) and (effort := reasoning.get("effort")) is not None:
+        yield from OneOf(_EFFORTS).problems(effort, "reasoning.effort")
+    yield from _format_problems(fields.get("text"))
+
+
+def _format_problems(text: Any) -> Iterator[ApiError]:
+    wanted = text.get("format") if isinstance(text, dict) else None
+    if wanted is None:
+        return
+    kind = wanted.get("type") if isinstance(wanted, dict) else None
+    if not isinstance(kind, str) or kind not in ("text", "json_object", "json_schema"):
+        yield invalid_value("text.format.type", "expected one of text, json_object, json_schema.")
+    else:
+        for problem in parameter_problems({"response_format": _response_format(wanted)}):
+            place = (problem.param or "").removeprefix("response_format.").removeprefix("json_schema.")
+            yield invalid_value(f"text.format.{place}", problem.message)
+
+
+def _response_format(wanted: Json) -> Json:
+    if wanted["type"] != "json_schema":
+        return {"type": wanted["type"]}
+    inner = {name: value for name, value in wanted.items() if name != "type" and value is not None}
+    return {"type": "json_schema", "json_schema": inner}
+
+
+def read(fields: Json, rules: Rules) -> Turn:
+    """Read the decoded body of `POST /v1/responses`. Raises ApiError (400)."""
+    reader = ArgumentReader(rules.malformed_history)
+    for problem in problems(fields, rules, reader):
+        raise problem
+    conversation = read_conversation(fields, reader)
+    own = list(own_tools(fields))
+    tools = [definition(tool, name, known) for tool, name, known, _ in own]
+    choice, allowed = read_choice(fields, tools)
+    unknown = [name for name, value in fields.items() if name not in _READ and value not in (None, "disabled")]
+    left_out = [f"input.{kind}" for kind in sorted(conversation.left_out)]
+    return Turn(
+        messages=conversation.messages,
+        offered=tools,
+        tools=allowed,
+        tool_choice=choice,
+        parallel_tool_calls=fields.get("parallel_tool_calls") is not False,
+        parameters=_parameters(fields),
+        stream=bool(fields.get("stream")),
+        include_usage=True,
+        dialect="responses",
+        repaired=conversation.repaired,
+        withheld=(*unknown, *kept_back(fields), *left_out),
+        explicit=frozenset(
+            name for name in ("tool_choice", "parallel_tool_calls") if tools and fields.get(name) is not None
+        ),
+        names={name: known for _, name, known, _ in own if known.custom or known.namespace},
+        echo=_echo(fields),
+        places=[place for *_, place in own],
+    )
+
+
+def _parameters(fields: Json) -> Json:
+    """By vLLM's names."""
+    parameters = {name: PARAMETERS[name].read(fields[name]) for name in _SAME if fields.get(name) is not None}
+    if (most := fields.get("max_output_tokens")) is not None:
+        parameters["max_completion_tokens"] = int(most)
+    if effort := (fields.get("reasoning") or {}).get("effort"):
+        parameters["reasoning_effort"] = effort
+    wanted = (fields.get("text") or {}).get("format") or {"type": "text"}
+    if wanted["type"] != "text":
+        parameters["response_format"] = _response_format(wanted)
+    return parameters
+
+
+def _echo(fields: Json) -> Json:
+    """What an answer says of its request."""
+    reasoning = fields.get("reasoning") or {}
+    return {
+        "background": False,
+        "instructions": fields.get("instructions"),
+        "max_output_tokens": fields.get("max_output_tokens"),
+        "metadata": fields.get("metadata") or {},
+        "parallel_tool_calls": fields.get("parallel_tool_calls") is not False,
+        "previous_response_id": None,
+        "reasoning": {"effort": reasoning.get("effort"), "summary": None},
+        "store": False,
+        "temperature": fields.get("temperature"),
+        "text": {"format": (fields.get("text") or {}).get("format") or {"type": "text"}},
+        "tool_choice": fields.get("tool_choice") or "auto",
+        "tools": [_shown(tool) for tool in fields.get("tools") or ()],
+        "top_p": fields.get("top_p"),
+        "truncation": "disabled",
+        "user": fields.get("user"),
+    }
+
+
+def _shown(tool: Json) -> Json:
+    """As OpenAI shows it: a function has all its fields."""
+    if tool["type"] == "function":
+        return {"parameters": None, "strict": None, **tool}
+    if tool["type"] == "namespace":
+        return {"description": "", **tool, "tools": [_shown(inner) for inner in tool["tools"]]}
+    return tool

@@ -1,0 +1,188 @@
+"""The tools of a Responses request, and which of them the model may, must or must not call.
+
+Every tool that the client runs is a function for the model. A custom tool, whose input is text, has one parameter for
+it; a tool of a namespace has the namespace before its name. `Named` tells how a call goes back. Tools that OpenAI's
+servers run, or that only its models were taught, are kept back and named.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any, TypeAlias
+
+from extproc.contract.errors import ApiError, invalid_type, invalid_value, missing_parameter, quoted
+from extproc.contract.tool_choice import NamedTool, ToolChoice
+from extproc.contract.tool_definitions import Definitions, list_problems
+from extproc.turn.turn import ToolName
+
+Json: TypeAlias = dict[str, Any]
+
+INPUT = "input"
+"""The parameter of a custom tool."""
+LONGEST_NAME = 128
+_OWN = ("function", "custom", "namespace")
+_MODES = ("none", "auto", "required")
+
+
+def full_name(name: str, namespace: Any = None) -> str:
+    """By which the model knows a tool."""
+    return f"{namespace}__{name}" if isinstance(namespace, str) and namespace else name
+
+
+def tool_problems(fields: Json) -> Iterator[ApiError]:
+    """What is wrong with `tools`."""
+    if (tools := fields.get("tools")) is None:
+        return
+    yield from list_problems(tools, "tools")
+    seen = Definitions(LONGEST_NAME)
+    for index, tool in enumerate(tools if isinstance(tools, list) else ()):
+        yield from _tool(tool, f"tools[{index}]", seen, _OWN, None)
+
+
+def _tool(
+    tool: Any, param: str, seen: Definitions, allowed: tuple[str, ...], namespace: str | None
+) -> Iterator[ApiError]:
+    if not isinstance(tool, dict):
+        yield invalid_type(param, "an object with a 'type'", tool)
+        return
+    kind = tool.get("type")
+    if kind is None:
+        yield missing_parameter(f"{param}.type", f"Expected one of: {', '.join(allowed)}.")
+    elif not isinstance(kind, str):
+        yield invalid_type(f"{param}.type", "a string", kind)
+    elif kind not in allowed:
+        if namespace is not None:
+            yield invalid_value(f"{param}.type", f"expected one of {', '.join(allowed)}, got {quoted(kind)}.")
+    elif kind == "namespace":
+        yield from _namespace(tool, param, seen)
+    else:
+        name = tool.get("name")
+        yield from seen.name(full_name(name, namespace) if isinstance(name, str) else name, f"{param}.name")
+        if (description := tool.get("description")) is not None and not isinstance(description, str):
+            yield invalid_type(f"{param}.description", "a string", description)
+        strict = tool.get("strict")
+        if strict is not None and not isinstance(strict, bool):
+            yield invalid_type(f"{param}.strict", "a boolean", strict)
+        if kind == "function":
+            yield from seen.schema(tool.get("parameters"), f"{param}.parameters", name, strict=strict is True)
+        elif (format_ := tool.get("format")) is not None and not isinstance(format_, dict):
+            yield invalid_type(f"{param}.format", "an object with a 'type'", format_)
+
+
+def _namespace(tool: Json, param: str, seen: Definitions) -> Iterator[ApiError]:
+    name, tools = tool.get("name"), tool.get("tools")
+    if not isinstance(name, str) or not name:
+        yield invalid_type(f"{param}.name", "a string that isn't empty", name)
+    elif not isinstance(tools, list):
+        yield invalid_type(f"{param}.tools", "an array", tools)
+    else:
+        for index, inner in enumerate(tools):
+            yield from _tool(inner, f"{param}.tools[{index}]", seen, ("function", "custom"), name)
+
+
+def choice_problems(fields: Json) -> Iterator[ApiError]:
+    """What is wrong with `tool_choice`, given the tools."""
+    choice = fields.get("tool_choice")
+    if choice is None:
+        return
+    names = {name for _, name, _, _ in own_tools(fields)}
+    if isinstance(choice, str):
+        if choice not in _MODES:
+            yield invalid_value("tool_choice", f"expected one of {', '.join(_MODES)}, got {quoted(choice)}.")
+        elif choice == "required" and not names:
+            yield invalid_value("tool_choice", "it demands a call, and there are no tools that the client runs.")
+    elif not isinstance(choice, dict):
+        yield invalid_type("tool_choice", "a string or an object", choice)
+    elif choice.get("type") == "allowed_tools":
+        tools = choice.get("tools")
+        if choice.get("mode") not in ("auto", "required"):
+            yield invalid_value("tool_choice.mode", "expected 'auto' or 'required'.")
+        if not isinstance(tools, list) or not tools:
+            yield invalid_type("tool_choice.tools", "an array of references to tools", tools)
+            return
+        for index, reference in enumerate(tools):
+            yield from _reference(reference, f"tool_choice.tools[{index}]", names)
+    else:
+        yield from _reference(choice, "tool_choice", names)
+
+
+def _reference(reference: Any, param: str, names: set[str]) -> Iterator[ApiError]:
+    if not isinstance(reference, dict) or reference.get("type") not in ("function", "custom"):
+        yield invalid_value(f"{param}.type", "expected 'function' or 'custom': only the client's own tools are called.")
+    elif not isinstance(name := reference.get("name"), str):
+        yield missing_parameter(f"{param}.name", "Name the tool.")
+    elif full_name(name, reference.get("namespace")) not in names:
+        yield invalid_value(f"{param}.name", f"no tool is named {quoted(name)}.")
+
+
+def own_tools(fields: Json) -> Iterator[tuple[Json, str, ToolName, str]]:
+    """The client's own tools, with the name that the model knows, how a call goes back, and where the name stands."""
+    tools = fields.get("tools")
+    for index, tool in enumerate(tools if isinstance(tools, list) else ()):
+        kind = tool.get("type") if isinstance(tool, dict) else None
+        param = f"tools[{index}]"
+        if kind == "namespace":
+            inner = tool.get("tools")
+            for at, each in enumerate(inner if isinstance(inner, list) else ()):
+                if isinstance(each, dict) and isinstance(name := each.get("name"), str):
+                    known = ToolName(name, tool.get("name"), custom=each.get("type") == "custom")
+                    yield each, full_name(name, tool.get("name")), known, f"{param}.tools[{at}].name"
+        elif kind in ("function", "custom") and isinstance(name := tool.get("name"), str):
+            yield tool, name, ToolName(name, None, custom=kind == "custom"), f"{param}.name"
+
+
+def kept_back(fields: Json) -> list[str]:
+    """What of the tools no model gets, by the names that clients know."""
+    names = [
+        f"tools.{tool.get('name') or tool['type']}" for tool in fields.get("tools") or () if tool["type"] not in _OWN
+    ]
+    # The grammar of a custom tool's input: it is told to the model, and not forced.
+    names += [
+        f"tools.{name}.format"
+        for tool, name, known, _ in own_tools(fields)
+        if known.custom and (tool.get("format") or {}).get("type") == "grammar"
+    ]
+    return names
+
+
+def definition(tool: Json, name: str, known: ToolName) -> Json:
+    """As an OpenAI tool definition."""
+    function: Json = {"name": name}
+    description = tool.get("description") or ""
+    if known.custom:
+        told = tool.get("format") or {}
+        if told.get("type") == "grammar" and isinstance(told.get("definition"), str):
+            description += f"\n\nThe input follows this grammar ({told.get('syntax')}):\n{told['definition']}"
+        text = {"type": "string", "description": "The whole input, as plain text"}
+        function["parameters"] = {
+            "type": "object",
+            "properties": {INPUT: text},
+            "required": [INPUT],
+            "additionalProperties": False,
+        }
+    else:
+        if tool.get("parameters") is not None:
+            function["parameters"] = tool["parameters"]
+        if tool.get("strict") is not None:
+            function["strict"] = tool["strict"]
+    if description:
+        function["description"] = description
+    return {"type": "function", "function": function}
+
+
+def read_choice(fields: Json, tools: list[Json]) -> tuple[ToolChoice, list[Json]]:
+    """The choice of a valid request, and those of its tools that are allowed."""
+    choice = fields.get("tool_choice")
+    if not tools or choice == "none":
+        return "none", tools
+    match choice:
+        case "required":
+            return "required", tools
+        case {"type": "allowed_tools", "mode": mode, "tools": references}:
+            allowed = {full_name(reference["name"], reference.get("namespace")) for reference in references}
+            kept = [tool for tool in tools if tool["function"]["name"] in allowed]
+            return ("required" if mode == "required" else "auto"), kept
+        case {"name": str(name), **more}:
+            return NamedTool(full_name(name, more.get("namespace"))), tools
+        case _:
+            return "auto", tools

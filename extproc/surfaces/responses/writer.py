@@ -1,0 +1,280 @@
+"""Answers in the words of OpenAI's Responses: a response with output items, or the events that build one.
+
+One state is behind both: which item is open. A stream says each step as an event, with a number of its own; its last
+event has the whole response, which a client that doesn't stream gets alone. Source: OpenAI's API reference, "responses"
+and "streaming events".
+"""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Sequence
+from http import HTTPStatus
+from typing import Any, TypeAlias
+
+import orjson
+
+from extproc.contract.errors import ApiError, backend_garbage
+from extproc.contract.ids import new_tool_call_id
+from extproc.contract.sse import Comment, encode
+from extproc.surfaces.responses.tools import INPUT
+from extproc.toolcalls import ArgumentsDelta, CallEnd, CallStart, Event, Reasoning, Text
+from extproc.turn.output import CALLED, CUT_OFF, Said
+from extproc.turn.spec import ResponseSpec
+from extproc.turn.turn import ToolName
+from extproc.turn.usage import StreamCount
+
+Json: TypeAlias = dict[str, Any]
+
+_INCOMPLETE = {"length": "max_output_tokens", "content_filter": "content_filter"}
+_ENDS = ("stop", CALLED, *_INCOMPLETE)
+_CALLS = ("function_call", "custom_tool_call")
+_PREFIX = {"message": "msg", "reasoning": "rs", "function_call": "fc", "custom_tool_call": "ctc"}
+_PARTS = {"message": "output_text", "reasoning": "reasoning_text"}
+_DELTAS = {
+    "message": "response.output_text",
+    "reasoning": "response.reasoning_text",
+    "function_call": "response.function_call_arguments",
+    "custom_tool_call": "response.custom_tool_call_input",
+}
+
+
+class ResponsesWriter:
+    """Writes one answer."""
+
+    def __init__(self, spec: ResponseSpec) -> None:
+        self._spec = spec
+        self._out = bytearray()
+        self._number = 0  # of the next event
+        self._whole = False
+        self._id = f"resp_{secrets.token_hex(24)}"
+        self._created: int | None = None
+        self._items: list[Json] = []
+        self._open: Json | None = None  # the last item, while it goes on
+        self._said: list[str] = []  # what it says
+        self._thoughts: list[str] = []  # that came while a call was open
+        self._finished = False
+        self._incomplete: str | None = None
+
+    # A stream
+
+    def chunk(self, chunk: Json, data: bytes, said: Sequence[Said]) -> bytes:  # noqa: ARG002 - chat's writer gives it on
+        self._start(chunk)
+        for one in said:
+            self._say(one)
+        return self._taken()
+
+    def comment(self, comment: Comment) -> bytes:
+        return encode(comment)
+
+    def end(self, count: StreamCount) -> bytes:
+        self._close_item()
+        status = "completed" if self._incomplete is None else "incomplete"
+        self._event(f"response.{status}", {"response": self._response(status, usage_of(count.total()))})
+        return self._taken()
+
+    def fail(self, error: ApiError) -> bytes:
+        self._start({})
+        response = self._response("failed", None)
+        response["error"] = {"code": _failure(error.status), "message": error.message}
+        self._event("response.failed", {"response": response})
+        return self._taken()
+
+    def _start(self, chunk: Json) -> None:
+        if self._created is not None:
+            return
+        created = chunk.get("created")
+        self._created = created if isinstance(created, int) else 0
+        for kind in ("created", "in_progress"):
+            self._event(f"response.{kind}", {"response": self._response("in_progress", None)})
+
+    def _response(self, status: str, usage: Json | None) -> Json:
+        incomplete = status == "incomplete"
+        return {
+            "id": self._id,
+            "object": "response",
+            "created_at": self._created or 0,
+            "status": status,
+            "error": None,
+            "incomplete_details": {"reason": self._incomplete} if incomplete else None,
+            "model": self._spec.model,
+            "output": self._items,
+            "usage": usage,
+            **self._spec.echo,
+        }
+
+    def _event(self, kind: str, fields: Json) -> None:
+        if self._whole:
+            return
+        event = {"type": kind, "sequence_number": self._number, **fields}
+        self._number += 1
+        self._out += b"event: %b\ndata: %b\n\n" % (kind.encode(), orjson.dumps(event))
+
+    def _taken(self) -> bytes:
+        out = bytes(self._out)
+        self._out.clear()
+        return out
+
+    # A whole answer
+
+    def whole(self, body: bytes, completion: Json, said: Sequence[Said], usage: Json | None) -> bytes:  # noqa: ARG002
+        self._whole = True
+        self._start(completion)
+        for one in said:
+            self._say(one)
+        self._close_item()
+        status = "completed" if self._incomplete is None else "incomplete"
+        return orjson.dumps(self._response(status, usage_of(usage)))
+
+    # Both
+
+    def _say(self, said: Said) -> None:
+        said.check_alone()
+        if self._finished and said.events:
+            raise backend_garbage("words behind a finish_reason.")
+        if said.thinking:
+            self._think(said.thinking)
+        for event in said.events:
+            self._take(event)
+        if said.refusal:
+            self._goes_on("message", said.refusal)
+        if said.finish_reason is not None and said.error is None:
+            if said.finish_reason not in _ENDS:
+                raise backend_garbage("a finish_reason that nobody knows.")
+            self._finished = True
+            self._incomplete = _INCOMPLETE.get(said.finish_reason)
+            self._close_item(cut_off=said.finish_reason in CUT_OFF)
+
+    def _think(self, text: str) -> None:
+        if self._open is not None and self._open["type"] in _CALLS:
+            self._thoughts.append(text)  # a call is one item
+        else:
+            self._goes_on("reasoning", text)
+
+    def _take(self, event: Event) -> None:
+        match event:
+            case Text(text):
+                self._goes_on("message", text)
+            case Reasoning(text):
+                self._think(text)
+            case CallStart():
+                self._close_item()
+                known = self._spec.names.get(event.name) or ToolName(event.name)
+                kind = "custom_tool_call" if known.custom else "function_call"
+                namespace = {"namespace": known.namespace} if known.namespace else {}
+                field = INPUT if known.custom else "arguments"
+                call_id = event.id or new_tool_call_id()
+                self._open_item(kind, {"call_id": call_id, "name": known.name, **namespace, field: ""})
+            case ArgumentsDelta(_, json):
+                assert self._open is not None  # a call has begun
+                if self._open["type"] == "custom_tool_call":
+                    self._said.append(json)  # what it says is inside
+                else:
+                    self._delta(json)
+            case CallEnd():
+                self._close_item(cut_off=not event.whole)
+
+    def _goes_on(self, kind: str, text: str) -> None:
+        """The item of this kind goes on."""
+        if not text:
+            return
+        if self._open is None or self._open["type"] != kind:
+            self._close_item()
+            if kind == "message":
+                self._open_item(kind, {"role": "assistant", "content": []})
+            else:
+                self._open_item(kind, {"summary": [], "content": [], "encrypted_content": None})
+            self._event("response.content_part.added", {**self._place(), "content_index": 0, "part": self._part("")})
+        self._delta(text)
+
+    def _open_item(self, kind: str, fields: Json) -> None:
+        item_id = f"{_PREFIX[kind]}_{secrets.token_hex(24)}"
+        self._open = {"id": item_id, "type": kind, "status": "in_progress", **fields}
+        self._items.append(self._open)
+        self._event("response.output_item.added", {"output_index": len(self._items) - 1, "item": self._open})
+
+    def _place(self) -> Json:
+        return {"item_id": self._items[-1]["id"], "output_index": len(self._items) - 1}
+
+    def _part(self, text: str) -> Json:
+        kind = _PARTS[self._items[-1]["type"]]
+        more: Json = {"annotations": [], "logprobs": []} if kind == "output_text" else {}
+        return {"type": kind, "text": text, **more}
+
+    def _delta(self, text: str) -> None:
+        self._said.append(text)
+        kind = self._items[-1]["type"]
+        fields = self._place()
+        if kind in _PARTS:
+            fields["content_index"] = 0
+        fields["delta"] = text
+        if kind == "message":
+            fields["logprobs"] = []
+        self._event(f"{_DELTAS[kind]}.delta", fields)
+
+    def _close_item(self, *, cut_off: bool = False) -> None:
+        item, self._open = self._open, None
+        if item is None:
+            return
+        said = "".join(self._said)
+        self._said.clear()
+        kind, place = item["type"], self._place()
+        if kind in _PARTS:
+            part = self._part(said)
+            item["content"] = [part]
+            place["content_index"] = 0
+            more: Json = {"logprobs": []} if kind == "message" else {}
+            self._event(f"{_DELTAS[kind]}.done", {**place, "text": said, **more})
+            self._event("response.content_part.done", {**place, "part": part})
+        elif kind == "custom_tool_call":
+            item[INPUT] = _input(said)
+            if item[INPUT]:
+                self._event(f"{_DELTAS[kind]}.delta", {**place, "delta": item[INPUT]})
+            self._event(f"{_DELTAS[kind]}.done", {**place, INPUT: item[INPUT]})
+        else:
+            item["arguments"] = said
+            self._event(f"{_DELTAS[kind]}.done", {**place, "name": item["name"], "arguments": said})
+        item["status"] = "incomplete" if cut_off else "completed"
+        self._event("response.output_item.done", {"output_index": len(self._items) - 1, "item": item})
+        if self._thoughts:
+            thoughts, self._thoughts = "".join(self._thoughts), []
+            self._goes_on("reasoning", thoughts)
+
+
+def _failure(status: int) -> str:
+    """One of the words that this dialect has for it."""
+    if status == HTTPStatus.TOO_MANY_REQUESTS:
+        return "rate_limit_exceeded"
+    return "server_error" if status >= HTTPStatus.INTERNAL_SERVER_ERROR else "invalid_prompt"
+
+
+def _input(arguments: str) -> str:
+    """The text that a custom tool gets; where the model wrote no such, what it wrote."""
+    try:
+        value = orjson.loads(arguments)
+    except orjson.JSONDecodeError:
+        return arguments
+    text = value.get(INPUT) if isinstance(value, dict) else None
+    return text if isinstance(text, str) else arguments
+
+
+def usage_of(usage: Json | None) -> Json | None:
+    """A count in the names of this dialect."""
+    if usage is None:
+        return None
+    cached, thought = (
+        details.get(name) if isinstance(details := usage.get(place), dict) else None
+        for place, name in (
+            ("prompt_tokens_details", "cached_tokens"),
+            ("completion_tokens_details", "reasoning_tokens"),
+        )
+    )
+    estimated = {"estimated": True} if usage.get("estimated") else {}
+    return {
+        **estimated,
+        "input_tokens": usage.get("prompt_tokens") or 0,
+        "input_tokens_details": {"cached_tokens": cached if type(cached) is int else 0, "cache_write_tokens": 0},
+        "output_tokens": usage.get("completion_tokens") or 0,
+        "output_tokens_details": {"reasoning_tokens": thought if type(thought) is int else 0},
+        "total_tokens": usage.get("total_tokens") or 0,
+    }

@@ -1,0 +1,65 @@
+"""From a client's bytes to a backend's and back, by whichever dialect the client speaks."""
+
+from __future__ import annotations
+
+from extproc.config import Config, Model
+from extproc.contract.errors import ApiError, model_not_found
+from extproc.contract.json_body import decode
+from extproc.contract.model_name import model_problems
+from extproc.contract.rules import Rules
+from extproc.names import CHAT_PATH
+from extproc.surfaces.table import ROUTES, SURFACES
+from extproc.turn import answer
+from extproc.turn.answer import Rewritten, StreamedAnswer
+from extproc.turn.calls import Violations
+from extproc.turn.spec import ResponseSpec
+from extproc.turn.upstream import UpstreamRequest, ask
+from extproc.turn.usage import Sent
+
+
+def prepare(body: bytes, config: Config, path: str = CHAT_PATH) -> UpstreamRequest:
+    """Read a request that came to `path`, and decide what its backend is asked. Raises ApiError for one that can't be
+    served."""
+    fields = decode(body)
+    for problem in model_problems(fields):
+        raise problem
+    model = config.model_of(fields["model"])
+    if model is None:
+        raise model_not_found(fields["model"], config.models_by_name)
+    return ask(ROUTES[path].read(fields, _rules(model, config)), model, config)
+
+
+def find_problems(body: bytes, config: Config, path: str = CHAT_PATH) -> list[ApiError]:
+    """Everything that is wrong with a request, in the contract's order; `prepare` raises the first."""
+    try:
+        fields = decode(body)
+    except ApiError as error:
+        return [error]
+    name = fields.get("model")
+    model = config.model_of(name) if isinstance(name, str) else None
+    found = list(ROUTES[path].problems(fields, _rules(model, config) if model is not None else Rules()))
+    if model is None and isinstance(name, str) and name:
+        found.insert(0, model_not_found(name, config.models_by_name))
+    return found
+
+
+def _rules(model: Model, config: Config) -> Rules:
+    return Rules(
+        withheld=config.withheld_from(config.backends_by_name[model.backend]),
+        media_urls=config.media_urls,
+        malformed_history=model.malformed_history,
+    )
+
+
+def streamed_answer(spec: ResponseSpec, sent: Sent | None = None) -> StreamedAnswer:
+    """One that is written in the client's dialect."""
+    return StreamedAnswer(spec, SURFACES[spec.dialect].writer(spec), sent)
+
+
+def rewrite_completion(body: bytes, spec: ResponseSpec, sent: Sent | None = None) -> Rewritten:
+    """A whole answer in the client's dialect. Raises ApiError (502), see `answer.rewrite_completion`."""
+    surface = SURFACES[spec.dialect]
+    if spec.counts:
+        assert surface.count is not None  # else nobody could have asked
+        return Rewritten(surface.count(body), None, estimated=False, violations=Violations(), called=False)
+    return answer.rewrite_completion(body, spec, surface.writer(spec), sent)

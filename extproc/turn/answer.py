@@ -1,0 +1,213 @@
+"""An answer on its way from a backend to a client: read, held to what was asked, written in the client's dialect.
+
+A stream is read chunk by chunk, a completion whole, by the same readers and rules; what becomes of it as bytes is the
+writer's (`extproc.surfaces`). A stream never ends as if all were well when it isn't: what can't be understood becomes
+the dialect's error.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol, TypeAlias
+
+import orjson
+
+from extproc.contract.arguments import ArgumentChecker
+from extproc.contract.errors import ApiError, backend_garbage
+from extproc.contract.sse import DONE, Comment, Data, ServerEvent, SseDecoder
+from extproc.turn import completion
+from extproc.turn.calls import Violations
+from extproc.turn.large_chunk import parts_of_chunk
+from extproc.turn.output import Output, Said
+from extproc.turn.spec import ResponseSpec
+from extproc.turn.usage import Sent, StreamCount, counted, estimated, written
+
+Json: TypeAlias = dict[str, Any]
+
+_LARGE_CHUNK = 8192
+"""Bytes of a chunk that is read in parts."""
+
+
+class AnswerWriter(Protocol):
+    """Writes one answer in a client's dialect: `whole`, or a stream that ends with `end` or `fail`."""
+
+    def chunk(self, chunk: Json, data: bytes, said: Sequence[Said]) -> bytes:
+        """A chunk of the backend's stream: its object, its bytes, and what each of its choices says, if it has any."""
+
+    def comment(self, comment: Comment) -> bytes:
+        """The backend keeps the connection alive."""
+
+    def end(self, count: StreamCount) -> bytes:
+        """The stream is complete. Raises ApiError (502) where that can't be written."""
+
+    def fail(self, error: ApiError) -> bytes:
+        """The stream ends here, with an error."""
+
+    def whole(self, body: bytes, completion: Json, said: Sequence[Said], usage: Json | None) -> bytes:
+        """A completion: its bytes and its object, and what each of its choices says. `usage` is what it cost, which
+        may be an estimate. Raises ApiError (502)."""
+
+
+@dataclass(frozen=True, slots=True)
+class Rewritten:
+    """A whole completion, as the client gets it."""
+
+    body: bytes
+    """The very bytes of the backend when nothing had to change."""
+    usage: Json | None
+    """The backend's own count, if it sent one."""
+    estimated: bool
+    """The client gets an estimate for want of one."""
+    violations: Violations
+    called: bool
+    """The model made a call, in each choice, and was not cut off."""
+
+
+def rewrite_completion(body: bytes, spec: ResponseSpec, writer: AnswerWriter, sent: Sent | None = None) -> Rewritten:
+    """The completion that the client gets for the backend's.
+
+    It has a count in any case where it is known what was `sent`. Raises ApiError (502) when the body is no chat
+    completion, or holds a call that the client is not to get. The latter has the call's fault as its code, and counts
+    as that one fault.
+    """
+    answer, choices = completion.read_completion(body, spec.choices)
+    usage = count = counted(answer.get("usage"))
+    if count is None and sent is not None:
+        usage = estimated(sent, written(message for _, message in choices))
+    checker, violations = ArgumentChecker(spec.callable_tools), Violations()
+    outputs = [Output(spec, checker, violations) for _ in choices]
+    said: list[Said] = []
+    for index, (output, (choice, message)) in enumerate(zip(outputs, choices, strict=True)):
+        said.append(output.say(index, message, choice))
+        if (error := said[-1].error) is not None:
+            raise error
+    called = all(output.called for output in outputs)
+    return Rewritten(writer.whole(body, answer, said, usage), count, usage is not count, violations, called)
+
+
+class StreamedAnswer:
+    """One streamed completion: `feed` the backend's bytes in any cut, then `close`; both return the client's bytes.
+
+    Where it is known what was `sent`, a client that asked for a count gets one in any case.
+    """
+
+    def __init__(self, spec: ResponseSpec, writer: AnswerWriter, sent: Sent | None = None) -> None:
+        self._spec = spec
+        self._writer = writer
+        self._count = StreamCount(sent, wanted=spec.include_usage)
+        self._checker = ArgumentChecker(spec.callable_tools)
+        self._decoder = SseDecoder()
+        self._outputs: dict[int, Output] = {}
+        self._ended = False
+        self.violations = Violations()
+        """The one in `error` is among them."""
+        self.error: ApiError | None = None
+        """What the client was told in an error event, if anything."""
+
+    @property
+    def begun(self) -> bool:
+        """Whether the backend has sent anything of an answer."""
+        return bool(self._outputs)
+
+    @property
+    def ended(self) -> bool:
+        """Whatever the backend says now, nothing more comes of it."""
+        return self._ended
+
+    @property
+    def called(self) -> bool:
+        """The model made a call, in each choice, and was not cut off."""
+        return bool(self._outputs) and all(output.called for output in self._outputs.values())
+
+    @property
+    def usage(self) -> Json | None:
+        """The backend's own count, once it came."""
+        return self._count.backends
+
+    @property
+    def unfinished(self) -> int:
+        """How many bytes there are of an event that isn't complete."""
+        return self._decoder.held
+
+    @property
+    def held(self) -> int:
+        """How much of an unfinished event is held, in bytes, and of unfinished calls, in characters."""
+        return self._decoder.held + sum(output.held for output in self._outputs.values())
+
+    def feed(self, piece: bytes) -> bytes:
+        return b"".join(self.steps(piece))
+
+    def steps(self, piece: bytes) -> Iterator[bytes]:
+        """The same in steps, none of which is longer than what a small piece takes; to be used up."""
+        if not self._ended:
+            yield from self._rewritten(self._decoder.feed(piece))
+
+    def close(self) -> bytes:
+        """The backend's stream has ended. A stream that ended before its choices did is an error, and says so."""
+        out = b"".join(self._rewritten(self._decoder.close()))
+        return out if self._ended else out + self._complete("the stream ended before the answer was complete.")
+
+    def fail(self, error: ApiError) -> bytes:
+        """End the stream with an error; whatever the backend sends after it is dropped."""
+        if self._ended:
+            return b""
+        self._ended = True
+        self.error = error.caught()
+        return self._writer.fail(error)
+
+    def _complete(self, otherwise: str) -> bytes:
+        """The end of an answer that is whole, or an error that says what is wrong `otherwise`."""
+        if not self._outputs or not all(output.finished for output in self._outputs.values()):
+            return self.fail(backend_garbage(otherwise))
+        if len(self._outputs) < self._spec.choices:
+            return self.fail(backend_garbage(completion.too_few(len(self._outputs), self._spec.choices)))
+        try:
+            end = self._writer.end(self._count)
+        except ApiError as error:
+            return self.fail(error)
+        self._ended = True
+        return end
+
+    def _rewritten(self, events: list[ServerEvent]) -> Iterator[bytes]:
+        out: list[bytes] = []
+        for event in events:
+            if self._ended:
+                break
+            match event:
+                case Comment():
+                    out.append(self._writer.comment(event))
+                case Data(data) if data.strip() == DONE:
+                    out.append(self._complete("the stream ended without a finish_reason."))
+                case Data(data):
+                    try:
+                        chunk = completion.read_chunk(data)
+                        if self._spec.model and chunk.get("model") != self._spec.model:
+                            chunk["model"] = self._spec.model
+                            data = completion.encoded(chunk)
+                        if len(data) > _LARGE_CHUNK:
+                            for part in parts_of_chunk(chunk):
+                                yield b"".join(out)
+                                out = [self._chunk(part, orjson.dumps(part))]
+                        else:
+                            out.append(self._chunk(chunk, data))
+                    except ApiError as error:
+                        out.append(self.fail(error))
+        yield b"".join(out)
+
+    def _chunk(self, chunk: Json, data: bytes) -> bytes:
+        """`data` is what the backend wrote."""
+        if self._ended:
+            return b""
+        self._count.take(chunk)
+        said: list[Said] = []
+        for choice in chunk["choices"]:
+            index, delta = completion.read_choice(choice)
+            output = self._outputs.get(index)
+            if output is None:
+                output = self._outputs[index] = Output(self._spec, self._checker, self.violations)
+            self._count.wrote(index, delta)
+            said.append(output.say(index, delta, choice))
+            if (error := said[-1].error) is not None:
+                return self._writer.chunk(chunk, data, said) + self.fail(error)
+        return self._writer.chunk(chunk, data, said)

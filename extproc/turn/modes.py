@@ -1,0 +1,168 @@
+"""How tools reach the model: what the body for the backend holds instead of the client's, one function per mode.
+
+- `native`: the backend does tool calling. It gets OpenAI's own form, legacy requests and choices that vLLM doesn't know
+  translated.
+- `template`: the backend's chat template shows the tools. `tool_choice: none` keeps the backend's own parser out of it
+  (measured, vLLM 0.32: the tools are in the prompt all the same), and the calls are read from the text.
+- `prompt`: the tools are written into the system prompt, calls and results into the conversation as text.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any, TypeAlias
+
+from extproc.config import Backend, Model
+from extproc.contract.json_body import encode
+from extproc.contract.tool_choice import NamedTool
+from extproc.prompts import PromptStyle, in_call_order, render_conversation
+from extproc.prompts.conversation import escaped_messages, escaped_tools
+from extproc.prompts.escaping import Escaper, escaper
+from extproc.prompts.grammar import structural_tag
+from extproc.prompts.wording import answer_in, must_call
+from extproc.toolcalls import call_syntax
+from extproc.turn.retry import with_words
+from extproc.turn.turn import Turn
+
+Json: TypeAlias = dict[str, Any]
+
+# vLLM removes special tokens from the text unless told otherwise, and a format's markers may be such.
+_SHOW_MARKERS: Json = {"skip_special_tokens": False, "spaces_between_special_tokens": False}
+
+
+def native(turn: Turn, model: Model, _backend: Backend) -> Json:
+    body: Json = _shown(_told(_ordered(turn.messages), turn, model), turn.tools, model)
+    if wants_json(turn):
+        body["response_format"] = None
+    if "tool_choice" in turn.explicit or turn.legacy:
+        match turn.tool_choice:
+            case NamedTool(name):
+                body["tool_choice"] = {"type": "function", "function": {"name": name}}
+            case choice:
+                body["tool_choice"] = choice
+    if turn.tools and not turn.parallel_tool_calls:
+        body["parallel_tool_calls"] = False
+    elif "parallel_tool_calls" in turn.explicit:
+        body["parallel_tool_calls"] = turn.parallel_tool_calls
+    return body
+
+
+def template(turn: Turn, model: Model, backend: Backend) -> Json:
+    messages = _told(_ordered(turn.messages), turn, model)
+    body: Json = _shown(messages, turn.tools if turn.offers_tools else [], model)
+    body |= _SHOW_MARKERS
+    if turn.offers_tools:
+        body |= {"tool_choice": "none"}
+        forced = _forced(turn, model, backend)
+        syntax = call_syntax(model.format_name)
+        demand = turn.required_tool
+        if demand is not None and syntax is not None and not forced:
+            # Nothing but words can demand the call then.
+            body["messages"] = with_words(body["messages"], must_call(demand or None, syntax))
+        body |= forced
+    return body
+
+
+def prompt(turn: Turn, model: Model, backend: Backend) -> Json:
+    syntax = call_syntax(model.format_name)
+    assert syntax is not None  # the configuration makes sure of it
+    style = PromptStyle(syntax, model.tool_result, model.example, frozenset(model.special_tokens or ()))
+    body: Json = {"messages": render_conversation(turn, style), **_SHOW_MARKERS}
+    if turn.offers_tools:
+        body |= _forced(turn, model, backend)
+    return body
+
+
+BODY_OF_MODE: Mapping[str, Callable[[Turn, Model, Backend], Json]] = {
+    "native": native,
+    "template": template,
+    "prompt": prompt,
+}
+
+
+def escaper_of(model: Model) -> Escaper:
+    """For what this model is shown."""
+    return escaper(model.format_name, frozenset(model.special_tokens or ()))
+
+
+def _shown(messages: list[Json], tools: list[Json], model: Model) -> Json:
+    """What a chat template shows."""
+    if not model.escapes_markers:
+        return {"messages": messages, **({"tools": tools} if tools else {})}
+    escape = escaper_of(model).offering(tool["function"]["name"] for tool in tools)
+    return {
+        "messages": escaped_messages(messages, escape),
+        **({"tools": escaped_tools(tools, escape)} if tools else {}),
+    }
+
+
+def opens_thinking(turn: Turn, model: Model) -> bool:
+    """Whether the answer begins inside the model's thinking: not where it was switched off, or goes on with words."""
+    return model.thinking == "open" and turn.thinks is not False and not turn.begun
+
+
+def wants_json(turn: Turn) -> bool:
+    """Whether the model may call, and is to answer in JSON where it doesn't."""
+    return turn.offers_tools and turn.tool_choice == "auto" and turn.text_schema is not None
+
+
+def _told(messages: list[Json], turn: Turn, model: Model) -> list[Json]:
+    """With the schema of the answer's text in the system prompt, so that the model knows what it is held to."""
+    if not wants_json(turn):
+        return messages
+    words = answer_in(turn.text_schema, escaper_of(model))
+    if not messages or messages[0]["role"] != "system":
+        return [{"role": "system", "content": words}, *messages]
+    first, *others = messages
+    content = first["content"]
+    joined = f"{content}\n\n{words}" if isinstance(content, str) else [*content, {"type": "text", "text": words}]
+    return [{**first, "content": joined}, *others]
+
+
+def _forced(turn: Turn, model: Model, backend: Backend) -> Json:
+    """What makes the backend's decoder write a call, and none but a valid one, where the request demands it."""
+    # The schema of the text would rule out every call, so it goes along in the grammar of both, or not at all.
+    unbound: Json = {"response_format": None} if wants_json(turn) else {}
+    syntax = call_syntax(model.format_name) if backend.structured_outputs else None
+    if syntax is None:
+        return unbound
+    format_ = turn.parameters.get("response_format") or {}
+    asked = turn.parameters.get("structured_outputs") or format_.get("type", "text") != "text"
+    if asked and turn.tool_choice == "auto" and not unbound:
+        return {}  # the client forces the text itself, and vLLM takes one grammar
+    tag = structural_tag(
+        syntax,
+        turn.tools,
+        turn.tool_choice,
+        parallel=turn.parallel_tool_calls,
+        text_schema=turn.text_schema if unbound else None,
+        names_only=model.tools == "prompt" and len(turn.tools) < len(turn.offered),
+        thinking="open" if opens_thinking(turn, model) else None,
+    )
+    if tag is None:
+        return unbound
+    return {"structured_outputs": {"structural_tag": encode(tag).decode()}, "response_format": None}
+
+
+def _ordered(messages: list[Json]) -> list[Json]:
+    """As chat templates want them: results in the order of their calls, and arguments that can be read."""
+    ordered: list[Json] = []
+    for item in in_call_order(_with_arguments(messages)):
+        ordered += [result.message for result in item] if isinstance(item, list) else [item]
+    return ordered
+
+
+def _with_arguments(messages: list[Json]) -> list[Json]:
+    """Chat templates want arguments that can be read: where there are none, `{}`."""
+    return [
+        {**message, "tool_calls": [_readable(call) for call in message["tool_calls"]]}
+        if any(not call["function"]["arguments"].strip() for call in message.get("tool_calls") or ())
+        else message
+        for message in messages
+    ]
+
+
+def _readable(call: Json) -> Json:
+    if call["function"]["arguments"].strip():
+        return call
+    return {**call, "function": {**call["function"], "arguments": "{}"}}

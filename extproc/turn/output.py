@@ -1,0 +1,118 @@
+"""What the model says in one choice of an answer: read from what its backend sends, and held to what the client asked.
+
+Between the reader and the client stand, in this order: the escape of what the model was shown is undone, a text that
+has to be JSON is checked, calls are checked. All of it acts on events, so that it holds for every dialect.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, TypeAlias
+
+from extproc.contract.arguments import ArgumentChecker
+from extproc.contract.errors import ApiError, backend_garbage
+from extproc.toolcalls import Event
+from extproc.turn.calls import CheckedCalls, Violations
+from extproc.turn.json_text import JsonText
+from extproc.turn.readers import reader_for
+from extproc.turn.spec import ResponseSpec
+from extproc.turn.unescaping import UnescapedEvents
+
+Json: TypeAlias = dict[str, Any]
+
+CUT_OFF = ("length", "content_filter")
+"""The finish reasons of an output that the backend ended before the model did."""
+CALLED = "tool_calls"
+"""The finish reason of an output that ended with calls."""
+_CALLED_BY_BACKEND = (CALLED, "function_call")
+
+
+@dataclass(slots=True)
+class Said:
+    """What one choice says next: all of it for a whole answer."""
+
+    index: int
+    """The choice's number."""
+    events: list[Event]
+    """What the client may know of it."""
+    source: Json
+    """The backend's own message, or delta."""
+    choice: Json
+    """The backend's object around that."""
+    read: frozenset[str]
+    """The fields of the source that the events stand for."""
+    finish_reason: str | None = None
+    """Why the choice has ended, if it has: OpenAI's word, or one of the backend's own. A cut-off choice stays cut off,
+    otherwise calls are the reason, if the client gets any."""
+    error: ApiError | None = None
+    """Why the answer ends here, behind these events."""
+
+    @property
+    def rest(self) -> Json:
+        """What of the source is in no event: the role, a backend's own reasoning, what only it knows."""
+        return {key: value for key, value in self.source.items() if key not in self.read}
+
+    def check_alone(self) -> None:
+        """For a dialect in which an answer is one choice, and calls have one form. Raises ApiError (502)."""
+        if self.index != 0:
+            raise backend_garbage("a choice that nobody asked for.")
+        if self.source.get("function_call"):
+            raise backend_garbage("a call in the form of older servers.")
+
+    @property
+    def refusal(self) -> str:
+        """What the backend itself took for one."""
+        said = self.source.get("refusal")
+        return said if isinstance(said, str) else ""
+
+    @property
+    def thinking(self) -> str:
+        """What the backend itself took for reasoning."""
+        said = self.source.get("reasoning") or self.source.get("reasoning_content")
+        return said if isinstance(said, str) else ""
+
+
+class Output:
+    """One choice: `say` what its backend sends, a whole message or delta by delta."""
+
+    __slots__ = ("_calls", "_json", "_reader", "_unescaped", "called", "finished")
+
+    def __init__(self, spec: ResponseSpec, checker: ArgumentChecker, violations: Violations) -> None:
+        """`violations` is added to."""
+        self._reader = reader_for(spec)
+        self._unescaped = UnescapedEvents(spec.openers) if spec.openers else None
+        self._json = JsonText(spec.text_schema, violations) if spec.text_schema is not None else None
+        self._calls = CheckedCalls(spec, checker, violations)
+        self.finished = False
+        self.called = False
+        """It made a call, and was not cut off."""
+
+    @property
+    def held(self) -> int:
+        """How many characters are kept back."""
+        return self._reader.held + self._calls.held + (self._json.held if self._json is not None else 0)
+
+    def say(self, index: int, source: Json, choice: Json) -> Said:
+        """What a message or a delta says. A finish reason in its choice is the end. Raises ApiError (502)."""
+        events = self._calls.take(self._meant(self._reader.feed(source)))
+        said = Said(index, events, source, choice, self._reader.takes)
+        if (reason := choice.get("finish_reason")) is not None:
+            self._end(said, reason)
+        said.error = self._calls.error or (self._json.error if self._json is not None else None)
+        return said
+
+    def _end(self, said: Said, reason: Any) -> None:
+        """`reason` is the backend's."""
+        self.finished = True
+        cut_off = reason in CUT_OFF
+        events = self._meant(self._reader.close(cut_off=cut_off), ended=True, cut_off=cut_off)
+        said.events += self._calls.take(events, ended=True, cut_off=cut_off)
+        self.called = self._calls.given > 0 and not cut_off
+        if self._calls.given > 0:
+            said.finish_reason = reason if cut_off else CALLED
+        else:
+            said.finish_reason = "stop" if reason in _CALLED_BY_BACKEND else reason
+
+    def _meant(self, events: list[Event], *, ended: bool = False, cut_off: bool = False) -> list[Event]:
+        events = events if self._unescaped is None else self._unescaped.take(events)
+        return events if self._json is None else self._json.take(events, ended=ended, cut_off=cut_off)

@@ -1,0 +1,58 @@
+"""A demanded call that didn't come, or came wrong, is asked for once more: what the backend is sent then.
+
+The conversation stays as it was up to its end, so that a replica that has its prefix in its cache finds it there: the
+one that answered first, and any replica may get the second request. The first answer is not quoted: its markup would
+have to be broken to do no harm, and a broken example is worse than none.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Self, TypeAlias
+
+import orjson
+
+from extproc.contract.json_body import encode
+from extproc.prompts.escaping import Escaper
+from extproc.prompts.wording import rejected
+
+Json: TypeAlias = dict[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Retry:
+    """The request that the backend got first, and the words that demand the call."""
+
+    before: bytes
+    """The body of the second request, up to the words that are added."""
+    after: bytes
+    demand: str
+    escaper: Escaper
+
+    @classmethod
+    def of(cls, fields: Json, demand: str, escaper: Escaper) -> Self:
+        """`fields` is the first request. What it holds isn't kept, only its text: that can be large."""
+        messages = with_words(fields["messages"], "")
+        # The words are the last string of the last message then, and only brackets follow.
+        body = encode({**{name: value for name, value in fields.items() if name != "messages"}, "messages": messages})
+        end = body.rindex(b'"')
+        return cls(body[:end], body[end:], demand, escaper)
+
+    def body(self, problem: str) -> bytes:
+        """The body of the second request. `problem` is a sentence about the first answer."""
+        words = rejected(problem, self.demand, self.escaper)
+        return self.before + orjson.dumps(words)[1:-1] + self.after
+
+
+def with_words(messages: Sequence[Json], words: str) -> list[Json]:
+    """The conversation with these words at its end, in the user's last turn: many templates want turns to alternate.
+
+    They are the last string of the last message.
+    """
+    if messages and messages[-1]["role"] == "user":
+        *before, last = messages
+        content = last["content"]
+        joined = f"{content}\n\n{words}" if isinstance(content, str) else [*content, {"type": "text", "text": words}]
+        return [*before, {**{name: value for name, value in last.items() if name != "content"}, "content": joined}]
+    return [*messages, {"role": "user", "content": words}]

@@ -1,0 +1,112 @@
+"""What a client asks of a model, whatever dialect it asked in: the one form that the rest of the house knows.
+
+Messages and tools are in the words of chat completions, which every backend speaks: `system`, `user`, `assistant` with
+`tool_calls`, `tool`; no legacy forms, and arguments that can be read. Parameters have vLLM's names.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, Literal, TypeAlias
+
+from extproc.contract.tool_choice import NamedTool, ToolChoice
+
+Json: TypeAlias = dict[str, Any]
+Dialect: TypeAlias = Literal["chat", "messages", "responses"]
+"""By whose rules a client speaks (`extproc.surfaces`)."""
+
+
+@dataclass(frozen=True, slots=True)
+class ToolName:
+    """How a call of a tool goes back to a client that knows the tool by another name than the model."""
+
+    name: str
+    namespace: str | None = None
+    custom: bool = False
+    """Its input is text, and not JSON."""
+
+
+@dataclass(frozen=True, slots=True)
+class Turn:
+    """One turn of a conversation, checked."""
+
+    messages: list[Json]
+    """Its objects may be the client's own: nobody changes them."""
+    offered: list[Json]
+    """All the tools of the request, as OpenAI tool definitions."""
+    tools: list[Json]
+    """Those of them that the model may call."""
+    tool_choice: ToolChoice
+    parallel_tool_calls: bool
+    parameters: Json
+    """What else the client asks for, by the names of vLLM's parameters; those that no backend gets are still in it."""
+    stream: bool = False
+    include_usage: bool = False
+    """The client wants the usage chunk of a stream."""
+    dialect: Dialect = "chat"
+    legacy: bool = False
+    """The client speaks of functions: it doesn't know tool calls."""
+    repaired: int = 0
+    """How many malformed arguments of earlier turns were repaired."""
+    withheld: tuple[str, ...] = ()
+    """The names of what was taken out, because clients aren't trusted with it."""
+    explicit: frozenset[str] = frozenset()
+    """Which of `tool_choice` and `parallel_tool_calls` the client said itself."""
+    begun: bool = False
+    """The last message is the beginning of the answer, which the model is to go on with."""
+    thinks: bool | None = None
+    """The client has switched the model's thinking on or off."""
+    shows_thinking: bool = True
+    """The client is to see what the model thinks."""
+    counts: bool = False
+    """Nothing is asked but how many tokens the prompt has."""
+    stop: tuple[str, ...] = ()
+    """The texts that end the answer, where the client is to be told which did."""
+    names: Mapping[str, ToolName] = field(default_factory=dict)
+    """By the name that the model knows: tools that are another thing for the client than a function of that name."""
+    echo: Json = field(default_factory=dict)
+    """What of the request stands in its answer."""
+    places: list[str] = field(default_factory=list)
+    """Where the name of each offered tool stands in the client's body, for errors."""
+    tools_place: str = "tools"
+    """Where they all stand."""
+    as_sent: Json | None = None
+    """The client's own body, where it may go to a backend as it came; None where something of it was changed."""
+
+    @property
+    def passes_answers(self) -> bool:
+        """Whether a backend's own answer may be the client's: they speak the same dialect."""
+        return self.dialect == "chat"
+
+    @property
+    def offers_tools(self) -> bool:
+        """Whether the model may answer with calls."""
+        return bool(self.tools) and self.tool_choice != "none"
+
+    @property
+    def required_tool(self) -> str | None:
+        """The tool that has to be called: its name, "" for any of them, None when the model may do without."""
+        match self.tool_choice:
+            case NamedTool(name):
+                return name
+            case "required":
+                return ""
+            case _:
+                return None
+
+    @property
+    def text_schema(self) -> Json | None:
+        """What is asked of the answer's text; an empty schema for any JSON object."""
+        match self.parameters.get("response_format"):
+            case {"type": "json_schema", "json_schema": {"schema": dict(schema)}}:
+                return schema
+            case {"type": "json_schema" | "json_object"}:
+                return {}
+            case _:
+                return None
+
+    @property
+    def has_tool_history(self) -> bool:
+        """Whether earlier turns hold calls or results."""
+        return any(message["role"] == "tool" or message.get("tool_calls") for message in self.messages)

@@ -1,0 +1,177 @@
+"""What a backend is asked for one turn: in which words, and how its answer has to be read."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any, TypeAlias
+
+from extproc.config import Config, Model
+from extproc.contract.json_body import encode
+from extproc.contract.parameters import TOOL_PARAMETERS, split
+from extproc.contract.withheld import without
+from extproc.prompts.wording import must_call_by_name
+from extproc.toolcalls import TEMPLATE_TOKENS, call_syntax
+from extproc.turn.affinity import conversation_hash
+from extproc.turn.limits import limit_problems
+from extproc.turn.modes import BODY_OF_MODE, escaper_of, opens_thinking, wants_json
+from extproc.turn.retry import Retry
+from extproc.turn.spec import ResponseSpec
+from extproc.turn.turn import Turn
+from extproc.turn.usage import Sent
+
+Json: TypeAlias = dict[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class UpstreamRequest:
+    """A request, ready for its backend."""
+
+    model: str | None
+    """The model as the client named it; None where it needn't, and hasn't."""
+    backend: str
+    body: bytes | None
+    """The body to send instead of the client's; None sends the client's own bytes."""
+    answer: ResponseSpec | None
+    """None: the answer goes to the client as it comes."""
+    dropped: tuple[str, ...] = ()
+    """The parameters that the backend doesn't get, in alphabetical order."""
+    repaired: int = 0
+    """How many malformed arguments of earlier turns were repaired."""
+    affinity: str | None = None
+    """What the conversation's requests have in common, where its backend is to be chosen by it."""
+    sent: Sent | None = None
+    """What the answer's count depends on, where the client is to get one."""
+    again: Retry | None = None
+    """How the backend is asked once more for a demanded call, if it is."""
+
+
+def ask(turn: Turn, model: Model, config: Config) -> UpstreamRequest:
+    """What the model's backend is asked. Raises ApiError for a turn that the model's settings don't allow."""
+    for problem in limit_problems(turn, model):
+        raise problem
+    backend = config.backends_by_name[model.backend]
+    given, withheld = without(turn.parameters, config.withheld_from(backend))
+    parameters = _with_defaults(given, model, merge=not turn.passes_answers)
+    forwarded, dropped = split(parameters, backend.parameters)
+    dropped = tuple(sorted({*dropped, *withheld, *turn.withheld}))
+    if not turn.passes_answers:  # whose answers are one choice, in words alone
+        beyond = [name for name in _OF_CHAT_ALONE if forwarded.pop(name, None) is not None]
+        dropped = tuple(sorted({*dropped, *beyond}))
+    forwarded |= {"model": model.upstream_name, "messages": turn.messages}
+    if turn.required_tool is not None:
+        # The call is the whole answer then: what is asked of its text has no place in it, and would rule the call out.
+        given_way = [name for name in _OF_THE_TEXT if _binds(forwarded.pop(name, None))]
+        dropped = tuple(sorted({*dropped, *given_way}))
+    spec = sent = None
+    if turn.offered or turn.has_tool_history or not turn.passes_answers:
+        forwarded |= BODY_OF_MODE[model.tools](turn, model, backend)
+        spec = _response_spec(turn, model, choices=forwarded.get("n") or 1)
+        if spec is not None and wants_json(turn) and not forwarded.get("structured_outputs"):
+            spec = replace(spec, text_schema=turn.text_schema)
+        if spec is not None and turn.stream:
+            options = {**(turn.parameters.get("stream_options") or {}), "include_usage": True}
+            forwarded["stream_options"] = options
+            spec = replace(spec, running_counts=bool(options.get("continuous_usage_stats")))
+        forwarded = {name: value for name, value in forwarded.items() if value is not None}
+        if spec is not None and (turn.include_usage or not turn.stream):
+            sent = Sent.read(forwarded)
+    if turn.as_sent is not None:  # what may not have changed at all stands where it stood
+        order = [name for name in turn.as_sent if name in forwarded and name not in TOOL_PARAMETERS]
+        forwarded = {name: forwarded[name] for name in order} | forwarded
+    if turn.begun and forwarded["messages"][-1]["role"] == "assistant":  # and no words were put behind it
+        forwarded |= {"add_generation_prompt": False, "continue_final_message": True}
+    if turn.counts:
+        spec, sent = ResponseSpec(model.format_name, [], parallel_tool_calls=True, include_usage=False), None
+        spec = replace(spec, dialect=turn.dialect, counts=True)
+        if (effort := forwarded.get("reasoning_effort")) is not None:  # chat completions hand it to the template
+            kwargs = {**(forwarded.get("chat_template_kwargs") or {}), "reasoning_effort": effort}
+            forwarded["chat_template_kwargs"] = kwargs
+        forwarded = {name: value for name, value in forwarded.items() if name in _OF_THE_PROMPT}
+    again = None
+    if model.retry and spec is not None and spec.required_tool is not None and (parameters.get("n") or 1) == 1:
+        syntax = None if model.tools == "native" else call_syntax(model.format_name)
+        names = [spec.required_tool] if spec.required_tool else [tool["function"]["name"] for tool in turn.tools]
+        again = Retry.of(
+            {name: value for name, value in forwarded.items() if name not in _OF_ONE_BEGUN},
+            must_call_by_name(names, syntax),
+            escaper_of(model),
+        )
+    # 10 equals 10.0: what was read may be what was sent, and yet be written in another way.
+    as_sent = turn.as_sent is not None and parameters is turn.parameters and forwarded == turn.as_sent
+    affinity = conversation_hash(turn.messages) if backend.affinity else None
+    return UpstreamRequest(
+        model.name,
+        backend.name,
+        None if as_sent else encode(forwarded),
+        spec,
+        dropped,
+        turn.repaired,
+        affinity,
+        sent,
+        again,
+    )
+
+
+_OF_CHAT_ALONE = ("n", "logprobs", "top_logprobs", "prompt_logprobs", "echo", "return_token_ids", "return_prompt_text")
+"""What a model's defaults may ask for, and no other dialect can say."""
+_OF_THE_PROMPT = frozenset(
+    """
+    model messages tools chat_template chat_template_kwargs add_generation_prompt continue_final_message
+    add_special_tokens mm_processor_kwargs
+    """.split()
+)
+"""What a backend is asked by that is to count."""
+_OF_ONE_BEGUN = ("add_generation_prompt", "continue_final_message")
+_OF_THE_TEXT = ("response_format", "structured_outputs")
+
+
+def _binds(value: Json | None) -> bool:
+    return value is not None and value.get("type") != "text"
+
+
+_TOLD = "chat_template_kwargs"
+_SAME = {"max_tokens": "max_completion_tokens", "max_completion_tokens": "max_tokens"}
+
+
+def _with_defaults(fields: Json, model: Model, *, merge: bool = False) -> Json:
+    """With the model's own values for what the client left out. `merge`: what the template is told was not the client's
+    own word, so that the model's own stays beside it."""
+    given = {name for name, value in fields.items() if value is not None}
+    missing = {
+        name: value for name, value in model.defaults.items() if name not in given and _SAME.get(name) not in given
+    }
+    if merge and (told := model.defaults.get(_TOLD)) is not None and fields.get(_TOLD) is not None:
+        missing[_TOLD] = {**told, **fields[_TOLD]}
+    return {**fields, **missing} if missing else fields
+
+
+def _response_spec(turn: Turn, model: Model, *, choices: int) -> ResponseSpec | None:
+    native = model.tools == "native"
+    if native and not turn.offers_tools and turn.passes_answers:
+        return None  # the backend's own answer is the client's
+    policy = model.invalid_calls
+    if not turn.offers_tools and policy == "pass":
+        policy = "text"  # a call that is ruled out goes to no client
+    tokens = TEMPLATE_TOKENS if model.special_tokens is None else frozenset(model.special_tokens)
+    return ResponseSpec(
+        format=model.format_name,
+        tools=turn.tools if turn.offers_tools else [],
+        parallel_tool_calls=turn.parallel_tool_calls,
+        include_usage=turn.include_usage,
+        dialect=turn.dialect,
+        choices=choices,
+        invalid_calls=policy,
+        required_tool=turn.required_tool,
+        legacy=turn.legacy,
+        native=native,
+        repair=model.repair,
+        hidden=frozenset() if native else tokens,
+        openers=escaper_of(model).openers if model.escapes_markers else "",
+        thinking="open" if opens_thinking(turn, model) else None,
+        model=model.name,
+        shows_thinking=turn.shows_thinking,
+        stop=turn.stop,
+        names=turn.names,
+        echo=turn.echo,
+        reasoning_content=model.reasoning_content,
+    )

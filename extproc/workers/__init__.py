@@ -1,5 +1,0 @@
-"""Work that would stop all other exchanges, done in processes that may die of it."""
-
-from extproc.workers.pool import Workers
-
-__all__ = ["Workers"]
