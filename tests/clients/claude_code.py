@@ -1,0 +1,31 @@
+"""Runs Claude Code headless at a gateway."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tests.clients.installed import client
+from tests.clients.sandbox import Finished, Sandbox
+
+
+def run_claude(sandbox: Sandbox, url: str, model: str, task: str) -> Finished:
+    """Have it do a task with a model, asking nobody for leave."""
+    environment = {
+        "ANTHROPIC_BASE_URL": url,
+        "ANTHROPIC_AUTH_TOKEN": "unused",
+        "ANTHROPIC_MODEL": model,
+        "ANTHROPIC_SMALL_FAST_MODEL": model,
+        "CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC": "1",
+        "DISABLE_TELEMETRY": "1",
+        "IS_SANDBOX": "1",
+    }
+    arguments = ("-p", task, "--dangerously-skip-permissions", "--output-format", "stream-json", "--verbose")
+    return sandbox.run(client("claude-code"), *arguments, env=environment)
+
+
+def result_of(finished: Finished) -> dict[str, Any]:
+    """What it says at its end."""
+    lines = finished.json_lines()
+    assert lines, finished
+    assert lines[-1]["type"] == "result", finished
+    return lines[-1]

@@ -1,0 +1,20 @@
+"""Anthropic's library for Python, at a task of several turns: whole answers and its own helper for streams."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.clients.installed import client
+from tests.clients.library import run_errand
+from tests.clients.sandbox import Sandbox
+from tests.clients.stage import Stage
+
+pytestmark = pytest.mark.clients
+
+
+@pytest.mark.parametrize("way", ["create", "stream"])
+@pytest.mark.parametrize("model", ["prompt-hermes", "template-pythonic", "native"])
+def test_it_does_the_errand(stage: Stage, sandbox: Sandbox, model: str, way: str) -> None:
+    told = run_errand(stage, sandbox, client("anthropic"), "anthropic_python.py", way, model)
+    assert told.reasons == ["tool_use"] * 3 + ["end_turn"]
+    assert told.tokens > 0

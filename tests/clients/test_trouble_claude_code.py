@@ -1,0 +1,96 @@
+"""What Claude Code makes of trouble at one turn: it finishes all the same, or says why not."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from scripted_vllm import Cut, ErrorBody, ErrorEvent, Fail, Garbage, Nonsense, Refuse, Stall, Trouble, Verbatim
+from tests.clients.actor import MODEL, Actor, step
+from tests.clients.claude_code import result_of, run_claude
+from tests.clients.sandbox import Sandbox
+from tests.clients.test_trouble_cline import chunk
+from tests.format_writers import Call
+from tests.gateway import Gateway, configured_gateway
+
+pytestmark = pytest.mark.clients
+
+TASK = "Create hello.txt with a greeting."
+GREETING = "Hello, world! This is a file of one line, and long enough for trouble in its middle.\n"
+DONE = "hello.txt is there."
+INSIDE_CALL = 40
+"""Tokens."""
+
+
+@pytest.fixture(scope="module")
+def actor() -> Iterator[Actor]:
+    with Actor().running() as actor:
+        yield actor
+
+
+@pytest.fixture(scope="module")
+def gateway(actor: Actor, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Gateway]:
+    """A gateway that loses patience soon."""
+    configuration = f"""
+models:
+  - {{name: coder, backend: vllm, upstream_model: {MODEL}, tools: prompt}}
+backends:
+  - {{name: vllm, address: "127.0.0.1:{actor.port}", health_check: false}}
+aliases: {{"claude-*": coder}}
+limits: {{silence_seconds: 1}}
+"""
+    with configured_gateway(tmp_path_factory.mktemp("trouble"), configuration, envoy={"1800s": "3s"}) as gateway:
+        yield gateway
+
+
+def perform(actor: Actor, workspace: Path, *troubles: Trouble) -> None:
+    writing = Call("Write", {"file_path": str(workspace / "hello.txt"), "content": GREETING})
+    actor.perform(TASK, step(writing, says="I write it.", troubles=troubles), step(says=DONE))
+
+
+@pytest.mark.parametrize(
+    "trouble",
+    [
+        Fail(429, retry_after=1),
+        Fail(503, ErrorBody.HTML),
+        Fail(500, ErrorBody.PLAIN),
+        Refuse(),
+        Cut(after=0),
+        Cut(after=INSIDE_CALL),
+        ErrorEvent(after=0),
+        Garbage(Nonsense.WRONG_TYPE),
+        Verbatim(chunk("", None)),
+    ],
+    ids=lambda trouble: type(trouble).__name__,
+)
+def test_it_tries_again_and_finishes(gateway: Gateway, actor: Actor, sandbox: Sandbox, trouble: Trouble) -> None:
+    perform(actor, sandbox.workspace, trouble)
+    result = result_of(run_claude(sandbox, gateway.url, "claude-sonnet-5", TASK))
+    assert (result["is_error"], result["result"]) == (False, DONE), json.dumps(result)
+    assert actor.problems == []
+    assert actor.played == [0, 0, 1]
+    assert (sandbox.workspace / "hello.txt").read_text() == GREETING
+
+
+@pytest.mark.parametrize(
+    ("trouble", "reason"),
+    [
+        (Fail(400, message="The model is on strike."), "The model is on strike."),
+        (ErrorEvent(after=INSIDE_CALL), "The model's backend answered 500 Internal Server Error."),
+        (Garbage(Nonsense.BROKEN_JSON, after=INSIDE_CALL), "The model's backend sent an answer that can't be read"),
+        (Stall(after=INSIDE_CALL, seconds=60), "Nothing came from the model's backend for 1 seconds."),
+    ],
+    ids=["Fail", "ErrorEvent", "Garbage", "Stall"],
+)
+def test_what_it_gives_up_at_is_shown(
+    gateway: Gateway, actor: Actor, sandbox: Sandbox, trouble: Trouble, reason: str
+) -> None:
+    """An error event behind the first words is final for it, whatever its type."""
+    perform(actor, sandbox.workspace, *[trouble] * 3)
+    result = result_of(run_claude(sandbox, gateway.url, "claude-sonnet-5", TASK))
+    assert result["is_error"]
+    assert reason in result["result"]
+    assert not (sandbox.workspace / "hello.txt").exists()
