@@ -44,9 +44,11 @@ run: $(VENV)/.ready
 test: $(VENV)/.ready
 	@$(BIN)/pytest --numprocesses 4 --dist loadfile --no-loadscope-reorder
 
-# The tests with generated examples once more, with others each time: what they find is to be kept (docs/architecture.md).
+# The tests with generated examples once more, with others each time: what they find is to be kept
+# (docs/architecture.md).
+EXAMPLES ?= 100
 test-search: $(VENV)/.ready
-	@HYPOTHESIS_SEARCH=1 $(BIN)/pytest --numprocesses 2 --dist loadfile -m 'hypothesis and not vllm and not clients'
+	@HYPOTHESIS_SEARCH=$(EXAMPLES) $(BIN)/pytest --numprocesses 2 --dist loadfile -m 'hypothesis and not vllm and not clients'
 
 # A minute of broken outputs in every format, others each time. What they find is to be kept too.
 FUZZ_SECONDS ?= 60

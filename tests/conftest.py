@@ -12,11 +12,13 @@ from hypothesis.internal.conjecture import providers
 
 from tests.gateway import MODEL, AskedVLLM, Gateway, running_gateway
 
-# A busy machine is no reason to fail, and neither is luck. `make test-search` sets HYPOTHESIS_SEARCH, to search on.
-SEARCH = bool(os.environ.get("HYPOTHESIS_SEARCH"))
+# A busy machine is no reason to fail, and neither is luck. `make test-search` sets HYPOTHESIS_SEARCH, to search on: with
+# so many examples for each property that doesn't say how many itself.
+SEARCH = int(os.environ.get("HYPOTHESIS_SEARCH") or 0)
 settings.register_profile(
     "extproc",
     deadline=None,
+    max_examples=SEARCH or 100,
     suppress_health_check=[HealthCheck.too_slow],
     derandomize=not SEARCH,
     print_blob=True,
