@@ -64,6 +64,8 @@ def _item(events: list[Json], index: int) -> Json:
     item = added.get("item")
     if added["type"] != "response.output_item.added" or added["output_index"] != index or item is None:
         raise NotAStreamError(added)
+    if item["type"] not in _SAYS:  # a call that is said at once
+        return _ended(events, item)
     name, field = _SAYS[item["type"]]
     in_parts = field == "text"
     if in_parts and events.pop(0)["type"] != "response.content_part.added":
@@ -78,6 +80,10 @@ def _item(events: list[Json], index: int) -> Json:
         raise NotAStreamError(done)
     if in_parts and events.pop(0)["type"] != "response.content_part.done":
         raise NotAStreamError(item)
+    return _ended(events, item)
+
+
+def _ended(events: list[Json], item: Json) -> Json:
     ended = events.pop(0)
     if ended["type"] != "response.output_item.done" or ended["item"]["id"] != item["id"]:
         raise NotAStreamError(ended)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from dataclasses import dataclass
 from typing import Any, TypeAlias
 
 from extproc.contract.errors import (
@@ -27,6 +28,16 @@ MOST_TOOLS = 128
 LONGEST_NAME = 64
 """Characters of a name in OpenAI's dialects."""
 _CHARACTERS = re.compile(r"[a-zA-Z0-9_-]+\Z")
+
+
+@dataclass(frozen=True, slots=True)
+class TextGrammar:
+    """What the text of a tool's one parameter has to follow."""
+
+    parameter: str
+    syntax: str
+    """`lark` or `regex`."""
+    definition: str
 
 
 class Definitions:

@@ -5,17 +5,23 @@ of the tools, and with arguments by their schemas. vLLM takes one whatever it wa
 it. The shapes are those of xgrammar 0.2.8; docs/forced-decoding.md has what was measured.
 
 A call looks as `CallSyntax.write` makes it, so the parser of the format reads all that is written. Arguments come in
-the order of the schema's properties. Where calls are numbered, any number will do.
+the order of the schema's properties. Where calls are numbered, any number will do. A tool whose one parameter is text
+with a grammar of its own is written by that grammar, as it stands in the format: inside of a JSON string, or as it is.
 """
 
 from __future__ import annotations
 
+import json
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any, Literal, TypeAlias
 
 from extproc.contract.tool_choice import NamedTool, ToolChoice
+from extproc.contract.tool_definitions import TextGrammar
 from extproc.prompts.grammar_schema import ANY_TYPE, simplified
+from extproc.prompts.text_grammar import UnsupportedGrammar, ebnf
 from extproc.toolcalls import CallSyntax
 
 Json: TypeAlias = dict[str, Any]
@@ -34,12 +40,14 @@ def structural_tag(
     text_schema: Json | None = None,
     names_only: bool = False,
     thinking: Thinking | None = None,
+    texts: Mapping[str, TextGrammar] | None = None,
 ) -> Json | None:
     """What the model may write: the value of `structured_outputs.structural_tag`, which vLLM wants as JSON text.
 
     A demanded call (`required`, or a tool by name) is the whole answer, and further calls follow it only if `parallel`.
     With `auto` the grammar is there for the strict tools: the text is free until a call begins, and the arguments of
-    other tools may be any object. With `names_only` it is there without strict tools too: the model was shown tools
+    other tools may be any object. Tools in `texts` are as good as strict, where the format can write such a text
+    (`writes_texts`). With `names_only` it is there without strict tools too: the model was shown tools
     that it may not call. With a `text_schema` the model writes calls and nothing else, or JSON by that schema (`{}` for
     any object) and nothing else. None if there is nothing to force, or the format can't be.
 
@@ -48,17 +56,18 @@ def structural_tag(
     if not _can_be_forced(syntax):
         return None
     content: Json | None = None
+    calls = _Calls(syntax, texts or {})
     match choice:
         case "required" if tools:
-            content = _answer(syntax, tools, parallel=parallel)
+            content = _answer(calls, tools, parallel=parallel)
         case NamedTool(name) if named := [tool for tool in tools if _name(tool) == name]:
-            content = _answer(syntax, named, parallel=False)
+            content = _answer(calls, named, parallel=False)
         case "auto" if text_schema is not None and tools:
             text = {"type": "json_schema", "json_schema": _text_schema(text_schema)}
-            content = {"type": "or", "elements": [_answer(syntax, tools, parallel=parallel), text]}
+            content = {"type": "or", "elements": [_answer(calls, tools, parallel=parallel), text]}
         case "auto":
-            if names_only or any(map(_is_strict, tools)):
-                content = _text_with_calls(syntax, tools, parallel=parallel)
+            if names_only or any(map(calls.is_strict, tools)):
+                content = _text_with_calls(calls, tools, parallel=parallel)
     if content is None:
         return None
     if thinking:
@@ -78,29 +87,32 @@ def _can_be_forced(syntax: CallSyntax) -> bool:
 # Answers
 
 
-def _answer(syntax: CallSyntax, tools: Sequence[Json], *, parallel: bool) -> Json:
+def _answer(calls: _Calls, tools: Sequence[Json], *, parallel: bool) -> Json:
     """Nothing but calls, and what stands around all of them."""
-    calls = [_call(syntax, _name(tool), _schema(tool, len(tools))) for tool in tools]
-    return _sequence(*_constant(syntax.opening), _some(syntax, calls, parallel=parallel), *_constant(syntax.closing))
+    syntax = calls.syntax
+    tags = [calls.tag(tool, _schema(tool, len(tools))) for tool in tools]
+    return _sequence(*_constant(syntax.opening), _some(syntax, tags, parallel=parallel), *_constant(syntax.closing))
 
 
-def _text_with_calls(syntax: CallSyntax, tools: Sequence[Json], *, parallel: bool) -> Json | None:
+def _text_with_calls(calls: _Calls, tools: Sequence[Json], *, parallel: bool) -> Json | None:
     """Free text until a call begins, and again behind it if there may be more. None if no marker begins calls alone."""
-    schemas = {_name(tool): _schema(tool, len(tools)) if _is_strict(tool) else _ANY_OBJECT for tool in tools}
+    syntax = calls.syntax
+    schemas = [(tool, _schema(tool, len(tools)) if calls.is_strict(tool) else _ANY_OBJECT) for tool in tools]
     triggers: list[str] = []
     tags: list[Json] = []
     # xgrammar takes no section of any length without something that closes it.
     if (marker := _marker(syntax)) and not (syntax.opening and not syntax.closing):
         triggers.append(marker)
-        calls = [_call(syntax, name, schema) for name, schema in schemas.items()]
+        made = [calls.tag(tool, schema) for tool, schema in schemas]
         if syntax.opening:
-            calls = [_tag(syntax.opening, _some(syntax, calls, parallel=parallel), syntax.closing)]
-        tags += calls
+            made = [_tag(syntax.opening, _some(syntax, made, parallel=parallel), syntax.closing)]
+        tags += made
     if syntax.format in _READ_AS_BARE_JSON:
-        for name, schema in schemas.items():
-            for trigger in (f'"name": "{name}"', f'"name":"{name}"'):
+        for tool, schema in schemas:
+            arguments = calls.arguments(tool, schema)
+            for trigger in (f'"name": "{_name(tool)}"', f'"name":"{_name(tool)}"'):
                 triggers.append(trigger)
-                tags.append(_tag(trigger, _sequence(_ARGUMENTS_KEY, _arguments(schema), _WHITE_SPACE), _ENDS_OF_BARE))
+                tags.append(_tag(trigger, _sequence(_ARGUMENTS_KEY, arguments, _WHITE_SPACE), _ENDS_OF_BARE))
     if not triggers:
         return None
     return {"type": "triggered_tags", "triggers": triggers, "tags": tags, "stop_after_first": not parallel}
@@ -133,10 +145,6 @@ def _name(tool: Json) -> str:
     return name
 
 
-def _is_strict(tool: Json) -> bool:
-    return tool["function"].get("strict") is True
-
-
 _ANY_OBJECT: Json = {"type": "object", "additionalProperties": True}
 
 
@@ -156,10 +164,67 @@ _NUMBER = re.compile(r"\{index\}|\{number\}")
 _ANY_NUMBER: Json = {"type": "regex", "pattern": "[0-9]{1,4}"}
 
 
-def _call(syntax: CallSyntax, name: str, schema: Json) -> Json:
-    begin, *others = _NUMBER.split(syntax.begin.replace("{name}", name))
-    numbers = [element for text in others for element in (_ANY_NUMBER, *_constant(text))]
-    return _tag(begin, _sequence(*numbers, _arguments(schema, syntax.style)), syntax.end)
+@dataclass(frozen=True, slots=True)
+class _Calls:
+    """How the calls of one request are written."""
+
+    syntax: CallSyntax
+    texts: Mapping[str, TextGrammar]
+
+    def is_strict(self, tool: Json) -> bool:
+        return tool["function"].get("strict") is True or (_name(tool) in self.texts and writes_texts(self.syntax))
+
+    def tag(self, tool: Json, schema: Json) -> Json:
+        begin, *others = _NUMBER.split(self.syntax.begin.replace("{name}", _name(tool)))
+        numbers = [element for text in others for element in (_ANY_NUMBER, *_constant(text))]
+        return _tag(begin, _sequence(*numbers, self.arguments(tool, schema)), self.syntax.end)
+
+    def arguments(self, tool: Json, schema: Json) -> Json:
+        grammar = self.texts.get(_name(tool))
+        around = _around_text(self.syntax, grammar.parameter) if grammar is not None else None
+        if grammar is None or around is None:
+            return _arguments(schema, self.syntax.style)
+        before, behind, in_json = around
+        text = {"type": "grammar", "grammar": _ebnf(grammar, in_json_string=in_json)}
+        return _sequence(*_constant(before), text, *_constant(behind))
+
+
+# A client sends the same grammars with every request of a conversation.
+_MOST_REMEMBERED = 64
+
+
+@lru_cache(_MOST_REMEMBERED)
+def is_enforceable(grammar: TextGrammar) -> bool:
+    """Whether xgrammar can be told of it."""
+    try:
+        _ebnf(grammar, in_json_string=True)
+    except UnsupportedGrammar:
+        return False
+    return True
+
+
+@lru_cache(2 * _MOST_REMEMBERED)
+def _ebnf(grammar: TextGrammar, *, in_json_string: bool) -> str:
+    return ebnf(grammar.syntax, grammar.definition, in_json_string=in_json_string)
+
+
+_TEXT = 'a"\nb'
+
+
+def writes_texts(syntax: CallSyntax) -> bool:
+    """Whether the format can be forced to write a text by a grammar of its own."""
+    return _can_be_forced(syntax) and _around_text(syntax, "input") is not None
+
+
+def _around_text(syntax: CallSyntax, parameter: str) -> tuple[str, str, bool] | None:
+    """What stands before and behind the text of the one parameter of a call, and whether it is written as in JSON. None
+    if it is neither that, nor as it is."""
+    written = syntax.arguments.write(json.dumps({parameter: _TEXT}), str)
+    for spelled, in_json in ((_TEXT, False), (json.dumps(_TEXT)[1:-1], True)):
+        before, found, behind = written.partition(spelled)
+        if found:
+            return before, behind, in_json
+    return None
 
 
 def _some(syntax: CallSyntax, calls: list[Json], *, parallel: bool) -> Json:

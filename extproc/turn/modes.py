@@ -18,7 +18,7 @@ from extproc.contract.tool_choice import NamedTool
 from extproc.prompts import PromptStyle, in_call_order, render_conversation
 from extproc.prompts.conversation import escaped_messages, escaped_tools
 from extproc.prompts.escaping import Escaper, escaper
-from extproc.prompts.grammar import structural_tag
+from extproc.prompts.grammar import structural_tag, writes_texts
 from extproc.prompts.wording import answer_in, must_call
 from extproc.toolcalls import call_syntax
 from extproc.turn.retry import with_words
@@ -138,10 +138,17 @@ def _forced(turn: Turn, model: Model, backend: Backend) -> Json:
         text_schema=turn.text_schema if unbound else None,
         names_only=model.tools == "prompt" and len(turn.tools) < len(turn.offered),
         thinking="open" if opens_thinking(turn, model) else None,
+        texts=turn.texts,
     )
     if tag is None:
         return unbound
     return {"structured_outputs": {"structural_tag": encode(tag).decode()}, "response_format": None}
+
+
+def unforced_texts(turn: Turn, model: Model, body: Json) -> list[str]:
+    """The tools whose text follows its grammar only if the model likes, given the body that the backend gets."""
+    syntax = None if model.tools == "native" or not body.get("structured_outputs") else call_syntax(model.format_name)
+    return [] if syntax is not None and writes_texts(syntax) else list(turn.texts)
 
 
 def _ordered(messages: list[Json]) -> list[Json]:

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from typing import Any, Literal, TypeAlias
 
 from extproc.contract.tool_choice import NamedTool, ToolChoice
+from extproc.contract.tool_definitions import TextGrammar
 
 Json: TypeAlias = dict[str, Any]
 Dialect: TypeAlias = Literal["chat", "messages", "responses"]
@@ -23,8 +24,10 @@ class ToolName:
 
     name: str
     namespace: str | None = None
-    custom: bool = False
-    """Its input is text, and not JSON."""
+    kind: str = "function"
+    """The type of the tool in the client's dialect."""
+    grammar: TextGrammar | None = None
+    """What its text has to follow."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,6 +97,16 @@ class Turn:
                 return ""
             case _:
                 return None
+
+    @property
+    def texts(self) -> dict[str, TextGrammar]:
+        """The grammars of the tools that the model may call, by the names that it knows."""
+        callable_names = {tool["function"]["name"] for tool in self.tools} if self.offers_tools else ()
+        return {
+            name: known.grammar
+            for name, known in self.names.items()
+            if known.grammar is not None and name in callable_names
+        }
 
     @property
     def text_schema(self) -> Json | None:

@@ -13,7 +13,7 @@ from extproc.prompts.wording import must_call_by_name
 from extproc.toolcalls import TEMPLATE_TOKENS, call_syntax
 from extproc.turn.affinity import conversation_hash
 from extproc.turn.limits import limit_problems
-from extproc.turn.modes import BODY_OF_MODE, escaper_of, opens_thinking, wants_json
+from extproc.turn.modes import BODY_OF_MODE, escaper_of, opens_thinking, unforced_texts, wants_json
 from extproc.turn.retry import Retry
 from extproc.turn.spec import ResponseSpec
 from extproc.turn.turn import Turn
@@ -65,6 +65,8 @@ def ask(turn: Turn, model: Model, config: Config) -> UpstreamRequest:
     spec = sent = None
     if turn.offered or turn.has_tool_history or not turn.passes_answers:
         forwarded |= BODY_OF_MODE[model.tools](turn, model, backend)
+        unforced = (f"tools.{turn.names[name].name}.format" for name in unforced_texts(turn, model, forwarded))
+        dropped = tuple(sorted({*dropped, *unforced}))
         spec = _response_spec(turn, model, choices=forwarded.get("n") or 1)
         if spec is not None and wants_json(turn) and not forwarded.get("structured_outputs"):
             spec = replace(spec, text_schema=turn.text_schema)

@@ -26,6 +26,7 @@ from extproc.contract.errors import (
 from extproc.contract.history import ArgumentReader
 from extproc.contract.json_body import encode
 from extproc.contract.media_urls import MediaUrls, url_fault
+from extproc.surfaces.responses.taught_tools import BY_CALL, BY_RESULT, TaughtTool
 from extproc.surfaces.responses.tools import INPUT, full_name
 
 Json: TypeAlias = dict[str, Any]
@@ -38,12 +39,11 @@ _RESULTS = ("function_call_output", "custom_tool_call_output")
 LEFT_OUT = frozenset(
     """
     web_search_call file_search_call code_interpreter_call computer_call computer_call_output image_generation_call
-    mcp_call mcp_list_tools mcp_approval_request mcp_approval_response local_shell_call local_shell_call_output
-    shell_call shell_call_output apply_patch_call apply_patch_call_output tool_search_call tool_search_output compaction
+    mcp_call mcp_list_tools mcp_approval_request mcp_approval_response compaction
     """.split()
 )
 """Items that no backend gets."""
-KINDS = ("message", *_CALLS, *_RESULTS, "reasoning")
+KINDS = ("message", *_CALLS, *_RESULTS, *BY_CALL, *BY_RESULT, "reasoning")
 _PARTS = {
     "user": ("input_text", "input_image"),
     "assistant": ("output_text", "refusal"),
@@ -87,6 +87,14 @@ def kind_of(item: Json) -> Any:
     return item.get("type") or ("message" if "role" in item else None)
 
 
+def _is_left_out(item: Json, kind: Any) -> bool:
+    """Whether no backend gets it: what OpenAI's servers did, a search for tools among it."""
+    return kind in LEFT_OUT or (kind in _SEARCHES and item.get("execution") != "client")
+
+
+_SEARCHES = ("tool_search_call", "tool_search_output")
+
+
 class _Check:
     """The items of one request, in their order."""
 
@@ -106,15 +114,21 @@ class _Check:
             yield invalid_value(f"{param}.type", STATELESS)
         elif not isinstance(kind, str):
             yield invalid_type(f"{param}.type", "a string", kind)
+        elif _is_left_out(item, kind):
+            return
         elif kind == "message":
             yield from self._message(item, param)
+        elif kind in BY_CALL:
+            yield from self._taught_call(item, BY_CALL[kind], param)
+        elif kind in BY_RESULT:
+            yield from self._taught_result(item, BY_RESULT[kind], param)
         elif kind in _CALLS:
             yield from self._call(item, kind, param)
         elif kind in _RESULTS:
             yield from self._result(item, param)
         elif kind == "reasoning":
             yield from _thoughts(item, param)
-        elif kind not in LEFT_OUT:
+        else:
             yield invalid_value(f"{param}.type", f"expected one of {', '.join(KINDS)}, got {quoted(kind)}.")
 
     def _message(self, item: Json, param: str) -> Iterator[ApiError]:
@@ -173,8 +187,31 @@ class _Check:
         if isinstance(call_id := item.get("call_id"), str):
             self._calls.add(call_id)
 
+    def _taught_call(self, item: Json, tool: TaughtTool, param: str) -> Iterator[ApiError]:
+        yield from _name(item, "call_id", param)
+        try:
+            tool.read(item[tool.field])
+        except (KeyError, TypeError, ValueError, AttributeError) as error:
+            yield invalid_value(f"{param}.{tool.field}", f"it isn't what a '{tool.call}' has there: {_why(error)}.")
+        self._calls.update(id_ for id_ in (item.get("call_id"), item.get("id")) if isinstance(id_, str))
+
+    def _taught_result(self, item: Json, tool: TaughtTool, param: str) -> Iterator[ApiError]:
+        yield from self._call_id(_id_of_call(item), f"{param}.call_id")
+        try:
+            tool.said(item)
+        except (KeyError, TypeError, ValueError, AttributeError) as error:
+            yield invalid_value(
+                f"{param}.{tool.result_field}", f"it isn't what a '{tool.result}' has there: {_why(error)}."
+            )
+
     def _result(self, item: Json, param: str) -> Iterator[ApiError]:
-        call_id, place = item.get("call_id"), f"{param}.call_id"
+        yield from self._call_id(item.get("call_id"), f"{param}.call_id")
+        if item.get("output") is None:
+            yield missing_parameter(f"{param}.output", "Expected a string or an array of content parts.")
+        else:
+            yield from self._content(item["output"], f"{param}.output", ("input_text", "input_image", "output_text"))
+
+    def _call_id(self, call_id: Any, place: str) -> Iterator[ApiError]:
         if call_id is None:
             yield missing_parameter(place, "Send the id of the call that this is the result of.")
         elif not isinstance(call_id, str):
@@ -183,10 +220,15 @@ class _Check:
             yield invalid_value(
                 place, f"{quoted(call_id)} is the id of no call in an earlier item; send the call before its result."
             )
-        if item.get("output") is None:
-            yield missing_parameter(f"{param}.output", "Expected a string or an array of content parts.")
-        else:
-            yield from self._content(item["output"], f"{param}.output", ("input_text", "input_image", "output_text"))
+
+
+def _id_of_call(item: Json) -> Any:
+    """Of which a taught tool's result is. In OpenAI's reference the result of a local shell has it as `id`."""
+    return item.get("call_id") or item.get("id")
+
+
+def _why(error: Exception) -> str:
+    return f"{error} is missing" if isinstance(error, KeyError) else str(error)
 
 
 def _thoughts(item: Json, param: str) -> Iterator[ApiError]:
@@ -233,10 +275,18 @@ def read_conversation(fields: Json, reader: ArgumentReader) -> Conversation:
     system = [fields["instructions"]] if fields.get("instructions") else []
     items = fields["input"]
     messages: list[Json] = []
+    call_ids: dict[Any, str] = {}
     for item in [{"role": "user", "content": items}] if isinstance(items, str) else items:
         kind = kind_of(item)
-        if kind in LEFT_OUT:
+        if _is_left_out(item, kind):
             conversation.left_out.add(kind)
+        elif kind in BY_CALL:
+            call_ids[item.get("id")] = item["call_id"]
+            _assistant(messages).setdefault("tool_calls", []).append(_read_taught_call(item, BY_CALL[kind]))
+        elif kind in BY_RESULT:
+            call_id = _id_of_call(item)
+            said = BY_RESULT[kind].said(item)
+            messages.append({"role": "tool", "tool_call_id": call_ids.get(call_id, call_id), "content": said})
         elif kind == "reasoning":
             if thought := _thought(item):
                 _assistant(messages)["reasoning"] = thought
@@ -247,7 +297,8 @@ def read_conversation(fields: Json, reader: ArgumentReader) -> Conversation:
             call["function"]["arguments"] = readable
             _assistant(messages).setdefault("tool_calls", []).append(call)
         elif kind in _RESULTS:
-            messages.append({"role": "tool", "tool_call_id": item["call_id"], "content": _content(item["output"])})
+            call_id = call_ids.get(item["call_id"], item["call_id"])
+            messages.append({"role": "tool", "tool_call_id": call_id, "content": _content(item["output"])})
         elif item["role"] == "assistant":
             _said(_assistant(messages), _content(item["content"]))
         elif item["role"] == "user":
@@ -292,6 +343,11 @@ def _read_call(item: Json, kind: str) -> Json:
     arguments = encode({INPUT: item["input"]}).decode() if custom else item["arguments"]
     name = full_name(item["name"], item.get("namespace"))
     return {"id": item["call_id"], "type": "function", "function": {"name": name, "arguments": arguments}}
+
+
+def _read_taught_call(item: Json, tool: TaughtTool) -> Json:
+    arguments = encode(tool.read(item[tool.field])).decode()
+    return {"id": item["call_id"], "type": "function", "function": {"name": tool.kind, "arguments": arguments}}
 
 
 def _content(content: str | list[Json]) -> str | list[Json]:

@@ -134,7 +134,7 @@ def read(fields: Json, rules: Rules) -> Turn:
         explicit=frozenset(
             name for name in ("tool_choice", "parallel_tool_calls") if tools and fields.get(name) is not None
         ),
-        names={name: known for _, name, known, _ in own if known.custom or known.namespace},
+        names={name: known for _, name, known, _ in own if known.kind != "function" or known.namespace},
         echo=_echo(fields),
         places=[place for *_, place in own],
     )

@@ -1,18 +1,20 @@
 """The tools of a Responses request, and which of them the model may, must or must not call.
 
 Every tool that the client runs is a function for the model. A custom tool, whose input is text, has one parameter for
-it; a tool of a namespace has the namespace before its name. `Named` tells how a call goes back. Tools that OpenAI's
-servers run, or that only its models were taught, are kept back and named.
+it; a tool of a namespace has the namespace before its name; one that OpenAI's models were taught is told what they know
+(`taught_tools`). `ToolName` tells how a call goes back. Tools that OpenAI's servers run are kept back and named.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Any, TypeAlias
 
 from extproc.contract.errors import ApiError, invalid_type, invalid_value, missing_parameter, quoted
 from extproc.contract.tool_choice import NamedTool, ToolChoice
-from extproc.contract.tool_definitions import Definitions, list_problems
+from extproc.contract.tool_definitions import Definitions, TextGrammar, list_problems
+from extproc.prompts.grammar import is_enforceable
+from extproc.surfaces.responses.taught_tools import BY_RESULT, TAUGHT
 from extproc.turn.turn import ToolName
 
 Json: TypeAlias = dict[str, Any]
@@ -37,6 +39,8 @@ def tool_problems(fields: Json) -> Iterator[ApiError]:
     seen = Definitions(LONGEST_NAME)
     for index, tool in enumerate(tools if isinstance(tools, list) else ()):
         yield from _tool(tool, f"tools[{index}]", seen, _OWN, None)
+    for tool, param in _found_tools(fields):
+        yield from _tool(tool, param, seen, _OWN, None)
 
 
 def _tool(
@@ -50,6 +54,10 @@ def _tool(
         yield missing_parameter(f"{param}.type", f"Expected one of: {', '.join(allowed)}.")
     elif not isinstance(kind, str):
         yield invalid_type(f"{param}.type", "a string", kind)
+    elif kind in TAUGHT and namespace is None:
+        if TAUGHT[kind].runs_here(tool):
+            yield from seen.name(kind, f"{param}.type")
+            yield from seen.schema(tool.get("parameters"), f"{param}.parameters", kind)
     elif kind not in allowed:
         if namespace is not None:
             yield invalid_value(f"{param}.type", f"expected one of {', '.join(allowed)}, got {quoted(kind)}.")
@@ -65,8 +73,24 @@ def _tool(
             yield invalid_type(f"{param}.strict", "a boolean", strict)
         if kind == "function":
             yield from seen.schema(tool.get("parameters"), f"{param}.parameters", name, strict=strict is True)
-        elif (format_ := tool.get("format")) is not None and not isinstance(format_, dict):
-            yield invalid_type(f"{param}.format", "an object with a 'type'", format_)
+        else:
+            yield from _format(tool.get("format"), f"{param}.format")
+
+
+def _format(format_: Any, param: str) -> Iterator[ApiError]:
+    if format_ is None:
+        return
+    if not isinstance(format_, dict):
+        yield invalid_type(param, "an object with a 'type'", format_)
+    elif format_.get("type") not in ("text", "grammar"):
+        yield invalid_value(f"{param}.type", "expected 'text' or 'grammar'.")
+    elif format_["type"] == "grammar":
+        if format_.get("syntax") not in ("lark", "regex"):
+            yield invalid_value(f"{param}.syntax", "expected 'lark' or 'regex'.")
+        if format_.get("definition") is None:
+            yield missing_parameter(f"{param}.definition", "Send the grammar.")
+        elif not isinstance(format_["definition"], str):
+            yield invalid_type(f"{param}.definition", "a string", format_["definition"])
 
 
 def _namespace(tool: Json, param: str, seen: Definitions) -> Iterator[ApiError]:
@@ -85,7 +109,7 @@ def choice_problems(fields: Json) -> Iterator[ApiError]:
     choice = fields.get("tool_choice")
     if choice is None:
         return
-    names = {name for _, name, _, _ in own_tools(fields)}
+    names = {name: known for _, name, known, _ in own_tools(fields)}
     if isinstance(choice, str):
         if choice not in _MODES:
             yield invalid_value("tool_choice", f"expected one of {', '.join(_MODES)}, got {quoted(choice)}.")
@@ -106,8 +130,11 @@ def choice_problems(fields: Json) -> Iterator[ApiError]:
         yield from _reference(choice, "tool_choice", names)
 
 
-def _reference(reference: Any, param: str, names: set[str]) -> Iterator[ApiError]:
-    if not isinstance(reference, dict) or reference.get("type") not in ("function", "custom"):
+def _reference(reference: Any, param: str, names: Mapping[str, ToolName]) -> Iterator[ApiError]:
+    kind = reference.get("type") if isinstance(reference, dict) else None
+    if isinstance(kind, str) and kind in names and names[kind].kind == kind:  # a taught tool, which has no other name
+        return
+    if kind not in ("function", "custom"):
         yield invalid_value(f"{param}.type", "expected 'function' or 'custom': only the client's own tools are called.")
     elif not isinstance(name := reference.get("name"), str):
         yield missing_parameter(f"{param}.name", "Name the tool.")
@@ -115,41 +142,78 @@ def _reference(reference: Any, param: str, names: set[str]) -> Iterator[ApiError
         yield invalid_value(f"{param}.name", f"no tool is named {quoted(name)}.")
 
 
+def _found_tools(fields: Json) -> Iterator[tuple[Any, str]]:
+    """Those that the client's own search has found in earlier turns, and where they stand."""
+    items = fields.get("input")
+    for index, item in enumerate(items if isinstance(items, list) else ()):
+        if isinstance(item, dict) and item.get("type") == BY_RESULT["tool_search_output"].result:
+            found = item.get("tools")
+            for at, tool in enumerate(found if isinstance(found, list) else ()):
+                yield tool, f"input[{index}].tools[{at}]"
+
+
 def own_tools(fields: Json) -> Iterator[tuple[Json, str, ToolName, str]]:
     """The client's own tools, with the name that the model knows, how a call goes back, and where the name stands."""
     tools = fields.get("tools")
     for index, tool in enumerate(tools if isinstance(tools, list) else ()):
-        kind = tool.get("type") if isinstance(tool, dict) else None
-        param = f"tools[{index}]"
-        if kind == "namespace":
-            inner = tool.get("tools")
-            for at, each in enumerate(inner if isinstance(inner, list) else ()):
-                if isinstance(each, dict) and isinstance(name := each.get("name"), str):
-                    known = ToolName(name, tool.get("name"), custom=each.get("type") == "custom")
-                    yield each, full_name(name, tool.get("name")), known, f"{param}.tools[{at}].name"
-        elif kind in ("function", "custom") and isinstance(name := tool.get("name"), str):
-            yield tool, name, ToolName(name, None, custom=kind == "custom"), f"{param}.name"
+        yield from _own(tool, f"tools[{index}]")
+    for tool, param in _found_tools(fields):
+        yield from _own(tool, param)
+
+
+def _own(tool: Any, param: str) -> Iterator[tuple[Json, str, ToolName, str]]:
+    kind = tool.get("type") if isinstance(tool, dict) else None
+    if kind == "namespace":
+        inner = tool.get("tools")
+        for at, each in enumerate(inner if isinstance(inner, list) else ()):
+            if isinstance(each, dict) and isinstance(name := each.get("name"), str):
+                known = _known(each, tool.get("name"))
+                yield each, full_name(name, tool.get("name")), known, f"{param}.tools[{at}].name"
+    elif isinstance(kind, str) and kind in TAUGHT:
+        if TAUGHT[kind].runs_here(tool):
+            yield tool, kind, ToolName(kind, None, kind), f"{param}.type"
+    elif kind in ("function", "custom") and isinstance(name := tool.get("name"), str):
+        yield tool, name, _known(tool, None), f"{param}.name"
+
+
+def _known(tool: Json, namespace: Any) -> ToolName:
+    custom = tool.get("type") == "custom"
+    grammar = _grammar(tool) if custom else None
+    forced = grammar if grammar is not None and is_enforceable(grammar) else None
+    return ToolName(tool["name"], namespace, "custom" if custom else "function", forced)
+
+
+def _grammar(tool: Json) -> TextGrammar | None:
+    """What the input of a custom tool has to follow."""
+    match tool.get("format"):
+        case {"type": "grammar", "syntax": str(syntax), "definition": str(definition_)}:
+            return TextGrammar(INPUT, syntax, definition_)
+        case _:
+            return None
 
 
 def kept_back(fields: Json) -> list[str]:
-    """What of the tools no model gets, by the names that clients know."""
+    """What of the tools no model gets, or isn't held to, by the names that clients know."""
     names = [
-        f"tools.{tool.get('name') or tool['type']}" for tool in fields.get("tools") or () if tool["type"] not in _OWN
+        f"tools.{tool.get('name') or tool['type']}"
+        for tool in fields.get("tools") or ()
+        if tool["type"] not in _OWN and not (tool["type"] in TAUGHT and TAUGHT[tool["type"]].runs_here(tool))
     ]
-    # The grammar of a custom tool's input: it is told to the model, and not forced.
-    names += [
-        f"tools.{name}.format"
-        for tool, name, known, _ in own_tools(fields)
-        if known.custom and (tool.get("format") or {}).get("type") == "grammar"
-    ]
+    for tool, name, known, _ in own_tools(fields):
+        if known.grammar is None and known.kind == "custom" and _grammar(tool) is not None:
+            names.append(f"tools.{name}.format")  # it is told to the model, and not forced
+        if known.kind in TAUGHT and (tool.get("environment") or {}).get("skills"):
+            names.append(f"tools.{name}.environment.skills")
     return names
 
 
 def definition(tool: Json, name: str, known: ToolName) -> Json:
     """As an OpenAI tool definition."""
+    if known.kind in TAUGHT:
+        return TAUGHT[known.kind].definition(tool)
     function: Json = {"name": name}
     description = tool.get("description") or ""
-    if known.custom:
+    if known.kind == "custom":
         told = tool.get("format") or {}
         if told.get("type") == "grammar" and isinstance(told.get("definition"), str):
             description += f"\n\nThe input follows this grammar ({told.get('syntax')}):\n{told['definition']}"
@@ -179,10 +243,16 @@ def read_choice(fields: Json, tools: list[Json]) -> tuple[ToolChoice, list[Json]
         case "required":
             return "required", tools
         case {"type": "allowed_tools", "mode": mode, "tools": references}:
-            allowed = {full_name(reference["name"], reference.get("namespace")) for reference in references}
+            allowed = {_referred(reference) for reference in references}
             kept = [tool for tool in tools if tool["function"]["name"] in allowed]
             return ("required" if mode == "required" else "auto"), kept
-        case {"name": str(name), **more}:
-            return NamedTool(full_name(name, more.get("namespace"))), tools
+        case dict():
+            return NamedTool(_referred(choice)), tools
         case _:
             return "auto", tools
+
+
+def _referred(reference: Json) -> str:
+    """The name that the model knows; one taught tool has no other than its type."""
+    kind: str = reference["type"]
+    return kind if kind in TAUGHT else full_name(reference["name"], reference.get("namespace"))

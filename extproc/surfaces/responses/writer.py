@@ -14,9 +14,10 @@ from typing import Any, TypeAlias
 
 import orjson
 
-from extproc.contract.errors import ApiError, backend_garbage
+from extproc.contract.errors import ApiError, backend_garbage, invalid_call
 from extproc.contract.ids import new_tool_call_id
 from extproc.contract.sse import Comment, encode
+from extproc.surfaces.responses.taught_tools import BY_CALL, TAUGHT, TaughtTool
 from extproc.surfaces.responses.tools import INPUT
 from extproc.toolcalls import ArgumentsDelta, CallEnd, CallStart, Event, Reasoning, Text
 from extproc.turn.output import CALLED, CUT_OFF, Said
@@ -28,7 +29,7 @@ Json: TypeAlias = dict[str, Any]
 
 _INCOMPLETE = {"length": "max_output_tokens", "content_filter": "content_filter"}
 _ENDS = ("stop", CALLED, *_INCOMPLETE)
-_CALLS = ("function_call", "custom_tool_call")
+_CALLS = ("function_call", "custom_tool_call", *BY_CALL)
 _PREFIX = {"message": "msg", "reasoning": "rs", "function_call": "fc", "custom_tool_call": "ctc"}
 _PARTS = {"message": "output_text", "reasoning": "reasoning_text"}
 _DELTAS = {
@@ -52,6 +53,9 @@ class ResponsesWriter:
         self._items: list[Json] = []
         self._open: Json | None = None  # the last item, while it goes on
         self._said: list[str] = []  # what it says
+        self._taught: tuple[TaughtTool, str] | None = (
+            None  # a call that is an item only when it is complete, and its id
+        )
         self._thoughts: list[str] = []  # that came while a call was open
         self._finished = False
         self._incomplete: str | None = None
@@ -135,7 +139,7 @@ class ResponsesWriter:
         if said.thinking:
             self._think(said.thinking)
         for event in said.events:
-            self._take(event)
+            self._take(event, cut_off=said.finish_reason in CUT_OFF)
         if said.refusal:
             self._goes_on("message", said.refusal)
         if said.finish_reason is not None and said.error is None:
@@ -146,12 +150,12 @@ class ResponsesWriter:
             self._close_item(cut_off=said.finish_reason in CUT_OFF)
 
     def _think(self, text: str) -> None:
-        if self._open is not None and self._open["type"] in _CALLS:
+        if self._taught is not None or (self._open is not None and self._open["type"] in _CALLS):
             self._thoughts.append(text)  # a call is one item
         else:
             self._goes_on("reasoning", text)
 
-    def _take(self, event: Event) -> None:
+    def _take(self, event: Event, *, cut_off: bool) -> None:
         match event:
             case Text(text):
                 self._goes_on("message", text)
@@ -159,20 +163,46 @@ class ResponsesWriter:
                 self._think(text)
             case CallStart():
                 self._close_item()
-                known = self._spec.names.get(event.name) or ToolName(event.name)
-                kind = "custom_tool_call" if known.custom else "function_call"
-                namespace = {"namespace": known.namespace} if known.namespace else {}
-                field = INPUT if known.custom else "arguments"
-                call_id = event.id or new_tool_call_id()
-                self._open_item(kind, {"call_id": call_id, "name": known.name, **namespace, field: ""})
+                self._begin_call(event)
             case ArgumentsDelta(_, json):
-                assert self._open is not None  # a call has begun
-                if self._open["type"] == "custom_tool_call":
-                    self._said.append(json)  # what it says is inside
-                else:
+                if self._open is not None and self._open["type"] == "function_call":
                     self._delta(json)
+                else:
+                    self._said.append(json)  # what it says is inside
             case CallEnd():
-                self._close_item(cut_off=not event.whole)
+                if self._taught is not None:
+                    self._close_taught(cut_off=cut_off)
+                else:
+                    self._close_item(cut_off=not event.whole)
+
+    def _begin_call(self, start: CallStart) -> None:
+        known = self._spec.names.get(start.name) or ToolName(start.name)
+        call_id = start.id or new_tool_call_id()
+        if known.kind in TAUGHT:
+            self._taught = TAUGHT[known.kind], call_id
+            return
+        kind, field = ("custom_tool_call", INPUT) if known.kind == "custom" else ("function_call", "arguments")
+        namespace = {"namespace": known.namespace} if known.namespace else {}
+        self._open_item(kind, {"call_id": call_id, "name": known.name, **namespace, field: ""})
+
+    def _close_taught(self, *, cut_off: bool) -> None:
+        """Such a call has no form for half of its arguments: one that the backend cut off is none, and one that isn't
+        what the client can run is an error."""
+        assert self._taught is not None
+        (tool, call_id), self._taught = self._taught, None
+        said = "".join(self._said)
+        self._said.clear()
+        if not cut_off:
+            try:
+                value = tool.write(orjson.loads(said))
+            except (orjson.JSONDecodeError, TypeError, ValueError, KeyError, AttributeError):
+                raise invalid_call(
+                    "malformed_tool_arguments", f"The model's call of '{tool.kind}' can't be one."
+                ) from None
+            fields = {"call_id": call_id, tool.field: value, **(tool.more or {})}
+            self._open_item(tool.call, fields)
+            self._close_item()
+        self._say_thoughts()
 
     def _goes_on(self, kind: str, text: str) -> None:
         """The item of this kind goes on."""
@@ -188,7 +218,8 @@ class ResponsesWriter:
         self._delta(text)
 
     def _open_item(self, kind: str, fields: Json) -> None:
-        item_id = f"{_PREFIX[kind]}_{secrets.token_hex(24)}"
+        prefix = BY_CALL[kind].prefix if kind in BY_CALL else _PREFIX[kind]
+        item_id = f"{prefix}_{secrets.token_hex(24)}"
         self._open = {"id": item_id, "type": kind, "status": "in_progress", **fields}
         self._items.append(self._open)
         self._event("response.output_item.added", {"output_index": len(self._items) - 1, "item": self._open})
@@ -226,6 +257,8 @@ class ResponsesWriter:
             more: Json = {"logprobs": []} if kind == "message" else {}
             self._event(f"{_DELTAS[kind]}.done", {**place, "text": said, **more})
             self._event("response.content_part.done", {**place, "part": part})
+        elif kind in BY_CALL:
+            pass  # it has been said at once
         elif kind == "custom_tool_call":
             item[INPUT] = _input(said)
             if item[INPUT]:
@@ -236,6 +269,10 @@ class ResponsesWriter:
             self._event(f"{_DELTAS[kind]}.done", {**place, "name": item["name"], "arguments": said})
         item["status"] = "incomplete" if cut_off else "completed"
         self._event("response.output_item.done", {"output_index": len(self._items) - 1, "item": item})
+        self._say_thoughts()
+
+    def _say_thoughts(self) -> None:
+        """Those that came while a call was open."""
         if self._thoughts:
             thoughts, self._thoughts = "".join(self._thoughts), []
             self._goes_on("reasoning", thoughts)
