@@ -333,11 +333,12 @@ def broken_requests(draw: Draw) -> list[Any]:
     Four at once, because making a request takes longer than breaking it.
     """
     request = draw(legal_requests())
-    return [draw(_broken(request)) for _ in range(4)]
+    return [draw(broken(request)) for _ in range(4)]
 
 
 @st.composite
-def _broken(draw: Draw, request: Json) -> Any:
+def broken(draw: Draw, request: Json) -> Any:
+    """A request of any dialect after one or two changes at any place."""
     root: Any = {"request": _copied(request)}
     for _ in range(draw(st.integers(1, 2))):
         places = list(_places(root))

@@ -55,6 +55,10 @@ def _tool(
     elif not isinstance(kind, str):
         yield invalid_type(f"{param}.type", "a string", kind)
     elif kind in TAUGHT and namespace is None:
+        if not isinstance(where := tool.get("environment"), dict | None):
+            yield invalid_type(f"{param}.environment", "an object with a 'type'", where)
+        if (told := tool.get("description")) is not None and not isinstance(told, str):
+            yield invalid_type(f"{param}.description", "a string", told)
         if TAUGHT[kind].runs_here(tool):
             yield from seen.name(kind, f"{param}.type")
             yield from seen.schema(tool.get("parameters"), f"{param}.parameters", kind)
