@@ -1,0 +1,66 @@
+"""Every patch that the real model writes for a custom tool with a grammar can be read, however small the model is.
+
+A model of this size seldom knows the notation: without the grammar hardly any of its patches can be read.
+"""
+
+from __future__ import annotations
+
+import os
+from collections import Counter
+from concurrent.futures import ThreadPoolExecutor
+
+import httpx
+import pytest
+
+from tests.patches import APPLY_PATCH, is_patch
+from tests.real_vllm.conftest import NAME, TEMPLATE, Gateway
+from tests.responses import Json, response_of
+
+pytestmark = pytest.mark.vllm
+
+TIMES = int(os.environ.get("PATCHES", "10"))
+"""Patches of each mode; PATCHES=50 asks for so many."""
+TOOL: Json = {
+    "type": "custom",
+    "name": "apply_patch",
+    "description": "Changes files. Its input is a patch.",
+    "format": {"type": "grammar", "syntax": "lark", "definition": APPLY_PATCH},
+}
+TASKS = (
+    "In the file app{n}.py, which has the one line `print('hello')`, change the greeting to 'good evening {n}'.",
+    "Create the file notes/{n}.txt with the one line: buy {n} apples",
+    "Delete the file old_{n}.log.",
+    'In config{n}.json, which has the one line `{{"port": 80}}`, change the port to {n}080.',
+    'Rename the function f to g{n} in lib.py. The file is:\ndef f(x):\n    return "f" + x',
+)
+
+
+def asked(gateway: Gateway, model: str, number: int, *, stream: bool) -> tuple[Json, str]:
+    """The response, and what was kept back of the request."""
+    body = {
+        "model": model,
+        "input": TASKS[number % len(TASKS)].format(n=number),
+        "tools": [TOOL],
+        "tool_choice": {"type": "custom", "name": "apply_patch"},
+        "parallel_tool_calls": False,
+        "temperature": 0.7,
+        "max_output_tokens": 400,
+        "stream": stream,
+    }
+    answer = httpx.post(f"{gateway.url}/v1/responses", json=body, timeout=300)
+    assert answer.status_code == 200, answer.text
+    response = response_of(answer.content) if stream else answer.json()
+    return response, answer.headers.get("x-extproc-dropped", "")
+
+
+@pytest.mark.parametrize("model", [NAME, TEMPLATE], ids=["prompt", "template"])
+def test_every_patch_can_be_read(gateway: Gateway, model: str) -> None:
+    with ThreadPoolExecutor(max_workers=10) as pool:
+        came = list(pool.map(lambda number: asked(gateway, model, number, stream=number % 2 == 0), range(TIMES)))
+    assert not [dropped for _, dropped in came if "apply_patch" in dropped]
+    print(Counter(response["status"] for response, _ in came))
+    complete = [response for response, _ in came if response["status"] == "completed"]
+    inputs = [item["input"] for response in complete for item in response["output"]]
+    # A model that repeats itself until it is stopped has not written a patch, and is told as cut off.
+    assert len(inputs) == len(complete) >= TIMES * 0.8
+    assert [text for text in inputs if not is_patch(text)] == []
