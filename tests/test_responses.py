@@ -215,6 +215,25 @@ def test_a_mistake_is_told_with_its_place_in_this_body(fields: Json, place: str)
     assert (caught.value.status, caught.value.param) == (400, place)
 
 
+@pytest.mark.parametrize(
+    ("fields", "way_out"),
+    [
+        ({"previous_response_id": "resp_1"}, "agentic-api"),
+        ({"conversation": "conv_1"}, "agentic-api"),
+        ({"background": True}, "wait for the answer"),
+        ({"prompt": {"id": "pmpt_1"}}, "as 'instructions' and 'input'"),
+        ({"input": [{"type": "item_reference", "id": "msg_1"}]}, "the item itself"),
+    ],
+    ids=lambda value: next(iter(value)) if isinstance(value, dict) else "",
+)
+def test_what_needs_a_memory_is_refused_with_a_way_out_that_leads_there(fields: Json, way_out: str) -> None:
+    """agentic-api keeps conversations, and ignores the rest of these (tests/clients/test_agentic_api.py)."""
+    with pytest.raises(ApiError, match="keeps nothing between requests") as caught:
+        prepared(**fields)
+    assert way_out in caught.value.message
+    assert ("agentic-api" in caught.value.message) == (way_out == "agentic-api")
+
+
 class TestAnswers:
     REQUEST = prepared(model="template", tools=[WEATHER, PATCH, AGENTS], stream=True)
 
@@ -293,7 +312,7 @@ class TestThroughEnvoy:
         assert response.output_text == "I look."
         assert response.usage is not None
 
-    def test_what_needs_a_memory_is_refused_with_the_way_out(self, gateway: Gateway) -> None:
+    def test_a_conversation_kept_elsewhere_is_refused_with_the_way_out(self, gateway: Gateway) -> None:
         answer = gateway.http.post(RESPONSES_PATH, json={"model": "coder", "input": "x", "previous_response_id": "r"})
         assert answer.status_code == 400
         assert answer.json()["error"]["param"] == "previous_response_id"

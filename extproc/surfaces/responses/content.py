@@ -50,10 +50,7 @@ _PARTS = {
     "system": ("input_text",),
     "developer": ("input_text",),
 }
-STATELESS = (
-    "this gateway keeps nothing between requests. Send the whole conversation as 'input', or put vLLM's agentic-api in "
-    "front, which keeps conversations (docs/responses.md)."
-)
+FORGETFUL = "this gateway keeps nothing between requests."
 
 
 def input_problems(fields: Json, reader: ArgumentReader, media_urls: MediaUrls) -> Iterator[ApiError]:
@@ -111,7 +108,7 @@ class _Check:
         if kind is None:
             yield missing_parameter(f"{param}.type", f"Expected one of: {', '.join(KINDS)}.")
         elif kind == "item_reference":
-            yield invalid_value(f"{param}.type", STATELESS)
+            yield invalid_value(f"{param}.type", f"{FORGETFUL} Send the item itself in its place.")
         elif not isinstance(kind, str):
             yield invalid_type(f"{param}.type", "a string", kind)
         elif _is_left_out(item, kind):

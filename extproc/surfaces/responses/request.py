@@ -17,7 +17,7 @@ from extproc.contract.history import ArgumentReader
 from extproc.contract.model_name import model_problems
 from extproc.contract.parameters import parameter_problems
 from extproc.contract.rules import Rules
-from extproc.surfaces.responses.content import STATELESS, input_problems, read_conversation
+from extproc.surfaces.responses.content import FORGETFUL, input_problems, read_conversation
 from extproc.surfaces.responses.tools import (
     choice_problems,
     definition,
@@ -54,7 +54,16 @@ PARAMETERS: Mapping[str, Check] = {
 
 _SAME = ("stream", "temperature", "top_p", "user")
 _OF_CALLS = ("tool_choice", "parallel_tool_calls")
-_MEMORY = ("previous_response_id", "conversation", "prompt")
+_CONVERSATION = (
+    "Send the whole conversation as 'input', or put vLLM's agentic-api in front, which keeps conversations "
+    "(docs/responses.md)."
+)
+_MEMORY = {
+    "previous_response_id": _CONVERSATION,
+    "conversation": _CONVERSATION,
+    "prompt": "Send what the prompt says, as 'instructions' and 'input'.",
+}
+"""What needs a memory, and the way out. There is none for a prompt in agentic-api, which leaves it out."""
 _READ = frozenset(
     {
         *("model", "input", "instructions", "tools", "tool_choice", "stream", "stream_options", "temperature", "top_p"),
@@ -69,11 +78,13 @@ _READ = frozenset(
 def problems(fields: Json, rules: Rules, reader: ArgumentReader | None = None) -> Iterator[ApiError]:
     """Everything that is wrong with a request, in a stable order. `reader` is for arguments of earlier turns."""
     yield from model_problems(fields)
-    for name in _MEMORY:
+    for name, way_out in _MEMORY.items():
         if fields.get(name) is not None:
-            yield invalid_request(f"'{name}' can't be followed: {STATELESS}", name, "unsupported_parameter")
+            message = f"'{name}' can't be followed: {FORGETFUL} {way_out}"
+            yield invalid_request(message, name, "unsupported_parameter")
     if fields.get("background") is True:
-        yield invalid_request(f"'background' can't be true: {STATELESS}", "background", "unsupported_parameter")
+        message = f"'background' can't be true: {FORGETFUL} Leave it out, and wait for the answer: best as a stream."
+        yield invalid_request(message, "background", "unsupported_parameter")
     yield from input_problems(fields, reader or ArgumentReader(rules.malformed_history), rules.media_urls)
     yield from tool_problems(fields)
     yield from choice_problems(fields)
