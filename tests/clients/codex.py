@@ -6,7 +6,9 @@ from tests.clients.installed import client
 from tests.clients.sandbox import Finished, Sandbox
 
 
-def run_codex(sandbox: Sandbox, url: str, model: str, task: str) -> Finished:
+def run_codex(
+    sandbox: Sandbox, url: str, model: str, task: str, *, websockets: bool = False, key: str = "unused"
+) -> Finished:
     """Have it do a task with a model, asking nobody for leave. `url` is the gateway's, with `/v1`."""
     settings = sandbox.home / ".codex" / "config.toml"
     settings.parent.mkdir(exist_ok=True)
@@ -23,10 +25,11 @@ wire_api = "responses"
 env_key = "GATEWAY_KEY"
 request_max_retries = 2
 stream_max_retries = 2
+supports_websockets = {str(websockets).lower()}
 """
     )
     arguments = ("exec", "--json", "--skip-git-repo-check", task)
-    return sandbox.run(client("codex"), *arguments, env={"GATEWAY_KEY": "unused"})
+    return sandbox.run(client("codex"), *arguments, env={"GATEWAY_KEY": key})
 
 
 def last_message(finished: Finished) -> str:

@@ -79,6 +79,7 @@ CLIENTS = {
         Client("mistral-vibe", ("mistral-vibe==2.9.6", "mcp==1.30.0"), "vibe", python=True, oldest_python=(3, 12)),
         Client("kimi-cli", ("kimi-cli==1.49.0", "lxml_html_clean==0.4.4"), "kimi", python=True, oldest_python=(3, 13)),
         Client("crewai", ("crewai==1.9.3",), "python", python=True),
+        Client("agentic-api", ("agentic-api==0.9.0",), "agentic-api", python=True),
         Client("langchain", ("langchain-openai==1.7.3", "langchain==1.4.7", "openai==3.54.0"), "python", python=True),
     )
 }
