@@ -139,14 +139,20 @@ def test_custom_tools_and_namespaces(stage: Stage, front: str) -> None:
     assert stage.actor.problems == []
 
 
-def test_what_is_kept_outlives_a_restart(stage: Stage, tmp_path: Path) -> None:
-    stage.perform("prompt-hermes", QUESTION, ASKS, ANSWERS)
-    request: Any = {"model": "prompt-hermes", "tools": [WEATHER], "parallel_tool_calls": True}
-    with running_agentic_api(stage.gateway.url, tmp_path) as url, library(f"{url}/v1") as client:
-        first = client.responses.create(input=QUESTION, **request)
-    with running_agentic_api(stage.gateway.url, tmp_path) as url, library(f"{url}/v1") as client:
-        last = client.responses.create(input=results(first), previous_response_id=first.id, **request)
-    assert last.output_text == "Both are fine."
+def test_what_is_kept_outlives_a_restart_if_it_is_in_a_file(stage: Stage, tmp_path: Path) -> None:
+    for env, found in (({}, True), ({"DATABASE_URL": "sqlite::memory:"}, False)):
+        stage.perform("prompt-hermes", QUESTION, ASKS, ANSWERS)
+        request: Any = {"model": "prompt-hermes", "tools": [WEATHER], "parallel_tool_calls": True}
+        with running_agentic_api(stage.gateway.url, tmp_path, **env) as url, library(f"{url}/v1") as client:
+            first = client.responses.create(input=QUESTION, **request)
+        request |= {"input": results(first), "previous_response_id": first.id}
+        with running_agentic_api(stage.gateway.url, tmp_path, **env) as url, library(f"{url}/v1") as client:
+            if found:
+                assert client.responses.create(**request).output_text == "Both are fine."
+                stage.check_answers()
+            else:
+                with pytest.raises(openai.NotFoundError):
+                    client.responses.create(**request)
 
 
 @pytest.mark.parametrize("model", MODELS)

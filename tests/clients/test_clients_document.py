@@ -7,7 +7,9 @@ program that puts on PATH what `tests.clients.setup` has installed, if it is tol
 from __future__ import annotations
 
 import re
+import socket
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -19,6 +21,7 @@ from tests.clients.library import OWN_PYTHON
 from tests.clients.sandbox import Sandbox
 from tests.clients.stage import Stage
 from tests.format_writers import Call
+from tests.gateway import free_port, wait_until
 
 pytestmark = pytest.mark.clients
 
@@ -54,12 +57,12 @@ class Section:
     model: str = "prompt-hermes"
 
     @property
-    def block(self) -> tuple[str, str]:
-        """The first block: its language, and its text."""
+    def blocks(self) -> list[tuple[str, str]]:
+        """Of each its language, and its text."""
         section = DOCUMENT.partition(f"\n## {self.heading}\n")[2].partition("\n## ")[0]
-        found = re.search(r"```(bash|python|js)\n(.*?)```", section, re.DOTALL)
+        found = re.findall(r"```(bash|python|js)\n(.*?)```", section, re.DOTALL)
         assert found, self.heading
-        return found[1], found[2]
+        return found
 
 
 def writes(tool: str, path: str, text: str, last: Step) -> Callable[[Path], tuple[Step, ...]]:
@@ -108,6 +111,9 @@ LIBRARIES = [
 ]
 
 
+KEPT = Section("Conversations that are kept: agentic-api in front", "agentic-api", asks_for_weather)
+
+
 def installer(folder: Path, name: str) -> None:
     """A program `npm` or `pip` in `folder` that can install this client there, and nothing else in no other way."""
     described = CLIENTS[name]
@@ -131,7 +137,7 @@ ln -s {programs} {folder}
 def run_as_printed(stage: Stage, sandbox: Sandbox, section: Section) -> str:
     """Run the block in the workspace; what it prints."""
     installed = OWN_PYTHON if section.client is None else client(section.client)
-    language, text = section.block
+    language, text = section.blocks[0]
     text = text.replace("http://127.0.0.1:10000/v1", stage.url).replace("http://127.0.0.1:10000", stage.gateway.url)
     text = text.replace("qwen2.5-coder", section.model)
     stage.perform(section.model, QUESTION if QUESTION in text else TASK, *section.steps(sandbox.workspace))
@@ -161,6 +167,33 @@ def test_an_agent_does_its_task(stage: Stage, sandbox: Sandbox, section: Section
 def test_a_program_gets_its_call(stage: Stage, sandbox: Sandbox, section: Section) -> None:
     assert "get_weather Paris" in run_as_printed(stage, sandbox, section)
     assert stage.actor.problems == []
+
+
+def test_a_conversation_is_kept(stage: Stage, sandbox: Sandbox) -> None:
+    (_, serve), (_, program) = KEPT.blocks
+    programs, port = sandbox.home / "programs", free_port()
+    installer(programs, "agentic-api")
+    serving = Installed("/bin/bash", programs, f"{programs}:/usr/bin:/bin")
+    serve = serve.replace("http://127.0.0.1:10000", stage.gateway.url).replace("--port 9000", f"--port {port}")
+    (sandbox.workspace / "block.py").write_text(
+        program.replace("127.0.0.1:9000", f"127.0.0.1:{port}").replace("qwen2.5-coder", KEPT.model)
+    )
+    stage.perform(KEPT.model, QUESTION, *KEPT.steps(sandbox.workspace))
+    with ThreadPoolExecutor(1) as beside:
+        try:
+            beside.submit(sandbox.run, serving, "-c", serve)
+            wait_until(lambda: serves(port))
+            finished = sandbox.run(OWN_PYTHON, str(sandbox.workspace / "block.py"))
+        finally:
+            sandbox.close()
+    assert finished.stdout.splitlines() == ["get_weather Paris", "It is sunny.", "completed"], finished
+    assert (stage.actor.problems, stage.actor.played) == ([], [0, 1])
+
+
+def serves(port: int) -> bool:
+    """Whether somebody listens there."""
+    with socket.socket() as attempt:
+        return attempt.connect_ex(("127.0.0.1", port)) == 0
 
 
 def test_the_versions_are_those_that_are_tried() -> None:

@@ -95,10 +95,24 @@ class TestKeys:
         assert ask(front, key=BOB, previous_response_id=said, input="And now?").json()["status"] == "completed"
         assert sent(actor) == [QUESTION, "It is sunny.", "And now?"]
 
-    def test_a_key_of_its_own_lets_in_whoever_has_none(self, actor: Actor, gateway: Gateway, tmp_path: Path) -> None:
+    def test_a_key_of_its_own_is_lent_to_whoever_has_none_and_guards_what_is_kept(
+        self, actor: Actor, gateway: Gateway, tmp_path: Path
+    ) -> None:
         actor.perform(QUESTION, PLAIN)
         with running_agentic_api(gateway.url, tmp_path, OPENAI_API_KEY=ALICE) as url:
-            assert ask(f"{url}/v1", key=None).json()["status"] == "completed"
+            said = ask(f"{url}/v1", key=None).json()["id"]
+            read = [
+                httpx.get(f"{url}/v1/responses/{said}", headers=headers).status_code
+                for headers in ({"authorization": f"Bearer {ALICE}"}, {"authorization": f"Bearer {BOB}"}, {})
+            ]
+        assert read == [200, 401, 401]
+
+    def test_another_header_goes_through_for_messages_alone(self, actor: Actor, front: str) -> None:
+        actor.perform(QUESTION, PLAIN, PLAIN)
+        headers, asked = {"x-api-key": ALICE}, [{"role": "user", "content": QUESTION}]
+        for path, fields, status in (("responses", {"input": QUESTION}, 401), ("messages", {"messages": asked}, 200)):
+            body = {"model": "coder", "max_tokens": 100, **fields}
+            assert httpx.post(f"{front}/{path}", json=body, headers=headers).status_code == status
 
 
 class TestErrors:
@@ -204,7 +218,9 @@ class TestRequests:
 
     def test_what_isnt_to_be_stored_goes_through_as_it_is(self, actor: Actor, front: str) -> None:
         actor.perform(QUESTION, PLAIN)
-        said = ask(front, store=False).json()
+        answer = ask(front, store=False, service_tier="flex", tools=[WEATHER])
+        assert answer.headers["x-extproc-dropped"] == "service_tier"
+        said = answer.json()
         assert said["store"] is False
         assert httpx.get(f"{front}/responses/{said['id']}").status_code == 404
         assert ask(front, previous_response_id=said["id"]).status_code == 404
@@ -231,6 +247,11 @@ class TestRequests:
         assert answer.json()["status"] == "completed"
         assert "x-extproc-dropped" not in answer.headers
         assert "x-extproc-dropped" in ask(f"{gateway.url}/v1", **fields).headers
+
+    def test_what_a_response_lacks(self, actor: Actor, front: str) -> None:
+        """OpenAI's has all of these; its library makes None of some, and has no `store`."""
+        actor.perform(QUESTION, PLAIN)
+        assert not {"tools", "tool_choice", "parallel_tool_calls", "store", "metadata"} & ask(front).json().keys()
 
     def test_a_search_without_its_providers_key_is_told_to_the_model(self, actor: Actor, front: str) -> None:
         actor.perform(QUESTION, step(Call("web_search", {"query": "weather"})), step(says="I can't.", sees="API_KEY"))
