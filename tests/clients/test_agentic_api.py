@@ -114,7 +114,8 @@ def test_a_conversation_is_named(stage: Stage, front: str) -> None:
     assert stage.actor.problems == []
 
 
-def test_custom_tools_and_namespaces(stage: Stage, front: str) -> None:
+@pytest.mark.parametrize("way", ["create", "stream"])
+def test_custom_tools_and_namespaces(stage: Stage, front: str, way: str) -> None:
     """They reach the gateway as functions, with names that agentic-api gives them."""
     custom: Any = {"type": "custom", "name": "shell", "description": "Runs a command"}
     files: Any = {"type": "namespace", "name": "files", "description": "Files", "tools": [{**WEATHER, "name": "read"}]}
@@ -126,15 +127,15 @@ def test_custom_tools_and_namespaces(stage: Stage, front: str) -> None:
         step(says="Done.", sees="of Paris"),
     )
     with library(front) as client:
-        first: Any = client.responses.create(model="prompt-hermes", input=QUESTION, tools=[custom, files])
+        first = respond(client, way, model="prompt-hermes", input=QUESTION, tools=[custom, files])
         [ran] = first.output
         assert (ran.type, ran.name, ran.input) == ("custom_tool_call", "shell", "ls -l")
         told: Any = {"type": "custom_tool_call_output", "call_id": ran.call_id, "output": "total 0"}
-        second: Any = client.responses.create(model="prompt-hermes", input=[told], previous_response_id=first.id)
+        second = respond(client, way, model="prompt-hermes", input=[told], previous_response_id=first.id)
         [read] = second.output
         assert (read.type, read.namespace, read.name) == ("function_call", "files", "read")
         told = {"type": "function_call_output", "call_id": read.call_id, "output": "of Paris"}
-        last = client.responses.create(model="prompt-hermes", input=[told], previous_response_id=second.id)
+        last = respond(client, way, model="prompt-hermes", input=[told], previous_response_id=second.id)
     assert last.output_text == "Done."
     assert stage.actor.problems == []
 
