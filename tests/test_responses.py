@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from typing import Any
 
 import orjson
@@ -112,11 +113,50 @@ class TestConversations:
             {"type": "text", "text": "What is it?"},
             {"type": "image_url", "image_url": {"url": "https://example.org/cat.png", "detail": "low"}},
         ]
+        [question] = shown(message("user", {**picture, "detail": "original"}))
+        assert question["content"] == [{"type": "image_url", "image_url": {"url": "https://example.org/cat.png"}}]
 
     def test_what_openais_servers_did_is_left_out_and_named(self) -> None:
         searched = {"type": "web_search_call", "id": "ws_1", "status": "completed"}
         request = prepared(input=[message("user", asked("Hi")), searched, message("user", asked("And?"))])
         assert "input.web_search_call" in request.dropped
+
+    def test_all_that_the_model_thought_in_a_row_is_shown(self) -> None:
+        first, second = (
+            {"type": "reasoning", "summary": [], "content": [{"type": "reasoning_text", "text": text}]}
+            for text in ("I look.", "I call.")
+        )
+        said = message("assistant", {"type": "output_text", "text": "One moment."})
+        answer = shown(message("user", asked("Hi")), first, said, second, CALLED, RESULT)[1]
+        assert (answer["reasoning"], answer["content"]) == ("I look.\nI call.", "One moment.")
+
+    def test_what_the_model_said_in_several_items_stands_on_lines_of_its_own(self) -> None:
+        said = [message("assistant", {"type": "output_text", "text": text}) for text in ("One", "", "two")]
+        assert shown(message("user", asked("Hi")), *said)[1]["content"] == "One\ntwo"
+
+    def test_instructions_behind_an_answer_stay_where_they_are(self) -> None:
+        later = [message("developer", asked("Be brief.")), message("user", asked("And?"))]
+        roles = [each["role"] for each in shown(message("user", asked("Hi")), CALLED, RESULT, *later)]
+        assert roles == ["user", "assistant", "tool", "system", "user"]
+
+    def test_members_of_items_that_nobody_reads_are_named(self) -> None:
+        thought = {"type": "reasoning", "summary": [], "content": [], "encrypted_content": "gAAAA"}
+        said = {**message("assistant", {"type": "output_text", "text": "Hm"}), "phase": "commentary", "id": "msg_1"}
+        request = prepared(input=[message("user", asked("Hi")), thought, said])
+        assert request.dropped == ("input.encrypted_content", "input.phase")
+
+    @pytest.mark.parametrize(
+        "items",
+        [
+            [("user", 8000), ("developer", 8000)],
+            [("user", 1), ("assistant", 16000)],
+        ],
+    )
+    def test_a_long_one_takes_time_in_proportion(self, items: list[tuple[str, int]]) -> None:
+        long = [message(role, asked("x" * 500)) for role, count in items for _ in range(count)]
+        started = time.process_time()
+        shown(*long)
+        assert time.process_time() - started < 2  # with every item looking at all before it, some 5 and 14 s
 
     def test_arguments_that_are_no_json_are_repaired(self) -> None:
         request = prepared(input=[message("user", asked("Hi")), {**CALLED, "arguments": '{"city": "Par'}, RESULT])
@@ -181,6 +221,13 @@ MISTAKES: list[tuple[Json, str]] = [
     ({"input": []}, "input"),
     ({"input": [{"type": "nonsense"}]}, "input[0].type"),
     ({"input": [{"type": "item_reference", "id": "x"}]}, "input[0].type"),
+    ({"input": [message("user", asked("x")), {"type": "compaction", "encrypted_content": "x"}]}, "input[1].type"),
+    ({"input": [{"type": "web_search_call", "id": "x", "status": "completed"}]}, "input"),
+    ({"input": [{"type": "reasoning", "summary": [], "encrypted_content": "x"}]}, "input"),
+    (
+        {"input": [message("user", {"type": "input_image", "image_url": "data:image/png;base64,AA==", "detail": 5})]},
+        "input[0].content[0].detail",
+    ),
     ({"input": [message("tool", asked("x"))]}, "input[0].role"),
     ({"input": [message("user", {"type": "input_file"})]}, "input[0].content[0].type"),
     ({"input": [message("user", {"type": "input_text"})]}, "input[0].content[0].text"),
@@ -222,7 +269,7 @@ def test_a_mistake_is_told_with_its_place_in_this_body(fields: Json, place: str)
         ({"conversation": "conv_1"}, "agentic-api"),
         ({"background": True}, "wait for the answer"),
         ({"prompt": {"id": "pmpt_1"}}, "as 'instructions' and 'input'"),
-        ({"input": [{"type": "item_reference", "id": "msg_1"}]}, "the item itself"),
+        ({"input": [{"type": "item_reference", "id": "msg_1"}]}, "the items themselves"),
     ],
     ids=lambda value: next(iter(value)) if isinstance(value, dict) else "",
 )

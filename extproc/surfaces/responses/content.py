@@ -12,6 +12,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
+from extproc.contract.checks import OneOf
 from extproc.contract.errors import (
     ApiError,
     array_too_long,
@@ -39,11 +40,21 @@ _RESULTS = ("function_call_output", "custom_tool_call_output")
 LEFT_OUT = frozenset(
     """
     web_search_call file_search_call code_interpreter_call computer_call computer_call_output image_generation_call
-    mcp_call mcp_list_tools mcp_approval_request mcp_approval_response compaction
+    mcp_call mcp_list_tools mcp_approval_request mcp_approval_response
     """.split()
 )
 """Items that no backend gets."""
 KINDS = ("message", *_CALLS, *_RESULTS, *BY_CALL, *BY_RESULT, "reasoning")
+_KEPT_ELSEWHERE = ("item_reference", "compaction")
+"""Items that stand for what was said before, and hold nothing of it that could be read here."""
+_READ = frozenset(
+    """
+    type id status role content call_id name namespace arguments input output summary action operation execution tools
+    environment max_output_length
+    """.split()
+)
+"""The members of items that are read, or say nothing to a model."""
+_DETAILS = ("auto", "low", "high", "original")
 _PARTS = {
     "user": ("input_text", "input_image"),
     "assistant": ("output_text", "refusal"),
@@ -67,6 +78,8 @@ def input_problems(fields: Json, reader: ArgumentReader, media_urls: MediaUrls) 
         if (count := len(items) + sum(map(_parts, items))) > MOST_ITEMS:
             yield array_too_long("input", f"at most {MOST_ITEMS} items and content parts together", count)
             return
+        if items and not any(map(_shows, items)):
+            yield invalid_value("input", "nothing of it can be shown to a model here; send what the user said.")
         check = _Check(reader, media_urls)
         for index, item in enumerate(items):
             yield from check.item(item, f"input[{index}]")
@@ -77,6 +90,14 @@ def input_problems(fields: Json, reader: ArgumentReader, media_urls: MediaUrls) 
 def _parts(item: Any) -> int:
     content = item.get("content") if isinstance(item, dict) else None
     return len(content) if isinstance(content, list) else 0
+
+
+def _shows(item: Any) -> bool:
+    """Whether a model would see anything of an item. One that is wrong is told of elsewhere."""
+    kind = kind_of(item) if isinstance(item, dict) else None
+    if kind == "reasoning":
+        return bool(item.get("content") or item.get("summary"))
+    return not isinstance(kind, str) or kind not in LEFT_OUT
 
 
 def kind_of(item: Json) -> Any:
@@ -107,8 +128,8 @@ class _Check:
         kind = kind_of(item)
         if kind is None:
             yield missing_parameter(f"{param}.type", f"Expected one of: {', '.join(KINDS)}.")
-        elif kind == "item_reference":
-            yield invalid_value(f"{param}.type", f"{FORGETFUL} Send the item itself in its place.")
+        elif kind in _KEPT_ELSEWHERE:
+            yield invalid_value(f"{param}.type", f"{FORGETFUL} Send the items themselves in its place.")
         elif not isinstance(kind, str):
             yield invalid_type(f"{param}.type", "a string", kind)
         elif _is_left_out(item, kind):
@@ -162,6 +183,8 @@ class _Check:
             yield invalid_value(f"{param}.file_id", "files aren't kept here; send 'image_url', as data: for example.")
             return
         yield from _string(part, "image_url", param)
+        if (detail := part.get("detail")) is not None:
+            yield from OneOf(_DETAILS).problems(detail, f"{param}.detail")
         url = part.get("image_url")
         if isinstance(url, str) and (fault := url_fault(url, self._media_urls)) is not None:
             yield invalid_value(f"{param}.image_url", fault)
@@ -261,7 +284,7 @@ class Conversation:
 
     messages: list[Json] = field(default_factory=list)
     left_out: set[str] = field(default_factory=set)
-    """The types of items that no backend gets."""
+    """What of the input no backend gets: the types of items, and members of others."""
     repaired: int = 0
     """How many malformed arguments were repaired."""
 
@@ -272,13 +295,18 @@ def read_conversation(fields: Json, reader: ArgumentReader) -> Conversation:
     system = [fields["instructions"]] if fields.get("instructions") else []
     items = fields["input"]
     messages: list[Json] = []
+    answered = False
     call_ids: dict[Any, str] = {}
     for item in [{"role": "user", "content": items}] if isinstance(items, str) else items:
         kind = kind_of(item)
-        if _is_left_out(item, kind):
+        left_out = _is_left_out(item, kind)
+        if not left_out:
+            conversation.left_out.update(name for name in item.keys() - _READ if item[name] not in (None, False))
+        if left_out:
             conversation.left_out.add(kind)
         elif kind in BY_CALL:
             call_ids[item.get("id")] = item["call_id"]
+            answered = True
             _assistant(messages).setdefault("tool_calls", []).append(_read_taught_call(item, BY_CALL[kind]))
         elif kind in BY_RESULT:
             call_id = _id_of_call(item)
@@ -286,21 +314,24 @@ def read_conversation(fields: Json, reader: ArgumentReader) -> Conversation:
             messages.append({"role": "tool", "tool_call_id": call_ids.get(call_id, call_id), "content": said})
         elif kind == "reasoning":
             if thought := _thought(item):
-                _assistant(messages)["reasoning"] = thought
+                answered = True
+                _assistant(messages).setdefault("reasoning", []).append(thought)
         elif kind in _CALLS:
             call = _read_call(item, kind)
             readable = reader.readable(call["function"]["arguments"])
             conversation.repaired += readable != call["function"]["arguments"]
             call["function"]["arguments"] = readable
+            answered = True
             _assistant(messages).setdefault("tool_calls", []).append(call)
         elif kind in _RESULTS:
             call_id = call_ids.get(item["call_id"], item["call_id"])
             messages.append({"role": "tool", "tool_call_id": call_id, "content": _content(item["output"])})
         elif item["role"] == "assistant":
-            _said(_assistant(messages), _content(item["content"]))
+            answered = True
+            _assistant(messages).setdefault("content", []).append(_content(item["content"]))
         elif item["role"] == "user":
             messages.append({"role": "user", "content": _content(item["content"])})
-        elif any(message["role"] == "assistant" for message in messages):
+        elif answered:
             messages.append({"role": "system", "content": _content(item["content"])})
         else:  # the client's own instructions, wherever they stand before the first answer
             content = _content(item["content"])
@@ -319,15 +350,14 @@ def _assistant(messages: list[Json]) -> Json:
     return messages[-1]
 
 
-def _said(message: Json, content: str | list[Json]) -> None:
-    before = message.get("content")
-    message["content"] = f"{before}\n{content}" if before else content
-
-
 def _finished(message: Json) -> Json:
-    if message["role"] != "assistant" or "content" in message:
+    """One of the model's with what it said and thought, item by item, as one text each."""
+    if message["role"] != "assistant":
         return message
-    return {"role": "assistant", "content": None if message.get("tool_calls") else "", **message}
+    joined: Json = {
+        name: "\n".join(filter(None, message[name])) for name in ("reasoning", "content") if name in message
+    }
+    return {"role": "assistant", "content": None if message.get("tool_calls") else "", **message, **joined}
 
 
 def _thought(item: Json) -> str:
@@ -359,5 +389,6 @@ def _content(content: str | list[Json]) -> str | list[Json]:
 def _part(part: Json) -> Json:
     if part["type"] != "input_image":
         return {"type": "text", "text": part["text"]}
-    detail = {"detail": part["detail"]} if isinstance(part.get("detail"), str) else {}
+    # Not every vLLM knows the word, and none needs it: it takes an image as it is.
+    detail = {"detail": part["detail"]} if part.get("detail") not in (None, "original") else {}
     return {"type": "image_url", "image_url": {"url": part["image_url"], **detail}}
