@@ -13,8 +13,9 @@ Json: TypeAlias = dict[str, Any]
 _PUBLISHED: TypeAdapter[Any] = TypeAdapter(ResponseStreamEvent)
 """OpenAI's own types."""
 _SAYS = {
-    "message": ("response.output_text", "text"),
-    "reasoning": ("response.reasoning_text", "text"),
+    "output_text": ("response.output_text", "text"),
+    "refusal": ("response.refusal", "refusal"),
+    "reasoning_text": ("response.reasoning_text", "text"),
     "function_call": ("response.function_call_arguments", "arguments"),
     "custom_tool_call": ("response.custom_tool_call_input", "input"),
 }
@@ -64,12 +65,16 @@ def _item(events: list[Json], index: int) -> Json:
     item = added.get("item")
     if added["type"] != "response.output_item.added" or added["output_index"] != index or item is None:
         raise NotAStreamError(added)
-    if item["type"] not in _SAYS:  # a call that is said at once
+    kind = item["type"]
+    if kind not in ("message", "reasoning", *_SAYS):  # a call that is said at once
         return _ended(events, item)
-    name, field = _SAYS[item["type"]]
-    in_parts = field == "text"
-    if in_parts and events.pop(0)["type"] != "response.content_part.added":
-        raise NotAStreamError(item)
+    in_parts = kind in ("message", "reasoning")
+    if in_parts:
+        part_added = events.pop(0)
+        if part_added["type"] != "response.content_part.added" or part_added["content_index"] != 0:
+            raise NotAStreamError(part_added)
+        kind = part_added["part"]["type"]
+    name, field = _SAYS[kind]
     said = ""
     while events and events[0]["type"] == f"{name}.delta":
         delta = events.pop(0)

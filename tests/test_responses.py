@@ -331,6 +331,26 @@ class TestAnswers:
         *_, last = events_of(self.streamed(["Hello"], None))
         assert (last["type"], last["response"]["status"]) == ("response.failed", "failed")
         assert last["response"]["error"]["code"] == "server_error"
+        [item] = last["response"]["output"]
+        assert (item["status"], item["content"][0]["text"]) == ("incomplete", "Hello")
+
+    @pytest.mark.parametrize(
+        ("arguments", "text"),
+        [
+            ('{"input": null}', ""),
+            ("{}", ""),
+            ('{"input": 5}', "5"),
+            ('{"input": {"a": [1]}}', '{"a":[1]}'),
+            ('"*** Begin\\n"', "*** Begin\n"),
+            ('{"patch": "x"}', '{"patch": "x"}'),
+        ],
+    )
+    def test_a_custom_tool_sees_nothing_of_the_parameter_that_the_model_was_shown(
+        self, arguments: str, text: str
+    ) -> None:
+        call = f'<tool_call>\n{{"name": "apply_patch", "arguments": {arguments}}}\n</tool_call>'
+        for response in (self.whole(call), response_of(self.streamed([call]))):
+            assert response_calls(response) == [("apply_patch", text)]
 
 
 class TestThroughEnvoy:

@@ -58,6 +58,8 @@ class Said:
             raise backend_garbage("a choice that nobody asked for.")
         if self.source.get("function_call"):
             raise backend_garbage("a call in the form of older servers.")
+        if "tool_calls" not in self.read and self.source.get("tool_calls"):
+            raise backend_garbage("a call that it found itself, which nobody asked it to look for.")
 
     @property
     def refusal(self) -> str:
@@ -75,7 +77,7 @@ class Said:
 class Output:
     """One choice: `say` what its backend sends, a whole message or delta by delta."""
 
-    __slots__ = ("_calls", "_json", "_reader", "_unescaped", "called", "finished")
+    __slots__ = ("_calls", "_cut_off", "_json", "_reader", "_unescaped", "called", "finished")
 
     def __init__(self, spec: ResponseSpec, checker: ArgumentChecker, violations: Violations) -> None:
         """`violations` is added to."""
@@ -83,6 +85,7 @@ class Output:
         self._unescaped = UnescapedEvents(spec.openers) if spec.openers else None
         self._json = JsonText(spec.text_schema, violations) if spec.text_schema is not None else None
         self._calls = CheckedCalls(spec, checker, violations)
+        self._cut_off: str | None = None
         self.finished = False
         self.called = False
         """It made a call, and was not cut off."""
@@ -104,7 +107,10 @@ class Output:
     def _end(self, said: Said, reason: Any) -> None:
         """`reason` is the backend's."""
         self.finished = True
-        cut_off = reason in CUT_OFF
+        if reason in CUT_OFF:
+            self._cut_off = reason
+        reason = self._cut_off or reason  # whatever a backend says behind it
+        cut_off = self._cut_off is not None
         events = self._meant(self._reader.close(cut_off=cut_off), ended=True, cut_off=cut_off)
         said.events += self._calls.take(events, ended=True, cut_off=cut_off)
         self.called = self._calls.given > 0 and not cut_off

@@ -16,6 +16,7 @@ import orjson
 
 from extproc.contract.errors import ApiError, backend_garbage, invalid_call
 from extproc.contract.ids import new_tool_call_id
+from extproc.contract.json_body import encode as to_json
 from extproc.contract.sse import Comment, encode
 from extproc.surfaces.responses.taught_tools import BY_CALL, TAUGHT, TaughtTool
 from extproc.surfaces.responses.tools import INPUT
@@ -31,10 +32,12 @@ _INCOMPLETE = {"length": "max_output_tokens", "content_filter": "content_filter"
 _ENDS = ("stop", CALLED, *_INCOMPLETE)
 _CALLS = ("function_call", "custom_tool_call", *BY_CALL)
 _PREFIX = {"message": "msg", "reasoning": "rs", "function_call": "fc", "custom_tool_call": "ctc"}
-_PARTS = {"message": "output_text", "reasoning": "reasoning_text"}
+_SAYS = {"output_text": "text", "refusal": "refusal", "reasoning_text": "text"}
+"""Content parts, and the field that has their words."""
 _DELTAS = {
-    "message": "response.output_text",
-    "reasoning": "response.reasoning_text",
+    "output_text": "response.output_text",
+    "refusal": "response.refusal",
+    "reasoning_text": "response.reasoning_text",
     "function_call": "response.function_call_arguments",
     "custom_tool_call": "response.custom_tool_call_input",
 }
@@ -52,10 +55,9 @@ class ResponsesWriter:
         self._created: int | None = None
         self._items: list[Json] = []
         self._open: Json | None = None  # the last item, while it goes on
+        self._part = ""  # the type of its content part, where it has one
         self._said: list[str] = []  # what it says
-        self._taught: tuple[TaughtTool, str] | None = (
-            None  # a call that is an item only when it is complete, and its id
-        )
+        self._taught: tuple[TaughtTool, str] | None = None  # a call that is an item once it is complete, and its id
         self._thoughts: list[str] = []  # that came while a call was open
         self._finished = False
         self._incomplete: str | None = None
@@ -79,6 +81,9 @@ class ResponsesWriter:
 
     def fail(self, error: ApiError) -> bytes:
         self._start({})
+        if self._open is not None and self._open["type"] != "custom_tool_call":  # whose input is still wrapped
+            self._fill(self._open)
+            self._open["status"] = "incomplete"
         response = self._response("failed", None)
         response["error"] = {"code": _failure(error.status), "message": error.message}
         self._event("response.failed", {"response": response})
@@ -88,7 +93,7 @@ class ResponsesWriter:
         if self._created is not None:
             return
         created = chunk.get("created")
-        self._created = created if isinstance(created, int) else 0
+        self._created = created if type(created) is int else 0
         for kind in ("created", "in_progress"):
             self._event(f"response.{kind}", {"response": self._response("in_progress", None)})
 
@@ -134,14 +139,16 @@ class ResponsesWriter:
 
     def _say(self, said: Said) -> None:
         said.check_alone()
-        if self._finished and said.events:
+        if self._finished and (said.events or said.thinking or said.refusal):
             raise backend_garbage("words behind a finish_reason.")
         if said.thinking:
             self._think(said.thinking)
         for event in said.events:
             self._take(event, cut_off=said.finish_reason in CUT_OFF)
         if said.refusal:
-            self._goes_on("message", said.refusal)
+            if self._is_in_call:
+                raise backend_garbage("a refusal in the middle of a call.")
+            self._goes_on("refusal", said.refusal)
         if said.finish_reason is not None and said.error is None:
             if said.finish_reason not in _ENDS:
                 raise backend_garbage("a finish_reason that nobody knows.")
@@ -149,16 +156,20 @@ class ResponsesWriter:
             self._incomplete = _INCOMPLETE.get(said.finish_reason)
             self._close_item(cut_off=said.finish_reason in CUT_OFF)
 
+    @property
+    def _is_in_call(self) -> bool:
+        return self._taught is not None or (self._open is not None and self._open["type"] in _CALLS)
+
     def _think(self, text: str) -> None:
-        if self._taught is not None or (self._open is not None and self._open["type"] in _CALLS):
+        if self._is_in_call:
             self._thoughts.append(text)  # a call is one item
         else:
-            self._goes_on("reasoning", text)
+            self._goes_on("reasoning_text", text)
 
     def _take(self, event: Event, *, cut_off: bool) -> None:
         match event:
             case Text(text):
-                self._goes_on("message", text)
+                self._goes_on("output_text", text)
             case Reasoning(text):
                 self._think(text)
             case CallStart():
@@ -204,17 +215,18 @@ class ResponsesWriter:
             self._close_item()
         self._say_thoughts()
 
-    def _goes_on(self, kind: str, text: str) -> None:
-        """The item of this kind goes on."""
+    def _goes_on(self, part: str, text: str) -> None:
+        """The item whose content is of this type goes on."""
         if not text:
             return
-        if self._open is None or self._open["type"] != kind:
+        if self._open is None or self._open["type"] in _CALLS or self._part != part:
             self._close_item()
-            if kind == "message":
-                self._open_item(kind, {"role": "assistant", "content": []})
+            self._part = part
+            if part == "reasoning_text":
+                self._open_item("reasoning", {"summary": [], "content": [], "encrypted_content": None})
             else:
-                self._open_item(kind, {"summary": [], "content": [], "encrypted_content": None})
-            self._event("response.content_part.added", {**self._place(), "content_index": 0, "part": self._part("")})
+                self._open_item("message", {"role": "assistant", "content": []})
+            self._event("response.content_part.added", {**self._place(), "content_index": 0, "part": self._content("")})
         self._delta(text)
 
     def _open_item(self, kind: str, fields: Json) -> None:
@@ -227,46 +239,51 @@ class ResponsesWriter:
     def _place(self) -> Json:
         return {"item_id": self._items[-1]["id"], "output_index": len(self._items) - 1}
 
-    def _part(self, text: str) -> Json:
-        kind = _PARTS[self._items[-1]["type"]]
-        more: Json = {"annotations": [], "logprobs": []} if kind == "output_text" else {}
-        return {"type": kind, "text": text, **more}
+    def _content(self, text: str) -> Json:
+        more: Json = {"annotations": [], "logprobs": []} if self._part == "output_text" else {}
+        return {"type": self._part, _SAYS[self._part]: text, **more}
 
     def _delta(self, text: str) -> None:
         self._said.append(text)
         kind = self._items[-1]["type"]
-        fields = self._place()
-        if kind in _PARTS:
-            fields["content_index"] = 0
-        fields["delta"] = text
-        if kind == "message":
-            fields["logprobs"] = []
-        self._event(f"{_DELTAS[kind]}.delta", fields)
+        if kind in _CALLS:
+            self._event(f"{_DELTAS[kind]}.delta", {**self._place(), "delta": text})
+            return
+        more: Json = {"logprobs": []} if self._part == "output_text" else {}
+        self._event(f"{_DELTAS[self._part]}.delta", {**self._place(), "content_index": 0, "delta": text, **more})
+
+    def _fill(self, item: Json) -> None:
+        """An item has what was said so far."""
+        said = "".join(self._said)
+        if item["type"] in BY_CALL:
+            return  # it was complete from the first
+        if item["type"] == "custom_tool_call":
+            item[INPUT] = _input(said)
+        elif item["type"] == "function_call":
+            item["arguments"] = said
+        else:
+            item["content"] = [self._content(said)]
 
     def _close_item(self, *, cut_off: bool = False) -> None:
         item, self._open = self._open, None
         if item is None:
             return
-        said = "".join(self._said)
+        self._fill(item)
         self._said.clear()
         kind, place = item["type"], self._place()
-        if kind in _PARTS:
-            part = self._part(said)
-            item["content"] = [part]
-            place["content_index"] = 0
-            more: Json = {"logprobs": []} if kind == "message" else {}
-            self._event(f"{_DELTAS[kind]}.done", {**place, "text": said, **more})
-            self._event("response.content_part.done", {**place, "part": part})
-        elif kind in BY_CALL:
-            pass  # it has been said at once
-        elif kind == "custom_tool_call":
-            item[INPUT] = _input(said)
+        if kind == "custom_tool_call":
             if item[INPUT]:
                 self._event(f"{_DELTAS[kind]}.delta", {**place, "delta": item[INPUT]})
             self._event(f"{_DELTAS[kind]}.done", {**place, INPUT: item[INPUT]})
-        else:
-            item["arguments"] = said
-            self._event(f"{_DELTAS[kind]}.done", {**place, "name": item["name"], "arguments": said})
+        elif kind == "function_call":
+            self._event(f"{_DELTAS[kind]}.done", {**place, "name": item["name"], "arguments": item["arguments"]})
+        elif kind not in BY_CALL:
+            [part] = item["content"]
+            says = _SAYS[self._part]
+            place["content_index"] = 0
+            more: Json = {"logprobs": []} if self._part == "output_text" else {}
+            self._event(f"{_DELTAS[self._part]}.done", {**place, says: part[says], **more})
+            self._event("response.content_part.done", {**place, "part": part})
         item["status"] = "incomplete" if cut_off else "completed"
         self._event("response.output_item.done", {"output_index": len(self._items) - 1, "item": item})
         self._say_thoughts()
@@ -275,7 +292,7 @@ class ResponsesWriter:
         """Those that came while a call was open."""
         if self._thoughts:
             thoughts, self._thoughts = "".join(self._thoughts), []
-            self._goes_on("reasoning", thoughts)
+            self._goes_on("reasoning_text", thoughts)
 
 
 def _failure(status: int) -> str:
@@ -286,13 +303,22 @@ def _failure(status: int) -> str:
 
 
 def _input(arguments: str) -> str:
-    """The text that a custom tool gets; where the model wrote no such, what it wrote."""
+    """The text that a custom tool gets.
+
+    It knows nothing of the parameter that the model was shown: what stands there in place of a text is meant as one,
+    and where nothing stands there is none. What can't be read, and other arguments, are left as the model wrote them.
+    """
     try:
         value = orjson.loads(arguments)
     except orjson.JSONDecodeError:
         return arguments
-    text = value.get(INPUT) if isinstance(value, dict) else None
-    return text if isinstance(text, str) else arguments
+    if isinstance(value, dict) and (INPUT in value or not value):
+        value = value.get(INPUT)
+    elif not isinstance(value, str | None):
+        return arguments
+    if value is None:
+        return ""
+    return value if isinstance(value, str) else to_json(value).decode()
 
 
 def usage_of(usage: Json | None) -> Json | None:
