@@ -212,6 +212,33 @@ class TestParameters:
 
     def test_what_nobody_knows_is_dropped_and_named(self) -> None:
         assert prepared(service_tier="auto", store=True, prompt_cache_key="k").dropped == ("service_tier",)
+        assert prepared(truncation="disabled", service_tier="disabled").dropped == ("service_tier",)
+
+    @pytest.mark.parametrize(
+        ("fields", "names"),
+        [
+            ({"reasoning": {"effort": "low", "summary": "auto"}}, ("reasoning.summary",)),
+            ({"text": {"verbosity": "low", "format": {"type": "text"}}}, ("text.verbosity",)),
+            ({"stream_options": {"include_obfuscation": False, "other": 1}}, ("stream_options.other",)),
+            (
+                {"include": ["reasoning.encrypted_content", "message.output_text.logprobs"]},
+                ("include.message.output_text.logprobs",),
+            ),
+            ({"tools": [{**PATCH, "async": True, "allowed_callers": ["direct"]}]}, ("tools.apply_patch.async",)),
+            ({"tools": [{**WEATHER, "allowed_callers": ["programmatic"]}]}, ("tools.get_weather.allowed_callers",)),
+            ({"tools": [{**WEATHER, "allowed_callers": 5, "async": False}]}, ("tools.get_weather.allowed_callers",)),
+            (
+                {"tools": [{**AGENTS, "description": "Of agents", "tools": [{**WEATHER, "output_schema": {}}]}]},
+                ("tools.agents.description", "tools.agents__get_weather.output_schema"),
+            ),
+        ],
+    )
+    def test_so_are_members_that_nobody_reads(self, fields: Json, names: tuple[str, ...]) -> None:
+        assert prepared(**fields).dropped == names
+
+    def test_what_gives_way_to_a_call_is_named_as_the_client_calls_it(self) -> None:
+        request = prepared(tools=[WEATHER], tool_choice="required", text={"format": {"type": "json_object"}})
+        assert request.dropped == ("text.format",)
 
 
 NEAR: Json = {"type": "input_image", "image_url": "http://10.0.0.1/"}
@@ -251,7 +278,14 @@ MISTAKES: list[tuple[Json, str]] = [
     ({"tools": [WEATHER], "tool_choice": {"type": "web_search"}}, "tool_choice.type"),
     ({"temperature": 3}, "temperature"),
     ({"reasoning": {"effort": "extreme"}}, "reasoning.effort"),
+    ({"reasoning": {"effort": 1}}, "reasoning.effort"),
+    ({"prompt_cache_key": 1}, "prompt_cache_key"),
+    ({"text": {"verbosity": 1}}, "text.verbosity"),
+    ({"text": {"format": "json"}}, "text.format"),
     ({"text": {"format": {"type": "yaml"}}}, "text.format.type"),
+    ({"text": {"format": {"type": "json_schema", "schema": {}}}}, "text.format.name"),
+    ({"text": {"format": {"type": "json_schema", "name": "x", "schema": []}}}, "text.format.schema"),
+    ({"tools": [{**AGENTS, "description": 1}]}, "tools[0].description"),
 ]
 
 
@@ -260,6 +294,8 @@ def test_a_mistake_is_told_with_its_place_in_this_body(fields: Json, place: str)
     with pytest.raises(ApiError) as caught:
         prepared(**fields)
     assert (caught.value.status, caught.value.param) == (400, place)
+    assert f"'{place}" in caught.value.message
+    assert "response_format" not in caught.value.message
 
 
 @pytest.mark.parametrize(

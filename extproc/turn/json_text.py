@@ -63,7 +63,7 @@ class JsonText:
         problem = _problem(text, self._schema)
         if problem is None:
             return [Text(text)]
-        message = f"The request asks for JSON by its 'response_format', and the model's answer {problem}."
+        message = f"The request asks for JSON, and the model's answer {problem}."
         self._violations.found(INVALID_TEXT, message)
         self.error = invalid_call(INVALID_TEXT, message)
         return []

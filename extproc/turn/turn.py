@@ -72,6 +72,8 @@ class Turn:
     """What of the request stands in its answer."""
     places: list[str] = field(default_factory=list)
     """Where the name of each offered tool stands in the client's body, for errors."""
+    asked_as: Mapping[str, str] = field(default_factory=dict)
+    """What the client calls parameters, by vLLM's names, where it calls them otherwise."""
     tools_place: str = "tools"
     """Where they all stand."""
     as_sent: Json | None = None

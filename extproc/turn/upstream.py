@@ -100,6 +100,7 @@ def ask(turn: Turn, model: Model, config: Config) -> UpstreamRequest:
         )
     # 10 equals 10.0: what was read may be what was sent, and yet be written in another way.
     as_sent = turn.as_sent is not None and parameters is turn.parameters and forwarded == turn.as_sent
+    dropped = tuple(sorted(turn.asked_as.get(name, name) for name in dropped))
     affinity = conversation_hash(turn.messages) if backend.affinity else None
     return UpstreamRequest(
         model.name,

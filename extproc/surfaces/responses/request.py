@@ -12,7 +12,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any, TypeAlias
 
 from extproc.contract.checks import ArrayOf, Boolean, Check, Integer, MapOf, Number, Object, OneOf, Text
-from extproc.contract.errors import ApiError, invalid_request, invalid_value
+from extproc.contract.errors import ApiError, invalid_request, invalid_type, invalid_value
 from extproc.contract.history import ArgumentReader
 from extproc.contract.model_name import model_problems
 from extproc.contract.parameters import parameter_problems
@@ -25,6 +25,7 @@ from extproc.surfaces.responses.tools import (
     own_tools,
     read_choice,
     tool_problems,
+    unread_members,
 )
 from extproc.turn.turn import Turn
 
@@ -34,17 +35,21 @@ _EFFORTS = ("none", "minimal", "low", "medium", "high", "xhigh", "max")
 
 PARAMETERS: Mapping[str, Check] = {
     "background": Boolean(),
+    "client_metadata": Object(),
     "include": ArrayOf(Text(), "strings"),
     "max_output_tokens": Integer(1),
     "max_tool_calls": Integer(1),
     "metadata": MapOf(Text(longest=512), name=Text(longest=64), most=16),
     "parallel_tool_calls": Boolean(),
-    "reasoning": Object(),
+    "prompt_cache_key": Text(),
+    "reasoning": Object({"effort": OneOf(_EFFORTS), "summary": Text()}),
+    "safety_identifier": Text(),
+    "service_tier": Text(),
     "store": Boolean(),
     "stream": Boolean(),
-    "stream_options": Object(),
+    "stream_options": Object({"include_obfuscation": Boolean()}),
     "temperature": Number(0, 2),
-    "text": Object(),
+    "text": Object({"verbosity": Text()}),
     "top_logprobs": Integer(0, 20),
     "top_p": Number(0, 1),
     "truncation": OneOf(("auto", "disabled")),
@@ -68,11 +73,21 @@ _READ = frozenset(
     {
         *("model", "input", "instructions", "tools", "tool_choice", "stream", "stream_options", "temperature", "top_p"),
         *("max_output_tokens", "parallel_tool_calls", "reasoning", "text", "user", "metadata", "store", "background"),
-        *("prompt_cache_key", "client_metadata", "safety_identifier", "include"),
+        *("prompt_cache_key", "client_metadata", "safety_identifier", "include", "truncation"),
         *_MEMORY,
     }
 )
 """What has been read, or means nothing to an answer."""
+_READ_INSIDE = {"reasoning": ("effort",), "text": ("format",), "stream_options": ("include_obfuscation",)}
+"""The same of their members. Obfuscation is padding, and no answer has any."""
+_INCLUDED = "reasoning.encrypted_content"
+"""What a client asks for to keep the reasoning itself: it gets that as text."""
+_ASKED_AS = {
+    "max_completion_tokens": "max_output_tokens",
+    "reasoning_effort": "reasoning.effort",
+    "response_format": "text.format",
+}
+"""What clients call parameters of vLLM's."""
 
 
 def problems(fields: Json, rules: Rules, reader: ArgumentReader | None = None) -> Iterator[ApiError]:
@@ -93,9 +108,6 @@ def problems(fields: Json, rules: Rules, reader: ArgumentReader | None = None) -
             yield from check.problems(value, name)
     if fields.get("truncation") == "auto":
         yield invalid_value("truncation", "nothing is left out of a conversation here; send 'disabled'.")
-    reasoning = fields.get("reasoning")
-    if isinstance(reasoning, dict) and (effort := reasoning.get("effort")) is not None:
-        yield from OneOf(_EFFORTS).problems(effort, "reasoning.effort")
     yield from _format_problems(fields.get("text"))
 
 
@@ -103,13 +115,20 @@ def _format_problems(text: Any) -> Iterator[ApiError]:
     wanted = text.get("format") if isinstance(text, dict) else None
     if wanted is None:
         return
-    kind = wanted.get("type") if isinstance(wanted, dict) else None
+    if not isinstance(wanted, dict):
+        yield invalid_type("text.format", "an object with a 'type'", wanted)
+        return
+    kind = wanted.get("type")
     if not isinstance(kind, str) or kind not in ("text", "json_object", "json_schema"):
         yield invalid_value("text.format.type", "expected one of text, json_object, json_schema.")
     else:
         for problem in parameter_problems({"response_format": _response_format(wanted)}):
-            place = (problem.param or "").removeprefix("response_format.").removeprefix("json_schema.")
-            yield invalid_value(f"text.format.{place}", problem.message)
+            yield invalid_request(_in_place(problem.message), _in_place(problem.param or ""), problem.code)
+
+
+def _in_place(words: str) -> str:
+    """By the names of this dialect."""
+    return words.replace("response_format.json_schema", "text.format").replace("response_format", "text.format")
 
 
 def _response_format(wanted: Json) -> Json:
@@ -128,7 +147,6 @@ def read(fields: Json, rules: Rules) -> Turn:
     own = list(own_tools(fields))
     tools = [definition(tool, name, known) for tool, name, known, _ in own]
     choice, allowed = read_choice(fields, tools)
-    unknown = [name for name, value in fields.items() if name not in _READ and value not in (None, "disabled")]
     left_out = [f"input.{kind}" for kind in sorted(conversation.left_out)]
     return Turn(
         messages=conversation.messages,
@@ -141,14 +159,24 @@ def read(fields: Json, rules: Rules) -> Turn:
         include_usage=True,
         dialect="responses",
         repaired=conversation.repaired,
-        withheld=(*unknown, *kept_back(fields), *left_out),
+        withheld=(*_unread(fields), *kept_back(fields), *unread_members(fields), *left_out),
         explicit=frozenset(
             name for name in ("tool_choice", "parallel_tool_calls") if tools and fields.get(name) is not None
         ),
         names={name: known for _, name, known, _ in own if known.kind != "function" or known.namespace},
         echo=_echo(fields),
+        asked_as=_ASKED_AS,
         places=[place for *_, place in own],
     )
+
+
+def _unread(fields: Json) -> Iterator[str]:
+    """What a valid request asks for and nobody reads."""
+    yield from (name for name, value in fields.items() if name not in _READ and value is not None)
+    for name, read_of_it in _READ_INSIDE.items():
+        members = fields.get(name) or {}
+        yield from (f"{name}.{inner}" for inner in members if inner not in read_of_it and members[inner] is not None)
+    yield from (f"include.{what}" for what in fields.get("include") or () if what != _INCLUDED)
 
 
 def _parameters(fields: Json) -> Json:

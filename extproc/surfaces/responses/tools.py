@@ -103,6 +103,8 @@ def _namespace(tool: Json, param: str, seen: Definitions) -> Iterator[ApiError]:
         yield invalid_type(f"{param}.name", "a string that isn't empty", name)
     elif not isinstance(tools, list):
         yield invalid_type(f"{param}.tools", "an array", tools)
+    elif not isinstance(description := tool.get("description"), str | None):
+        yield invalid_type(f"{param}.description", "a string", description)
     else:
         for index, inner in enumerate(tools):
             yield from _tool(inner, f"{param}.tools[{index}]", seen, ("function", "custom"), name)
@@ -209,6 +211,25 @@ def kept_back(fields: Json) -> list[str]:
         if known.kind in TAUGHT and (tool.get("environment") or {}).get("skills"):
             names.append(f"tools.{name}.environment.skills")
     return names
+
+
+_READ = frozenset("type name description parameters strict format defer_loading".split())
+"""The members of a tool that are read, or change nothing where all tools are shown at once."""
+
+
+def unread_members(fields: Json) -> Iterator[str]:
+    """What clients say of their own tools and nobody reads, named as `kept_back` does."""
+    for tool, name, _, _ in own_tools(fields):
+        for member in sorted(tool.keys() - _READ):
+            value = tool[member]
+            says_nothing = value in (None, False) or (
+                member == "allowed_callers" and isinstance(value, list) and "direct" in value
+            )
+            if not says_nothing:
+                yield f"tools.{name}.{member}"
+    for tool in fields.get("tools") or ():
+        if tool["type"] == "namespace" and tool.get("description"):
+            yield f"tools.{tool['name']}.description"
 
 
 def definition(tool: Json, name: str, known: ToolName) -> Json:
