@@ -81,9 +81,10 @@ class ResponsesWriter:
 
     def fail(self, error: ApiError) -> bytes:
         self._start({})
-        if self._open is not None and self._open["type"] != "custom_tool_call":  # whose input is still wrapped
-            self._fill(self._open)
+        if self._open is not None:
             self._open["status"] = "incomplete"
+            if self._open["type"] != "custom_tool_call":  # whose input is still wrapped
+                self._fill(self._open)
         response = self._response("failed", None)
         response["error"] = {"code": _failure(error.status), "message": error.message}
         self._event("response.failed", {"response": response})
