@@ -260,6 +260,8 @@ MISTAKES: list[tuple[Json, str]] = [
     ({"input": [message("user", {"type": "input_text"})]}, "input[0].content[0].text"),
     ({"input": [RESULT]}, "input[0].call_id"),
     ({"input": [{**CALLED, "name": ""}]}, "input[0].name"),
+    ({"input": [{**CALLED, "namespace": 1}]}, "input[0].namespace"),
+    ({"input": [CALLED, {**RESULT, "output": [asked("")] * 65536}]}, "input"),
     ({"model": "fussy", "input": [{**CALLED, "arguments": "{"}]}, "input[0].arguments"),
     (
         {"input": [message("user", {"type": "input_image", "image_url": "http://10.0.0.1/"})]},

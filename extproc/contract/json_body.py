@@ -43,7 +43,7 @@ def decode(body: bytes) -> Json:
             raise invalid_json(reason, _place_of_duplicate(body)) from None
         raise invalid_json(said[-_SAID_MOST:]) from None
     if not isinstance(value, dict):
-        raise invalid_json("it is not an object with 'model' and 'messages'")
+        raise invalid_json("it is not an object")
     if _has_infinity(value):
         place = _written(_way_to_infinity(value)) or ""
         raise invalid_json(f"the number at '{place[-_SAID_MOST:]}' is too large for a 64-bit float", place)

@@ -88,8 +88,8 @@ def input_problems(fields: Json, reader: ArgumentReader, media_urls: MediaUrls) 
 
 
 def _parts(item: Any) -> int:
-    content = item.get("content") if isinstance(item, dict) else None
-    return len(content) if isinstance(content, list) else 0
+    lists = [item.get(name) for name in ("content", "output", "summary")] if isinstance(item, dict) else ()
+    return sum(len(parts) for parts in lists if isinstance(parts, list))
 
 
 def _shows(item: Any) -> bool:
@@ -192,6 +192,8 @@ class _Check:
     def _call(self, item: Json, kind: str, param: str) -> Iterator[ApiError]:
         yield from _name(item, "call_id", param)
         yield from _name(item, "name", param)
+        if not isinstance(namespace := item.get("namespace"), str | None):
+            yield invalid_type(f"{param}.namespace", "a string", namespace)
         if kind == "custom_tool_call":
             yield from _string(item, "input", param)
         else:
