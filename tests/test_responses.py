@@ -22,6 +22,7 @@ CONFIG: Config = parse("""
 models:
   - {name: template, backend: qwen, tools: template}
   - {name: native, backend: qwen, tools: native}
+  - {name: thinker, backend: qwen, tools: template, thinking: open}
   - {name: fussy, backend: qwen, tools: native, malformed_history: error}
 backends:
   - {name: qwen, address: 127.0.0.1:8000}
@@ -203,6 +204,15 @@ class TestParameters:
         body = sent(max_output_tokens=50, temperature=0.5, top_p=0.9, stream=True, reasoning={"effort": "low"})
         assert (body["max_completion_tokens"], body["temperature"], body["top_p"]) == (50, 0.5, 0.9)
         assert (body["stream_options"], body["reasoning_effort"]) == ({"include_usage": True}, "low")
+
+    def test_no_effort_is_no_thinking(self) -> None:
+        request = prepared(model="thinker", reasoning={"effort": "none"}, tools=[WEATHER])
+        body = orjson.loads(request.body or b"")
+        assert (body["reasoning_effort"], body["chat_template_kwargs"]["enable_thinking"]) == ("none", False)
+        assert request.answer is not None
+        answer = orjson.loads(rewrite_completion(completion("Hello"), request.answer).body)
+        assert response_text(answer) == "Hello"
+        assert "chat_template_kwargs" not in sent(reasoning={"effort": "low"})
 
     def test_the_form_of_the_text_is_a_response_format(self) -> None:
         schema: Json = {"type": "object", "properties": {}}

@@ -31,7 +31,8 @@ from extproc.turn.turn import Turn
 
 Json: TypeAlias = dict[str, Any]
 
-_EFFORTS = ("none", "minimal", "low", "medium", "high", "xhigh", "max")
+_NO_EFFORT = "none"
+_EFFORTS = (_NO_EFFORT, "minimal", "low", "medium", "high", "xhigh", "max")
 
 PARAMETERS: Mapping[str, Check] = {
     "background": Boolean(),
@@ -164,6 +165,7 @@ def read(fields: Json, rules: Rules) -> Turn:
             name for name in ("tool_choice", "parallel_tool_calls") if tools and fields.get(name) is not None
         ),
         names={name: known for _, name, known, _ in own if known.kind != "function" or known.namespace},
+        thinks=False if (fields.get("reasoning") or {}).get("effort") == _NO_EFFORT else None,
         echo=_echo(fields),
         asked_as=_ASKED_AS,
         places=[place for *_, place in own],
@@ -186,6 +188,9 @@ def _parameters(fields: Json) -> Json:
         parameters["max_completion_tokens"] = int(most)
     if effort := (fields.get("reasoning") or {}).get("effort"):
         parameters["reasoning_effort"] = effort
+        if effort == _NO_EFFORT:
+            # Many chat templates know no effort, but a switch of one of these names.
+            parameters["chat_template_kwargs"] = {"enable_thinking": False, "thinking": False}
     wanted = (fields.get("text") or {}).get("format") or {"type": "text"}
     if wanted["type"] != "text":
         parameters["response_format"] = _response_format(wanted)
