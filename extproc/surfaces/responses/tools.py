@@ -213,7 +213,7 @@ def kept_back(fields: Json) -> list[str]:
     return names
 
 
-_READ = frozenset("type name description parameters strict format defer_loading".split())
+_READ = frozenset("type name description parameters strict format defer_loading environment execution".split())
 """The members of a tool that are read, or change nothing where all tools are shown at once."""
 
 
