@@ -12,8 +12,8 @@ from hypothesis.internal.conjecture import providers
 
 from tests.gateway import MODEL, AskedVLLM, Gateway, running_gateway
 
-# A busy machine is no reason to fail, and neither is luck. `make test-search` sets HYPOTHESIS_SEARCH, to search on, with
-# so many examples for each property that doesn't say itself how many.
+# A busy machine is no reason to fail, and neither is luck. `make test-search` sets HYPOTHESIS_SEARCH, to search on with
+# so many examples for each property that names no number.
 SEARCH = int(os.environ.get("HYPOTHESIS_SEARCH") or 0)
 settings.register_profile(
     "extproc",

@@ -1,15 +1,12 @@
-"""The input of a Responses request: what each item may hold, and what the model is shown for it.
+"""The input of a Responses request, item by item: what each may hold, and what is wrong with it.
 
-Items stand one after the other where chat completions nest them: what an assistant thought, said and called between two
-items of others is one message of the house's own. What OpenAI's servers did (`web_search_call` and the like) is left
-out and named, because no model here could have done it. Nothing is kept from one request to the next, so that a
-reference to what was said before is refused.
+What OpenAI's servers did (`web_search_call` and the like) is left out and named, because no model here could have done
+it. Nothing is kept from one request to the next, so that a reference to what was said before is refused.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
 from extproc.contract.checks import OneOf
@@ -25,18 +22,16 @@ from extproc.contract.errors import (
     quoted,
 )
 from extproc.contract.history import ArgumentReader
-from extproc.contract.json_body import encode
 from extproc.contract.media_urls import MediaUrls, url_fault
 from extproc.surfaces.responses.taught_tools import BY_CALL, BY_RESULT, TaughtTool
-from extproc.surfaces.responses.tools import INPUT, full_name
 
 Json: TypeAlias = dict[str, Any]
 
 ROLES = ("user", "assistant", "system", "developer")
 MOST_ITEMS = 65536
 """Items and content parts together, as in chat completions."""
-_CALLS = ("function_call", "custom_tool_call")
-_RESULTS = ("function_call_output", "custom_tool_call_output")
+CALLS = ("function_call", "custom_tool_call")
+RESULTS = ("function_call_output", "custom_tool_call_output")
 LEFT_OUT = frozenset(
     """
     web_search_call file_search_call code_interpreter_call computer_call computer_call_output image_generation_call
@@ -44,10 +39,10 @@ LEFT_OUT = frozenset(
     """.split()
 )
 """Items that no backend gets."""
-KINDS = ("message", *_CALLS, *_RESULTS, *BY_CALL, *BY_RESULT, "reasoning")
+KINDS = ("message", *CALLS, *RESULTS, *BY_CALL, *BY_RESULT, "reasoning")
 _KEPT_ELSEWHERE = ("item_reference", "compaction")
 """Items that stand for what was said before, and hold nothing of it that could be read here."""
-_READ = frozenset(
+READ_MEMBERS = frozenset(
     """
     type id status role content call_id name namespace arguments input output summary action operation execution tools
     environment max_output_length
@@ -105,7 +100,7 @@ def kind_of(item: Json) -> Any:
     return item.get("type") or ("message" if "role" in item else None)
 
 
-def _is_left_out(item: Json, kind: Any) -> bool:
+def is_left_out(item: Json, kind: Any) -> bool:
     """Whether no backend gets it: what OpenAI's servers did, a search for tools among it."""
     return kind in LEFT_OUT or (kind in _SEARCHES and item.get("execution") != "client")
 
@@ -132,7 +127,7 @@ class _Check:
             yield invalid_value(f"{param}.type", f"{FORGETFUL} Send the items themselves in its place.")
         elif not isinstance(kind, str):
             yield invalid_type(f"{param}.type", "a string", kind)
-        elif _is_left_out(item, kind):
+        elif is_left_out(item, kind):
             return
         elif kind == "message":
             yield from self._message(item, param)
@@ -140,9 +135,9 @@ class _Check:
             yield from self._taught_call(item, BY_CALL[kind], param)
         elif kind in BY_RESULT:
             yield from self._taught_result(item, BY_RESULT[kind], param)
-        elif kind in _CALLS:
+        elif kind in CALLS:
             yield from self._call(item, kind, param)
-        elif kind in _RESULTS:
+        elif kind in RESULTS:
             yield from self._result(item, param)
         elif kind == "reasoning":
             yield from _thoughts(item, param)
@@ -218,7 +213,7 @@ class _Check:
         self._calls.update(id_ for id_ in (item.get("call_id"), item.get("id")) if isinstance(id_, str))
 
     def _taught_result(self, item: Json, tool: TaughtTool, param: str) -> Iterator[ApiError]:
-        yield from self._call_id(_id_of_call(item), f"{param}.call_id")
+        yield from self._call_id(id_of_call(item), f"{param}.call_id")
         try:
             tool.said(item)
         except (KeyError, TypeError, ValueError, AttributeError) as error:
@@ -244,7 +239,7 @@ class _Check:
             )
 
 
-def _id_of_call(item: Json) -> Any:
+def id_of_call(item: Json) -> Any:
     """Of which a taught tool's result is. In OpenAI's reference the result of a local shell has it as `id`."""
     return item.get("call_id") or item.get("id")
 
@@ -275,122 +270,3 @@ def _name(item: Json, name: str, param: str) -> Iterator[ApiError]:
     yield from _string(item, name, param)
     if item.get(name) == "":
         yield empty_string(f"{param}.{name}", "what the call came with")
-
-
-# What the model is shown
-
-
-@dataclass(slots=True)
-class Conversation:
-    """The house's messages, as they are put together."""
-
-    messages: list[Json] = field(default_factory=list)
-    left_out: set[str] = field(default_factory=set)
-    """What of the input no backend gets: the types of items, and members of others."""
-    repaired: int = 0
-    """How many malformed arguments were repaired."""
-
-
-def read_conversation(fields: Json, reader: ArgumentReader) -> Conversation:
-    """Those of a valid request."""
-    conversation = Conversation()
-    system = [fields["instructions"]] if fields.get("instructions") else []
-    items = fields["input"]
-    messages: list[Json] = []
-    answered = False
-    call_ids: dict[Any, str] = {}
-    for item in [{"role": "user", "content": items}] if isinstance(items, str) else items:
-        kind = kind_of(item)
-        left_out = _is_left_out(item, kind)
-        if not left_out:
-            conversation.left_out.update(name for name in item.keys() - _READ if item[name] not in (None, False))
-        if left_out:
-            conversation.left_out.add(kind)
-        elif kind in BY_CALL:
-            call_ids[item.get("id")] = item["call_id"]
-            answered = True
-            _assistant(messages).setdefault("tool_calls", []).append(_read_taught_call(item, BY_CALL[kind]))
-        elif kind in BY_RESULT:
-            call_id = _id_of_call(item)
-            said = BY_RESULT[kind].said(item)
-            messages.append({"role": "tool", "tool_call_id": call_ids.get(call_id, call_id), "content": said})
-        elif kind == "reasoning":
-            if thought := _thought(item):
-                answered = True
-                _assistant(messages).setdefault("reasoning", []).append(thought)
-        elif kind in _CALLS:
-            call = _read_call(item, kind)
-            readable = reader.readable(call["function"]["arguments"])
-            conversation.repaired += readable != call["function"]["arguments"]
-            call["function"]["arguments"] = readable
-            answered = True
-            _assistant(messages).setdefault("tool_calls", []).append(call)
-        elif kind in _RESULTS:
-            call_id = call_ids.get(item["call_id"], item["call_id"])
-            messages.append({"role": "tool", "tool_call_id": call_id, "content": _content(item["output"])})
-        elif item["role"] == "assistant":
-            answered = True
-            _assistant(messages).setdefault("content", []).append(_content(item["content"]))
-        elif item["role"] == "user":
-            messages.append({"role": "user", "content": _content(item["content"])})
-        elif answered:
-            messages.append({"role": "system", "content": _content(item["content"])})
-        else:  # the client's own instructions, wherever they stand before the first answer
-            content = _content(item["content"])
-            assert isinstance(content, str)  # it has no other parts
-            system.append(content)
-    if system:
-        conversation.messages.append({"role": "system", "content": "\n\n".join(system)})
-    conversation.messages += [_finished(message) for message in messages]
-    return conversation
-
-
-def _assistant(messages: list[Json]) -> Json:
-    """The message in which the model goes on."""
-    if not messages or messages[-1]["role"] != "assistant":
-        messages.append({"role": "assistant"})
-    return messages[-1]
-
-
-def _finished(message: Json) -> Json:
-    """One of the model's with what it said and thought, item by item, as one text each."""
-    if message["role"] != "assistant":
-        return message
-    joined: Json = {
-        name: "\n".join(filter(None, message[name])) for name in ("reasoning", "content") if name in message
-    }
-    return {"role": "assistant", "content": None if message.get("tool_calls") else "", **message, **joined}
-
-
-def _thought(item: Json) -> str:
-    parts = item.get("content") or item.get("summary") or ()
-    return "\n".join(part["text"] for part in parts)
-
-
-def _read_call(item: Json, kind: str) -> Json:
-    custom = kind == "custom_tool_call"
-    arguments = encode({INPUT: item["input"]}).decode() if custom else item["arguments"]
-    name = full_name(item["name"], item.get("namespace"))
-    return {"id": item["call_id"], "type": "function", "function": {"name": name, "arguments": arguments}}
-
-
-def _read_taught_call(item: Json, tool: TaughtTool) -> Json:
-    arguments = encode(tool.read(item[tool.field])).decode()
-    return {"id": item["call_id"], "type": "function", "function": {"name": tool.kind, "arguments": arguments}}
-
-
-def _content(content: str | list[Json]) -> str | list[Json]:
-    """A string where all is text, as every chat template takes it."""
-    if isinstance(content, str):
-        return content
-    if any(part["type"] == "input_image" for part in content):
-        return [_part(part) for part in content]
-    return "\n".join(part["refusal"] if part["type"] == "refusal" else part["text"] for part in content)
-
-
-def _part(part: Json) -> Json:
-    if part["type"] != "input_image":
-        return {"type": "text", "text": part["text"]}
-    # Not every vLLM knows the word, and none needs it: it takes an image as it is.
-    detail = {"detail": part["detail"]} if part.get("detail") not in (None, "original") else {}
-    return {"type": "image_url", "image_url": {"url": part["image_url"], **detail}}

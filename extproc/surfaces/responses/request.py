@@ -17,7 +17,8 @@ from extproc.contract.history import ArgumentReader
 from extproc.contract.model_name import model_problems
 from extproc.contract.parameters import parameter_problems
 from extproc.contract.rules import Rules
-from extproc.surfaces.responses.content import FORGETFUL, input_problems, read_conversation
+from extproc.surfaces.responses.content import FORGETFUL, input_problems
+from extproc.surfaces.responses.conversation import read_conversation
 from extproc.surfaces.responses.tools import (
     choice_problems,
     definition,
