@@ -58,6 +58,10 @@ class Said:
             raise backend_garbage("a choice that nobody asked for.")
         if self.source.get("function_call"):
             raise backend_garbage("a call in the form of older servers.")
+        self.check_calls()
+
+    def check_calls(self) -> None:
+        """Where the calls are read from the text, the backend finds none. Raises ApiError (502)."""
         if "tool_calls" not in self.read and self.source.get("tool_calls"):
             raise backend_garbage("a call that it found itself, which nobody asked it to look for.")
 

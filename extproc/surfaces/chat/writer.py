@@ -79,6 +79,7 @@ class ChatWriter:
 
     def _choice(self, said: Said) -> list[Json] | None:
         """What a choice of a chunk becomes: None for "as it is", else any number of choices."""
+        said.check_calls()
         delta, choice, events = said.source, said.choice, said.events
         content = delta.get("content")
         ended = choice.get("finish_reason")
@@ -126,6 +127,7 @@ class ChatWriter:
 
     def _rewrite_message(self, said: Said) -> bool:
         """Whether anything of it had to change."""
+        said.check_calls()
         message, choice = said.source, said.choice
         parsed = collect(said.events)
         content = message.get("content")
