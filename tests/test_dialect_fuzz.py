@@ -18,7 +18,7 @@ from extproc.names import COUNT_TOKENS_PATH, MESSAGES_PATH, RESPONSES_PATH
 from extproc.surfaces import find_problems, prepare, rewrite_completion, streamed_answer, surface_of
 from extproc.turn.upstream import UpstreamRequest
 from tests.messages import message_of
-from tests.patches import APPLY_PATCH
+from tests.patches import GRAMMAR
 from tests.request_strategies import Json, broken, encoded, json_values
 from tests.responses import response_of
 from tests.test_answer import completion, stream
@@ -108,7 +108,7 @@ RESPONSES: Json = {
         {
             "type": "custom",
             "name": "patch",
-            "format": {"type": "grammar", "syntax": "lark", "definition": APPLY_PATCH},
+            "format": {"type": "grammar", "syntax": "lark", "definition": GRAMMAR},
         },
         {"type": "namespace", "name": "mail", "tools": [{"type": "function", "name": "send", "parameters": SCHEMA}]},
         {"type": "shell", "environment": {"type": "local"}},

@@ -12,7 +12,7 @@ from concurrent.futures import ThreadPoolExecutor
 import httpx
 import pytest
 
-from tests.patches import APPLY_PATCH, is_patch
+from tests.patches import GRAMMAR, is_patch
 from tests.real_vllm.conftest import NAME, TEMPLATE, Gateway
 from tests.responses import Json, response_of
 
@@ -24,7 +24,7 @@ TOOL: Json = {
     "type": "custom",
     "name": "apply_patch",
     "description": "Changes files. Its input is a patch.",
-    "format": {"type": "grammar", "syntax": "lark", "definition": APPLY_PATCH},
+    "format": {"type": "grammar", "syntax": "lark", "definition": GRAMMAR},
 }
 TASKS = (
     "In the file app{n}.py, which has the one line `print('hello')`, change the greeting to 'good evening {n}'.",

@@ -20,12 +20,12 @@ from extproc.prompts.text_grammar.nodes import (
     Node,
     OneOf,
     Reference,
-    Repeat,
     Text,
     UnsupportedGrammar,
     Work,
     choice,
     references,
+    repeat,
     sequence,
 )
 from extproc.prompts.text_grammar.regex import cased, read_regex
@@ -71,7 +71,7 @@ def _tokens(definition: str) -> Iterator[_Token]:
     while at < len(definition):
         token = _TOKEN.match(definition, at)
         if token is None:
-            raise UnsupportedGrammar(f"line {line} of the grammar can't be read, from {definition[at:at + 20]!r} on")
+            raise UnsupportedGrammar(f"line {line} of the grammar can't be read, from {definition[at : at + 20]!r} on")
         at = token.end()
         kind = str(token.lastgroup)
         if kind != "space":
@@ -101,11 +101,11 @@ class _Reader:
         self._rule = None
         if _START not in self._rules:
             self._fail("there is no rule start")
-        for name, node in self._rules.items():
+        for name, node in (*self._rules.items(), *(("%ignore", node) for node in self._ignored)):
             self._check(name, node)
         root: list[Node] = [Reference(_START)]
         if self._ignores:
-            self._rules[_IGNORED] = Repeat(choice(self._ignored), 0, None)
+            self._rules[_IGNORED] = repeat(choice([self._resolved(node) for node in self._ignored]), 0, None)
             root.insert(0, Reference(_IGNORED))
         return {ROOT: sequence(root), **self._rules}
 
@@ -117,6 +117,10 @@ class _Reader:
                 self._fail(f"{name} refers to {other}, which isn't defined")
             if _TERMINAL.fullmatch(name) and not _TERMINAL.fullmatch(other):
                 self._fail(f"the terminal {name} refers to {other}, which is a rule")
+
+    def _resolved(self, node: Node) -> Node:
+        """What the terminal is that a node names."""
+        return self._rules.get(node.name, node) if isinstance(node, Reference) else node
 
     # Tokens
 
@@ -139,8 +143,11 @@ class _Reader:
         return taken
 
     def _fail(self, what: str) -> NoReturn:
+        raise self._unsupported(what)
+
+    def _unsupported(self, what: str) -> UnsupportedGrammar:
         where = f"in {self._rule}, " if self._rule else ""
-        raise UnsupportedGrammar(f"{what} ({where}line {self._next.line} of the grammar)")
+        return UnsupportedGrammar(f"{what} ({where}line {self._next.line} of the grammar)")
 
     # Statements
 
@@ -233,14 +240,14 @@ class _Reader:
         if node is None:
             return None
         if quantifier := self._takes("sign", "?", "*", "+"):
-            return Repeat(node, int(quantifier == "+"), 1 if quantifier == "?" else None)
+            return repeat(node, int(quantifier == "+"), 1 if quantifier == "?" else None)
         if self._takes("sign", "~"):
             least = most = self._times()
             if self._takes("sign", ".."):
                 most = self._times()
             if least > most:
                 self._fail(f"a repetition of at least {least} and at most {most}")
-            return Repeat(node, least, most)
+            return repeat(node, least, most)
         return node
 
     def _times(self) -> int:
@@ -274,7 +281,7 @@ class _Reader:
         node = self._alternatives()
         self._needs("sign", ")" if bracket == "(" else "]")
         self._depth -= 1
-        return Repeat(node, 0, 1) if bracket == "[" else node
+        return repeat(node, 0, 1) if bracket == "[" else node
 
     # Literals
 
@@ -300,7 +307,7 @@ class _Reader:
             return chr(code)
         if escape["letter"] in _ESCAPES:
             return _ESCAPES[escape["letter"]]
-        self._fail(f"the escape {escape[0]} in a string")
+        raise self._unsupported(f"the escape {escape[0]} in a string")
 
     def _regex(self, literal: str) -> Node:
         pattern, _, flags = literal[1:].rpartition("/")

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TypeAlias
 
-from extproc.prompts.text_grammar.characters import Characters
+from extproc.prompts.text_grammar.characters import Characters, only, union
 
 ROOT = ""
 """The name of the rule of whole texts."""
@@ -14,11 +14,11 @@ MOST_NESTED = 32
 """Groups in one another. What reads and writes them recurses."""
 
 
-MOST_TIMES = 1000
-"""Of what is repeated."""
+MOST_TIMES = 256
+"""Of what is repeated. Where a class is, compiling takes up to 25 ms for each time."""
 
 
-class UnsupportedGrammar(ValueError):
+class UnsupportedGrammar(ValueError):  # noqa: N818 - what it is
     """A grammar that can't be enforced; the text names what of it can't, for the client."""
 
 
@@ -90,8 +90,42 @@ def sequence(nodes: list[Node]) -> Node:
 
 
 def choice(nodes: list[Node]) -> Node:
-    """Any of the nodes."""
-    return nodes[0] if len(nodes) == 1 else Choice(tuple(nodes))
+    """Any of the nodes; of characters it becomes one set."""
+    if len(nodes) == 1:
+        return nodes[0]
+    sets = [found for node in nodes if (found := _as_set(node)) is not None]
+    return OneOf(union(sets)) if len(sets) == len(nodes) else Choice(tuple(nodes))
+
+
+def _as_set(node: Node) -> Characters | None:
+    match node:
+        case OneOf(characters):
+            return characters
+        case Text(text) if len(text) == 1:
+            return only(text)
+        case _:
+            return None
+
+
+def repeat(node: Node, least: int, most: int | None) -> Node:
+    """The node so many times. `(x+)*` becomes `x*`: that a text can be read in many ways costs xgrammar much time."""
+    if least > 1 or most == 0:
+        return Repeat(node, least, most)
+    match node:
+        case Repeat(inner, (0 | 1) as inner_least, None):
+            return Repeat(inner, least * inner_least, None)
+        case Choice(nodes) if least == 0 and most is None:
+            return Repeat(choice([_once(part) for part in nodes]), least, most)
+        case _:
+            return Repeat(node, least, most)
+
+
+def _once(node: Node) -> Node:
+    match node:
+        case Repeat(inner, 0 | 1, None):
+            return inner
+        case _:
+            return node
 
 
 def references(node: Node) -> Iterator[str]:

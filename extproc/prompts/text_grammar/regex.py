@@ -25,11 +25,11 @@ from extproc.prompts.text_grammar.nodes import (
     MOST_TIMES,
     Node,
     OneOf,
-    Repeat,
     Text,
     UnsupportedGrammar,
     Work,
     choice,
+    repeat,
     sequence,
 )
 
@@ -43,8 +43,8 @@ class _Flags:
 def read_regex(pattern: str, flags: str = "", *, is_whole_text: bool, work: Work | None = None) -> Node:
     """The texts that match the pattern as a whole.
 
-    If the pattern isn't for a whole text but for a part of one, anchors mean something else, and so do lazy quantifiers:
-    they are refused. Raises UnsupportedGrammar with what can't be had, or can't be read.
+    If the pattern is for a part of a text, anchors and lazy quantifiers mean something else, and they are refused.
+    Raises UnsupportedGrammar with what can't be had, or can't be read.
     """
     reader = _Reader(pattern, is_whole_text, work or Work())
     return reader.read(reader.with_flags(_Flags(), flags))
@@ -114,8 +114,11 @@ class _Reader:
         return flags
 
     def _fail(self, what: str) -> NoReturn:
+        raise self._unsupported(what)
+
+    def _unsupported(self, what: str) -> UnsupportedGrammar:
         pattern = self._pattern if len(self._pattern) <= 60 else self._pattern[:60] + "..."
-        raise UnsupportedGrammar(f"{what}, in the regular expression {pattern}")
+        return UnsupportedGrammar(f"{what}, in the regular expression {pattern}")
 
     def _takes(self, *texts: str) -> str | None:
         for text in texts:
@@ -186,7 +189,7 @@ class _Reader:
             self._fail("a lazy quantifier")
         if self._quantifier() is not None:
             self._fail("a quantifier behind another one")
-        return Repeat(node, least, most)
+        return repeat(node, least, most)
 
     def _quantifier(self) -> tuple[int, int | None] | None:
         match self._takes("*", "+", "?"):
@@ -225,6 +228,7 @@ class _Reader:
             case "\\":
                 found = self._escape()
                 if not isinstance(found, str):
+                    self._work.spend(len(found) // 4)
                     return OneOf(found)
                 character = found
         return _cased(character) if flags.ignore_case else Text(character)
@@ -279,6 +283,8 @@ class _Reader:
         rest = self._pattern[self._at : self._at + 2]
         if rest[:1] != "-" or rest in ("-", "-]"):
             return only(first) if isinstance(first, str) else first
+        if rest == "--":
+            self._fail("the operation -- on classes")
         self._at += 1
         last = self._member()
         if not (isinstance(first, str) and isinstance(last, str)):
@@ -327,4 +333,4 @@ class _Reader:
                 self._fail("a back-reference")
             case _ if letter.isdigit():
                 self._fail("an octal escape" if letter == "0" else "a back-reference")
-        self._fail(f"the escape \\{letter}")
+        raise self._unsupported(f"the escape \\{letter}")

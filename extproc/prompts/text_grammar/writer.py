@@ -29,12 +29,18 @@ _LARGEST = 256 * 1024
 
 
 def write_ebnf(rules: Mapping[str, Node], *, in_json_string: bool) -> str:
-    """The rules that the root needs, as EBNF. Raises UnsupportedGrammar if one of them never ends, or all are too large."""
+    """The rules that the root needs, as EBNF.
+
+    Raises UnsupportedGrammar if one of them never ends, or repeats too much, or all are too large.
+    """
     needed = _needed(rules)
     _require_ends(rules, needed)
     writer = _Writer(in_json_string)
     for name in needed:
-        writer.line(_name(name), writer.node(rules[name]))
+        try:
+            writer.line(_name(name), writer.node(rules[name]))
+        except UnsupportedGrammar as error:
+            raise UnsupportedGrammar(f"{error}, in {name}" if name != ROOT else str(error)) from None
     return writer.text
 
 
@@ -119,9 +125,28 @@ class _Writer:
             case Choice(nodes):
                 return f"({' | '.join(map(self.node, nodes))})"
             case Repeat(repeated, least, most):
-                return self._element(repeated) + _times(least, most)
+                return self._repeated(repeated, least, most)
             case Reference(name):
                 return _name(name)
+
+    def _repeated(self, node: Node, least: int, most: int | None) -> str:
+        if (least > 1 or (most or 0) > 1) and _unrolled(node) * max(least, most or 0) > _MOST_UNROLLED:
+            raise UnsupportedGrammar(f"repetitions that come to more than {_MOST_UNROLLED} characters")
+        element = self._element(node)
+        if max(least, most or 0) <= 1 or not (isinstance(node, OneOf) and self._needs_escapes(node.characters)):
+            return element + _times(least, most)
+        # xgrammar takes some 40 ms for each token of such a repetition, and 1 ms if it is spelled out.
+        if (times := max(least, most or 0)) > _MOST_SPELLED_OUT:
+            raise UnsupportedGrammar(
+                f"a repetition of {times} characters that JSON may have to escape; {_MOST_SPELLED_OUT} are the most"
+            )
+        if most is None:
+            return " ".join([element] * least + [f"{element}*"])
+        optional = most - least
+        return " ".join([element] * least + [f"({element}"] * optional) + ")?" * optional or '""'
+
+    def _needs_escapes(self, characters: Characters) -> bool:
+        return self._in_json_string and without(characters, _ESCAPED) != characters
 
     def _element(self, node: Node) -> str:
         """What a quantifier may stand behind."""
@@ -135,12 +160,12 @@ class _Writer:
 
     def _one_of(self, characters: Characters) -> str:
         plain = without(characters, _ESCAPED) if self._in_json_string else characters
-        choices = [_class(plain)] if plain else []
-        if plain != characters:
-            choices += _escapes(without(characters, plain))
-        body = " | ".join(choices)
-        if len(choices) == 1 and len(body) <= _LARGEST_IN_PLACE:
-            return body
+        if plain == characters:
+            body = _class(plain)
+            if len(body) <= _LARGEST_IN_PLACE:
+                return body
+        else:
+            body = " | ".join([_class(plain)] * bool(plain) + _escapes(without(characters, plain)))
         name = self._sets.get(body)
         if name is None:
             name = self._sets[body] = f"set-{len(self._sets) + 1}"
@@ -149,6 +174,23 @@ class _Writer:
 
 
 _LARGEST_IN_PLACE = 100
+"""Characters of a class that isn't made a rule of its own."""
+_MOST_SPELLED_OUT = 64
+"""Each takes some 25 ms to compile."""
+_MOST_UNROLLED = 1_024
+
+
+def _unrolled(node: Node) -> int:
+    """How many characters or rules a node comes to, each repetition as long as it may be."""
+    match node:
+        case Text(text):
+            return max(len(text), 1)
+        case Sequence(nodes) | Choice(nodes):
+            return sum(map(_unrolled, nodes))
+        case Repeat(repeated, least, most):
+            return _unrolled(repeated) * max(least, most or 0, 1)
+        case _:
+            return 1
 
 
 def _times(least: int, most: int | None) -> str:
@@ -208,9 +250,7 @@ def _escapes(characters: Characters) -> list[str]:
     short = "".join(_SHORT[chr(code)] for code in codes if chr(code) in _SHORT)
     found = [rf'"\\" {_class(only(short))}'] if short else []
     for digit in "01":
-        last_digits = "".join(
-            f"{code & 15:x}" for code in codes if code >> 4 == int(digit) and chr(code) not in _SHORT
-        )
+        last_digits = "".join(f"{code & 15:x}" for code in codes if code >> 4 == int(digit) and chr(code) not in _SHORT)
         if last_digits:
             found.append(rf'"\\u00{digit}" {_class(only(last_digits))}')
     return found
