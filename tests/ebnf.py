@@ -1,6 +1,6 @@
 """A recogniser of xgrammar's EBNF, as far as the gateway writes it: slow, small, and written apart from it.
 
-The real one is in vLLM's environment: tests/real_vllm/test_grammars.py compares the two.
+The real one is in vLLM's environment: tests/real_vllm/test_text_grammars.py compares the two.
 """
 
 from __future__ import annotations

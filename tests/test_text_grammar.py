@@ -1,6 +1,6 @@
 """Grammars of custom tools become EBNF that allows the same texts, or are refused by name.
 
-What xgrammar makes of the EBNF is tested with the real one, in tests/real_vllm/test_grammars.py.
+What xgrammar makes of the EBNF is tested with the real one, in tests/real_vllm/test_text_grammars.py.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ from extproc.prompts.text_grammar.characters import class_of, in_any_case, negat
 from extproc.prompts.text_grammar.common_terminals import COMMON
 from tests import patches
 from tests.ebnf import Ebnf
+from tests.pattern_strategies import CHARACTERS, PATTERNS
 
 
 def json_text(text: str) -> str:
@@ -347,31 +348,6 @@ class TestCharacters:
         assert members == expected
         wide = union([only(text), ((0x4E00, 0x9FFF),)])
         assert in_any_case(wide) == union([in_any_case(only(text)), ((0x4E00, 0x9FFF),)])
-
-
-ALPHABET = 'ab"\\\n\té\x01 -]'
-CHARACTERS = st.sampled_from(ALPHABET)
-
-
-def in_class(characters: list[str], negated: bool) -> str:
-    return f"[{'^' if negated else ''}{''.join(map(re.escape, characters))}]"
-
-
-ATOMS = st.one_of(
-    CHARACTERS.map(re.escape),
-    st.sampled_from([".", r"\s", r"\w", r"\W", r"\D", r"[^\s\"]", "[a-é]"]),
-    st.builds(in_class, st.lists(CHARACTERS, min_size=1, max_size=3), st.booleans()),
-)
-QUANTIFIERS = st.sampled_from(["?", "*", "+", "{2}", "{1,2}", "{0,2}", "{2,}", "*?", ""])
-PATTERNS = st.recursive(
-    ATOMS,
-    lambda inner: st.one_of(
-        st.lists(inner, min_size=1, max_size=3).map("".join),
-        st.lists(inner, min_size=1, max_size=3).map(lambda parts: f"(?:{'|'.join(parts)})"),
-        st.builds(lambda part, quantifier: f"({part}){quantifier}", inner, QUANTIFIERS),
-    ),
-    max_leaves=5,
-)
 
 
 @given(PATTERNS, st.lists(st.text(CHARACTERS, max_size=4), max_size=5), st.data())

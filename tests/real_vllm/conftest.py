@@ -16,6 +16,7 @@ import pytest
 
 from tests.gateway import free_port
 from tests.real_vllm.environment import Environment
+from tests.real_vllm.matcher import Matcher, running_matcher
 from tests.real_vllm.model import Model
 from tests.real_vllm.server import MODEL, VLLM, running_vllm
 
@@ -41,6 +42,15 @@ class Gateway:
     def close(self) -> None:
         self.openai.close()
         self.direct.close()
+
+
+@pytest.fixture(scope="session")
+def matcher(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Matcher]:
+    environment = Environment()
+    if not environment.is_ready:
+        pytest.fail("vLLM isn't set up: run `python -m tests.real_vllm.setup`, or `make test-vllm`")
+    with running_matcher(environment, tmp_path_factory.mktemp("xgrammar") / "log") as running:
+        yield running
 
 
 @pytest.fixture(scope="session")

@@ -3,9 +3,6 @@
 from __future__ import annotations
 
 import json
-import subprocess
-from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -16,56 +13,10 @@ from extproc.contract.tool_choice import NamedTool, ToolChoice
 from extproc.prompts.grammar import _THINKING_TAGS, _USUAL_TAGS, Thinking, structural_tag
 from extproc.prompts.grammar_schema import simplified
 from extproc.toolcalls import SYNTAXES, CallSyntax
-from tests.real_vllm.environment import Environment
+from tests.real_vllm.matcher import Matcher
 from tests.schema_strategies import Json, arguments, parameters
 
 pytestmark = pytest.mark.vllm
-
-
-class Matcher:
-    """An xgrammar in a process of its own."""
-
-    def __init__(self, process: subprocess.Popen[str]) -> None:
-        self._process = process
-
-    def accepted(self, tag: Json, *texts: str) -> list[bool]:
-        """Which of the texts the structural tag allows."""
-        assert self._process.stdin is not None
-        assert self._process.stdout is not None
-        self._process.stdin.write(json.dumps({"tag": tag, "texts": texts}) + "\n")
-        self._process.stdin.flush()
-        answer = json.loads(self._process.stdout.readline())
-        assert "error" not in answer, (answer["error"], tag)
-        found: list[bool] = answer["accepted"]
-        return found
-
-    def accepted_values(self, schema: Any, *values: Any) -> list[bool]:
-        """Which of the values can be written by the schema: strings are JSON text."""
-        texts = [value if isinstance(value, str) else json.dumps(value, ensure_ascii=False) for value in values]
-        return self.accepted(
-            {"type": "structural_tag", "format": {"type": "json_schema", "json_schema": schema}}, *texts
-        )
-
-
-@pytest.fixture(scope="session")
-def matcher(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Matcher]:
-    environment = Environment()
-    if not environment.is_ready:
-        pytest.fail("vLLM isn't set up: run `python -m tests.real_vllm.setup`, or `make test-vllm`")
-    log = tmp_path_factory.mktemp("xgrammar") / "log"
-    with (
-        log.open("w") as output,
-        subprocess.Popen(
-            [environment.python, Path(__file__).with_name("matching.py")],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=output,
-            text=True,
-        ) as process,
-    ):
-        yield Matcher(process)
-        assert process.stdin is not None
-        process.stdin.close()
 
 
 def tool(name: str, schema: Any = None, *, strict: bool = False) -> Json:

@@ -2,7 +2,7 @@
 
 Rules are `name ::= ...`; strings and classes take the escapes of C, repetition is `?`, `*`, `+` or `{m,n}`. A rule may
 be left-recursive, and what is repeated may be empty. Source: measured with xgrammar 0.2.8, in
-tests/real_vllm/test_grammars.py.
+tests/real_vllm/test_text_grammars.py.
 """
 
 from __future__ import annotations
