@@ -8,7 +8,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from extproc.prompts.text_grammar import ebnf
+from extproc.prompts.text_grammar import UnsupportedGrammar, ebnf
 from tests import patches
 from tests.ebnf import Ebnf
 from tests.pattern_strategies import CHARACTERS, PATTERNS
@@ -66,6 +66,11 @@ class TestTextGrammars:
         texts.append(data.draw(st.from_regex(pattern, fullmatch=True, alphabet=CHARACTERS) | st.just("")))
         expected = [re.fullmatch(pattern, text) is not None for text in texts]
         for in_json in (True, False):
-            grammar = ebnf("regex", pattern, in_json_string=in_json)
+            try:
+                grammar = ebnf("regex", pattern, in_json_string=in_json)
+            except UnsupportedGrammar as error:
+                if "may be empty" not in str(error):
+                    raise
+                return
             assert matcher.accepted_texts(grammar, *texts, in_json=in_json) == expected
             assert [Ebnf(grammar).accepts(json_text(text) if in_json else text) for text in texts] == expected

@@ -108,21 +108,29 @@ def _as_set(node: Node) -> Characters | None:
 
 
 def repeat(node: Node, least: int, most: int | None) -> Node:
-    """The node so many times. `(x+)*` becomes `x*`: that a text can be read in many ways costs xgrammar much time."""
-    if least > 1 or most == 0:
-        return Repeat(node, least, most)
+    """The node so many times. `(x?|y+)*` becomes `(x|y)*`: xgrammar is slow where a text can be read in many ways."""
     match node:
-        case Repeat(inner, (0 | 1) as inner_least, None):
+        case Repeat(inner, (0 | 1) as inner_least, inner_most) if (
+            most is None and least <= 1 and inner_most in (None, 1)
+        ):
+            return repeat(inner, least * inner_least, None)
+        case Repeat(inner, (0 | 1) as inner_least, None) if most != 0 and least <= 1:
             return Repeat(inner, least * inner_least, None)
-        case Choice(nodes) if least == 0 and most is None:
-            return Repeat(choice([_once(part) for part in nodes]), least, most)
+        case Choice(nodes) if most is None and least <= 1:
+            least = 0 if any(_is_optional(part) for part in nodes) else least
+            parts = [_once(part) for part in nodes if part not in (Text(""), Sequence(()))]
+            return Repeat(choice(parts), least, None) if parts else Text("")
         case _:
             return Repeat(node, least, most)
 
 
+def _is_optional(node: Node) -> bool:
+    return node in (Text(""), Sequence(())) or (isinstance(node, Repeat) and node.least == 0)
+
+
 def _once(node: Node) -> Node:
     match node:
-        case Repeat(inner, 0 | 1, None):
+        case Repeat(inner, 0 | 1, None | 1):
             return inner
         case _:
             return node

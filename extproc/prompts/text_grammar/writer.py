@@ -26,6 +26,8 @@ from extproc.prompts.text_grammar.nodes import (
 
 _LARGEST = 256 * 1024
 """Characters of EBNF."""
+_MOST_RULES = 256
+"""What xgrammar does for a token grows faster than with their number, in grammars that are made for it."""
 
 
 def write_ebnf(rules: Mapping[str, Node], *, in_json_string: bool) -> str:
@@ -34,8 +36,10 @@ def write_ebnf(rules: Mapping[str, Node], *, in_json_string: bool) -> str:
     Raises UnsupportedGrammar if one of them never ends, or repeats too much, or all are too large.
     """
     needed = _needed(rules)
+    if len(needed) > _MOST_RULES:
+        raise UnsupportedGrammar(f"the grammar has {len(needed)} rules, and {_MOST_RULES} are the most")
     _require_ends(rules, needed)
-    writer = _Writer(in_json_string)
+    writer = _Writer(in_json_string, _empty(rules, needed))
     for name in needed:
         try:
             writer.line(_name(name), writer.node(rules[name]))
@@ -93,12 +97,39 @@ def _ends(node: Node, ending: set[str]) -> bool:
             return True
 
 
+# Rules that may be empty: xgrammar takes a second for 200 characters of what may be, repeated, and minutes for more
+
+
+def _empty(rules: Mapping[str, Node], needed: list[str]) -> set[str]:
+    empty: set[str] = set()
+    while found := [name for name in needed if name not in empty and _may_be_empty(rules[name], empty)]:
+        empty.update(found)
+    return empty
+
+
+def _may_be_empty(node: Node, empty: set[str]) -> bool:
+    match node:
+        case Text(text):
+            return not text
+        case Reference(name):
+            return name in empty
+        case Sequence(nodes):
+            return all(_may_be_empty(part, empty) for part in nodes)
+        case Choice(nodes):
+            return any(_may_be_empty(part, empty) for part in nodes)
+        case Repeat(repeated, least, _):
+            return least == 0 or _may_be_empty(repeated, empty)
+        case _:
+            return False
+
+
 # Writing
 
 
 class _Writer:
-    def __init__(self, in_json_string: bool) -> None:
+    def __init__(self, in_json_string: bool, empty: set[str]) -> None:
         self._in_json_string = in_json_string
+        self._empty = empty
         self._lines: list[str] = []
         self._size = 0
         self._sets: dict[str, str] = {}  # rules of our own, by what they are
@@ -130,6 +161,8 @@ class _Writer:
                 return _name(name)
 
     def _repeated(self, node: Node, least: int, most: int | None) -> str:
+        if most is None and _may_be_empty(node, self._empty):
+            raise UnsupportedGrammar("an unlimited repetition of what may be empty")
         if (least > 1 or (most or 0) > 1) and _unrolled(node) * max(least, most or 0) > _MOST_UNROLLED:
             raise UnsupportedGrammar(f"repetitions that come to more than {_MOST_UNROLLED} characters")
         element = self._element(node)
