@@ -17,7 +17,7 @@ from openai.types import Model
 
 from extproc.backends.reports import BackendReports, reports_of
 from extproc.config import Address, Backend, parse
-from extproc.exchange.catalogue import ModelInfo, read_reports
+from extproc.exchange.catalogue import ModelInfo, anthropic_catalogue_answer, read_reports
 from extproc.exchange.context import ExchangeContext
 from extproc.exchange.machine import Exchange
 from extproc.exchange.phases import Phase
@@ -25,6 +25,7 @@ from extproc.observability.telemetry import Telemetry
 from extproc.wire import ImmediateResponse
 from scripted_vllm import ScriptedVLLM
 from tests.gateway import MODEL, Gateway, free_port
+from tests.messages import listed_models
 from tests.test_exchange import only, request_headers, set_fields
 
 CONFIG = parse("""
@@ -73,6 +74,14 @@ class TestAnswer:
     def test_each_is_what_openai_calls_a_model(self) -> None:
         for model in body("/v1/models")["data"]:
             Model.model_validate(model, strict=True)
+
+    def test_each_is_what_anthropic_calls_a_model(self) -> None:
+        listed = listed_models(anthropic_catalogue_answer("/v1/models", CONFIG, REPORTS, TERMS.since))
+        assert [(model["id"], model["max_input_tokens"]) for model in listed] == [
+            ("coder", 32768),
+            ("Qwen/Qwen2.5-Coder", 32768),
+            ("other", None),
+        ]
 
     @pytest.mark.parametrize("encoded", ["Qwen/Qwen2.5-Coder", "Qwen%2FQwen2.5-Coder", quote("Qwen/Qwen2.5-Coder", "")])
     def test_a_name_may_have_slashes_encoded_or_not(self, encoded: str) -> None:

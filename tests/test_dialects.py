@@ -12,7 +12,7 @@ from extproc.surfaces import SURFACES, rewrite_completion, streamed_answer
 from extproc.toolcalls import Parsed, parse
 from extproc.turn.spec import ResponseSpec
 from extproc.turn.turn import Dialect
-from tests.messages import message_of, said_in
+from tests.messages import message_of, said_in, whole_message
 from tests.responses import response_calls, response_of, response_text
 from tests.sample_rows import SAMPLES, Row, reasoning_of, rows
 from tests.test_answer import chunks_of, completion, stream
@@ -77,14 +77,14 @@ def of_response(response: dict[str, Any]) -> Heard:
     return Heard(response_calls(response), response_text(response), response_text(response, "reasoning"))
 
 
-def of_whole(dialect: Dialect, body: dict[str, Any]) -> Heard:
+def of_whole(dialect: Dialect, body: bytes) -> Heard:
     match dialect:
         case "chat":
-            return of_chat_message(body["choices"][0]["message"])
+            return of_chat_message(orjson.loads(body)["choices"][0]["message"])
         case "messages":
-            return of_message(body)
+            return of_message(whole_message(body))
         case "responses":
-            return of_response(body)
+            return of_response(orjson.loads(body))
 
 
 def of_stream(dialect: Dialect, data: bytes) -> Heard:
@@ -118,7 +118,7 @@ def test_every_dialect_says_the_same(row: Row) -> None:
     expected = meant(row)
     for dialect in SURFACES:
         spec = spec_of(row, dialect)
-        body = orjson.loads(rewrite_completion(completion(row["text"]), spec).body)
+        body = rewrite_completion(completion(row["text"]), spec).body
         assert of_whole(dialect, body) == expected, dialect
         for size in SIZES:
             answer = streamed_answer(spec)

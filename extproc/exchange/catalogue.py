@@ -69,12 +69,15 @@ def _aliases(config: Config) -> Iterator[tuple[str, Model]]:
 
 
 def _as_anthropics(name: str, model: Model, reports: ModelInfos, since: int) -> dict[str, Any]:
-    created = datetime.fromtimestamp(_shown(model, reports, since)["created"], UTC)
+    shown = _shown(model, reports, since)
+    created = datetime.fromtimestamp(shown["created"], UTC)
     return {
         "type": "model",
         "id": name,
         "display_name": name,
         "created_at": created.strftime("%Y-%m-%dT%H:%M:%SZ"),
+        "lifecycle": "active",
+        "max_input_tokens": shown.get("max_model_len"),
     }
 
 
