@@ -269,6 +269,10 @@ class TestParameters:
         )
         assert request.dropped == ("output_config.task_budget", "thinking.more", "tools.defer_loading")
 
+    @pytest.mark.parametrize(("eager", "dropped"), [(True, ()), (None, ()), (False, ("tools.eager_input_streaming",))])
+    def test_input_streams_whether_it_is_wanted_or_not(self, eager: bool | None, dropped: tuple[str, ...]) -> None:
+        assert prepared(tools=[{**WEATHER, "eager_input_streaming": eager}]).dropped == dropped
+
     def test_what_nobody_knows_is_dropped_and_named(self) -> None:
         request = prepared(context_management={"edits": []}, service_tier="auto", metadata={"user_id": "x"})
         assert request.dropped == ("context_management", "service_tier")

@@ -98,7 +98,7 @@ def read_tools(fields: Json) -> tuple[list[Json], list[str], list[str]]:
             name = tool.get("name")
             kept_back.append(f"tools.{name[:_SHOWN] if isinstance(name, str) and name else tool['type'][:_SHOWN]}")
             continue
-        kept_back += sorted(f"tools.{member[:_SHOWN]}" for member in tool.keys() - _KNOWN)
+        kept_back += sorted(f"tools.{member[:_SHOWN]}" for member in tool.keys() - _KNOWN - _met(tool))
         function = {"name": tool["name"], "parameters": tool["input_schema"]}
         if tool.get("description"):
             function["description"] = tool["description"]
@@ -107,6 +107,11 @@ def read_tools(fields: Json) -> tuple[list[Json], list[str], list[str]]:
         definitions.append({"type": "function", "function": function})
         places.append(f"tools[{index}].name")
     return definitions, places, sorted(set(kept_back))
+
+
+def _met(tool: Json) -> set[str]:
+    """Input streams as the model writes it: that is what `eager_input_streaming` asks for, unless it is false."""
+    return set() if tool.get("eager_input_streaming") is False else {"eager_input_streaming"}
 
 
 def read_choice(fields: Json, tools: list[Json]) -> tuple[ToolChoice, bool]:

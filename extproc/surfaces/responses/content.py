@@ -124,7 +124,10 @@ class _Check:
         if kind is None:
             yield missing_parameter(f"{param}.type", f"Expected one of: {', '.join(KINDS)}.")
         elif kind in _KEPT_ELSEWHERE:
-            yield invalid_value(f"{param}.type", f"{FORGETFUL} Send the items themselves in its place.")
+            yield invalid_value(
+                f"{param}.type",
+                f"{FORGETFUL} Send the items themselves, as some clients do when they are told 'store: false'.",
+            )
         elif not isinstance(kind, str):
             yield invalid_type(f"{param}.type", "a string", kind)
         elif is_left_out(item, kind):
