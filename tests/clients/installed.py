@@ -64,9 +64,17 @@ CLIENTS = {
         Client("continue", ("@continuedev/cli@1.5.47",), "cn", required=True),
         Client("claude-code", ("@anthropic-ai/claude-code@2.1.197",), "claude", required=True),
         Client("codex", ("@openai/codex@0.169.0",), "codex", required=True),
-        Client("anthropic", ("anthropic==2.12.0",), "python", required=True, python=True),
         Client("openai-node", ("openai@6.49.0", "zod@4.6.7"), required=True),
-        Client("ai-sdk", ("ai@6.0.326", "@ai-sdk/openai-compatible@2.0.87", "zod@4.6.7")),
+        Client(
+            "ai-sdk",
+            (
+                "ai@6.0.326",
+                "@ai-sdk/openai-compatible@2.0.87",
+                "@ai-sdk/openai@3.0.141",
+                "@ai-sdk/anthropic@3.0.140",
+                "zod@4.6.7",
+            ),
+        ),
         Client("openai-agents", ("openai-agents==0.24.0", "openai==3.54.0"), "python", required=True, python=True),
         Client(
             "pydantic-ai",
@@ -80,10 +88,21 @@ CLIENTS = {
         Client("kimi-cli", ("kimi-cli==1.49.0", "lxml_html_clean==0.4.4"), "kimi", python=True, oldest_python=(3, 13)),
         Client("crewai", ("crewai==1.9.3",), "python", python=True),
         Client("agentic-api", ("agentic-api==0.9.0",), "agentic-api", python=True),
-        Client("langchain", ("langchain-openai==1.7.3", "langchain==1.4.7", "openai==3.54.0"), "python", python=True),
+        Client(
+            "langchain",
+            (
+                "langchain-openai==1.7.3",
+                "langchain-anthropic==1.7.7",
+                "langchain==1.4.7",
+                "openai==3.54.0",
+                "anthropic==2.12.0",
+            ),
+            "python",
+            python=True,
+        ),
     )
 }
-"""All of them but OpenAI's own for Python, which the project's own environment has."""
+"""All of them but OpenAI's and Anthropic's own for Python, which the project's own environment has."""
 
 
 @dataclass(frozen=True, slots=True)

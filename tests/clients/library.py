@@ -24,7 +24,7 @@ from tests.format_writers import Call
 _ROOT = Path(__file__).parents[2]
 _SCRIPTS = Path(__file__).with_name("scripts")
 OWN_PYTHON = Installed(sys.executable, Path(sys.prefix), os.environ.get("PATH", os.defpath))
-"""The project's own environment, which has OpenAI's library."""
+"""The project's own environment, which has OpenAI's library and Anthropic's."""
 TOOLS = Tools(
     write=lambda path, text: Call("write_file", {"path": path, "content": text}),
     run=lambda command: Call("run_command", {"command": command}),

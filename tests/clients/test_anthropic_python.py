@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.clients.installed import client
-from tests.clients.library import run_errand
+from tests.clients.library import OWN_PYTHON, run_errand
 from tests.clients.sandbox import Sandbox
 from tests.clients.stage import Stage
 
@@ -15,6 +14,6 @@ pytestmark = pytest.mark.clients
 @pytest.mark.parametrize("way", ["create", "stream"])
 @pytest.mark.parametrize("model", ["prompt-hermes", "template-pythonic", "native"])
 def test_it_does_the_errand(stage: Stage, sandbox: Sandbox, model: str, way: str) -> None:
-    told = run_errand(stage, sandbox, client("anthropic"), "anthropic_python.py", way, model)
+    told = run_errand(stage, sandbox, OWN_PYTHON, "anthropic_python.py", way, model)
     assert told.reasons == ["tool_use"] * 3 + ["end_turn"]
     assert told.tokens > 0

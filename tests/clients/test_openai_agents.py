@@ -1,4 +1,4 @@
-"""OpenAI's agents: strict tools, a handover, and an answer with a type of its own beside a tool."""
+"""OpenAI's agents, by Responses, which is their default, and by chat completions: strict tools, a handover, and an answer with a type of its own beside a tool."""
 
 from __future__ import annotations
 
@@ -18,7 +18,15 @@ pytestmark = pytest.mark.clients
 
 @pytest.mark.parametrize(
     ("model", "way"),
-    [("prompt-hermes", "run_streamed"), ("template-glm45", "run"), ("template-kimi_k2", "run_streamed")],
+    [
+        ("prompt-hermes", "chat run_streamed"),
+        ("template-glm45", "chat run"),
+        ("template-kimi_k2", "chat run_streamed"),
+        ("prompt-hermes", "responses run"),
+        ("prompt-hermes", "responses run_streamed"),
+        ("template-glm45", "responses run_streamed"),
+        ("template-kimi_k2", "responses run"),
+    ],
 )
 def test_a_second_agent_answers_with_its_type(stage: Stage, sandbox: Sandbox, model: str, way: str) -> None:
     *work, _ = errand(TOOLS, sandbox.workspace)

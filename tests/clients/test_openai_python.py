@@ -26,6 +26,14 @@ def test_arguments_of_strict_tools_become_objects(stage: Stage, sandbox: Sandbox
     assert "structural_tag" in stage.actor.requests[0].json["structured_outputs"]
 
 
+@pytest.mark.parametrize("way", ["create", "stream"])
+@pytest.mark.parametrize("model", ["prompt-hermes", "template-pythonic", "native"])
+def test_it_does_the_errand_by_responses(stage: Stage, sandbox: Sandbox, model: str, way: str) -> None:
+    told = run_errand(stage, sandbox, OWN_PYTHON, "openai_responses.py", way, model)
+    assert told.reasons == ["completed"] * 4
+    assert told.tokens > 0
+
+
 def test_over_tls_too(tls_stage: Stage, sandbox: Sandbox) -> None:
     trust = {"SSL_CERT_FILE": str(tls_stage.certificate)}
     run_errand(tls_stage, sandbox, OWN_PYTHON, "openai_python.py", "stream", "prompt-hermes", env=trust)

@@ -6,8 +6,8 @@ import json
 import sys
 from typing import Any
 
-# It has an environment of its own; that of the project knows nothing of it.
-from anthropic import Anthropic  # type: ignore[import-not-found]
+from anthropic import Anthropic
+from anthropic.types import ToolParam
 
 from tests.clients.scripts.workspace import TOOLS
 
@@ -17,7 +17,7 @@ _PARAMETERS = {"write_file": ("path", "content"), "run_command": ("command",), "
 
 def main(url: str, model: str, task: str, way: str) -> None:
     client = Anthropic(base_url=url.removesuffix("/v1"), api_key="unused", max_retries=0)
-    tools = [
+    tools: list[ToolParam] = [
         {
             "name": tool.__name__,
             "description": tool.__doc__ or "",

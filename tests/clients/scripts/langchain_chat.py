@@ -1,4 +1,7 @@
-"""The errand with LangChain's ChatOpenAI: `python langchain_chat.py URL MODEL TASK invoke|stream`."""
+"""The errand with LangChain's ChatOpenAI or ChatAnthropic:
+
+`python langchain_chat.py URL MODEL TASK "chat|responses|messages invoke|stream"`.
+"""
 
 from __future__ import annotations
 
@@ -8,11 +11,29 @@ from typing import Any
 
 # LangChain has an environment of its own; that of the project knows nothing of it.
 from langchain_core.messages import HumanMessage, ToolMessage  # type: ignore[import-not-found]
-from langchain_openai import ChatOpenAI  # type: ignore[import-not-found]
 
 from tests.clients.scripts.workspace import TOOLS
 
 RUN = {tool.__name__: tool for tool in TOOLS}
+REASON = {"chat": "finish_reason", "responses": "status", "messages": "stop_reason"}
+
+
+def chat(dialect: str, url: str, name: str) -> Any:
+    # Each takes more than a second to import.
+    if dialect == "messages":
+        from langchain_anthropic import ChatAnthropic  # type: ignore[import-not-found]
+
+        return ChatAnthropic(model=name, base_url=url.removesuffix("/v1"), api_key="unused", max_retries=0)
+    from langchain_openai import ChatOpenAI  # type: ignore[import-not-found]
+
+    return ChatOpenAI(
+        model=name,
+        base_url=url,
+        api_key="unused",
+        max_retries=0,
+        stream_usage=True,
+        use_responses_api=dialect == "responses",
+    )
 
 
 def stream(model: Any, messages: list[Any]) -> Any:
@@ -24,16 +45,16 @@ def stream(model: Any, messages: list[Any]) -> Any:
 
 
 def main(url: str, name: str, task: str, way: str) -> None:
-    chat = ChatOpenAI(model=name, base_url=url, api_key="unused", max_retries=0, stream_usage=True)
-    model = chat.bind_tools(list(TOOLS))
+    dialect, _, ask = way.partition(" ")
+    model = chat(dialect, url, name).bind_tools(list(TOOLS))
     messages: list[Any] = [HumanMessage(task)]
     contents, calls, reasons, tokens = list[str](), list[Any](), list[str](), 0
     while True:
-        message = model.invoke(messages) if way == "invoke" else stream(model, messages)
+        message = model.invoke(messages) if ask == "invoke" else stream(model, messages)
         assert not message.invalid_tool_calls
         messages.append(message)
-        contents.append(message.content)
-        reasons.append(message.response_metadata["finish_reason"])
+        contents.append(message.text)
+        reasons.append(message.response_metadata[REASON[dialect]])
         tokens += message.usage_metadata["total_tokens"]
         if not message.tool_calls:
             break

@@ -1,4 +1,4 @@
-"""The errand with OpenAI's agents: `python openai_agents.py URL MODEL TASK run|run_streamed`.
+"""The errand with OpenAI's agents: `python openai_agents.py URL MODEL TASK "chat|responses run|run_streamed"`.
 
 A writer with strict tools hands over to a reviewer, who has a tool, too, and answers with a type of its own.
 """
@@ -16,6 +16,7 @@ from agents import (  # type: ignore[import-not-found]
     OpenAIChatCompletionsModel,
     Runner,
     function_tool,
+    set_default_openai_client,
     set_tracing_disabled,
 )
 from openai import AsyncOpenAI
@@ -26,13 +27,17 @@ from tests.clients.scripts.workspace import TOOLS, read_file
 
 async def main(url: str, name: str, task: str, way: str) -> None:
     set_tracing_disabled(True)
-    model = OpenAIChatCompletionsModel(name, AsyncOpenAI(base_url=url, api_key="unused", max_retries=0))
+    dialect, _, run = way.partition(" ")
+    client = AsyncOpenAI(base_url=url, api_key="unused", max_retries=0)
+    set_default_openai_client(client)
+    # By its name alone, a model is asked by Responses.
+    model = OpenAIChatCompletionsModel(name, client) if dialect == "chat" else name
     settings = ModelSettings(include_usage=True)
     read = [function_tool(read_file)]
     reviewer = Agent("reviewer", model=model, model_settings=settings, tools=read, output_type=Report)
     tools = [function_tool(tool) for tool in TOOLS]
     writer = Agent("writer", model=model, model_settings=settings, tools=tools, handoffs=[reviewer])
-    if way == "run":
+    if run == "run":
         result = await Runner.run(writer, task)
     else:
         result = Runner.run_streamed(writer, task)
