@@ -101,10 +101,14 @@ AGENTS = [
 ]
 LIBRARIES = [
     Section("openai for Python", None, asks_for_weather),
-    Section("anthropic for Python", "anthropic", asks_for_weather),
+    Section("openai for Python, Responses", None, asks_for_weather),
+    Section("anthropic for Python", None, asks_for_weather),
     Section("openai for Node", "openai-node", asks_for_weather),
     Section("AI SDK", "ai-sdk", asks_for_weather),
+    Section("AI SDK, Responses", "ai-sdk", asks_for_weather),
+    Section("AI SDK, Messages", "ai-sdk", asks_for_weather),
     Section("LangChain", "langchain", asks_for_weather),
+    Section("LangChain, Messages", "langchain", asks_for_weather),
     Section("OpenAI Agents", "openai-agents", answers_in_json),
     Section("pydantic-ai", "pydantic-ai", answers_in_json),
     Section("CrewAI", "crewai", answers_in_json),

@@ -1,4 +1,7 @@
-"""OpenAI's agents, by Responses, which is their default, and by chat completions: strict tools, a handover, and an answer with a type of its own beside a tool."""
+"""OpenAI's agents: strict tools, a handover, and an answer with a type of its own beside a tool.
+
+By Responses, which is their default, and by chat completions.
+"""
 
 from __future__ import annotations
 

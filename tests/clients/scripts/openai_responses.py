@@ -1,4 +1,4 @@
-"""The errand with OpenAI's library for Python by Responses: `python openai_responses.py URL MODEL TASK create|stream`."""
+"""The errand with OpenAI's library by Responses: `python openai_responses.py URL MODEL TASK create|stream`."""
 
 from __future__ import annotations
 
