@@ -1,4 +1,4 @@
-"""One gateway for all clients, another that speaks TLS, and a fresh home for each test."""
+"""One gateway for all clients, another that speaks TLS, a third for trouble, and a fresh home for each test."""
 
 from __future__ import annotations
 
@@ -7,8 +7,11 @@ from pathlib import Path
 
 import pytest
 
+from tests.clients.actor import Actor
 from tests.clients.sandbox import Sandbox
 from tests.clients.stage import Stage, running_stage
+from tests.clients.trouble import impatient_gateway
+from tests.gateway import Gateway
 
 
 @pytest.fixture(scope="session")
@@ -21,6 +24,18 @@ def stage(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stage]:
 def tls_stage(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stage]:
     with running_stage(tmp_path_factory.mktemp("tls-stage"), tls=True) as stage:
         yield stage
+
+
+@pytest.fixture(scope="module")
+def actor() -> Iterator[Actor]:
+    with Actor().running() as actor:
+        yield actor
+
+
+@pytest.fixture(scope="module")
+def gateway(actor: Actor, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Gateway]:
+    with impatient_gateway(actor, tmp_path_factory.mktemp("trouble")) as gateway:
+        yield gateway
 
 
 @pytest.fixture

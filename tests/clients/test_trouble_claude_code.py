@@ -3,47 +3,23 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from scripted_vllm import Cut, ErrorBody, ErrorEvent, Fail, Garbage, Nonsense, Refuse, Stall, Trouble, Verbatim
-from tests.clients.actor import MODEL, Actor, step
+from tests.clients.actor import Actor, step
 from tests.clients.claude_code import result_of, run_claude
 from tests.clients.sandbox import Sandbox
-from tests.clients.test_trouble_cline import chunk
+from tests.clients.trouble import GREETING, TASK, chunk
 from tests.format_writers import Call
-from tests.gateway import Gateway, configured_gateway
+from tests.gateway import Gateway
 
 pytestmark = pytest.mark.clients
 
-TASK = "Create hello.txt with a greeting."
-GREETING = "Hello, world! This is a file of one line, and long enough for trouble in its middle.\n"
 DONE = "hello.txt is there."
 INSIDE_CALL = 40
 """Tokens."""
-
-
-@pytest.fixture(scope="module")
-def actor() -> Iterator[Actor]:
-    with Actor().running() as actor:
-        yield actor
-
-
-@pytest.fixture(scope="module")
-def gateway(actor: Actor, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Gateway]:
-    """A gateway that loses patience soon."""
-    configuration = f"""
-models:
-  - {{name: coder, backend: vllm, upstream_model: {MODEL}, tools: prompt}}
-backends:
-  - {{name: vllm, address: "127.0.0.1:{actor.port}", health_check: false}}
-aliases: {{"claude-*": coder}}
-limits: {{silence_seconds: 1}}
-"""
-    with configured_gateway(tmp_path_factory.mktemp("trouble"), configuration, envoy={"1800s": "3s"}) as gateway:
-        yield gateway
 
 
 def perform(actor: Actor, workspace: Path, *troubles: Trouble) -> None:

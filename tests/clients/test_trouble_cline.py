@@ -6,60 +6,27 @@ needs a processor to be killed: those aren't tried again here.
 
 from __future__ import annotations
 
-import json
 import re
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from scripted_vllm import Cut, ErrorBody, ErrorEvent, Fail, Garbage, Nonsense, Refuse, Stall, Trouble, Verbatim
-from tests.clients.actor import MODEL, Actor, Step, step
+from tests.clients.actor import Actor, Step, step
 from tests.clients.cline import ClineRun, run_cline
 from tests.clients.sandbox import Sandbox
+from tests.clients.trouble import GREETING, TASK, chunk
 from tests.format_writers import Call
-from tests.gateway import Gateway, configured_gateway
+from tests.gateway import Gateway
 
 pytestmark = pytest.mark.clients
 
-TASK = "Create hello.txt with a greeting."
-GREETING = "Hello, world! This is a file of one line, and long enough for trouble in its middle.\n"
 INSIDE_TEXT, INSIDE_CALL = 2, 40
 """Tokens."""
-HEAD = 'data: {"id": "1", "object": "chat.completion.chunk", "created": 1, "model": "m", "choices": [{"index": 0, '
-
-
-def chunk(content: str, finish_reason: str | None) -> str:
-    """An answer of one chunk; without a reason it ends too early."""
-    words, reason = json.dumps(content), json.dumps(finish_reason)
-    return f'{HEAD}"delta": {{"role": "assistant", "content": {words}}}, "finish_reason": {reason}}}]}}\n\n'
-
-
 TOO_LONG = Fail(400, message="This model's maximum context length is 4096 tokens. Please reduce the length.")
 EMPTY = Verbatim(chunk("", "stop"))
 PART_OF_CALL = '<tool_call>\n{"name": "editor", "arguments": {"path": "hello'
 PACE = 0.02
-
-
-@pytest.fixture(scope="module")
-def actor() -> Iterator[Actor]:
-    with Actor().running() as actor:
-        yield actor
-
-
-@pytest.fixture(scope="module")
-def gateway(actor: Actor, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Gateway]:
-    """A gateway that loses patience soon."""
-    configuration = f"""
-models:
-  - {{name: coder, backend: vllm, upstream_model: {MODEL}, tools: prompt}}
-  - {{name: holding, backend: vllm, upstream_model: {MODEL}, tools: prompt, invalid_calls: error}}
-backends:
-  - {{name: vllm, address: "127.0.0.1:{actor.port}", health_check: false}}
-limits: {{silence_seconds: 1}}
-"""
-    with configured_gateway(tmp_path_factory.mktemp("trouble"), configuration, envoy={"1800s": "3s"}) as gateway:
-        yield gateway
 
 
 def writing(workspace: Path, *troubles: Trouble, says: str = "", sees: str = TASK, pace: float = 0.0) -> Step:

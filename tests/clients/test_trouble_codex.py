@@ -2,43 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 import pytest
 
 from scripted_vllm import Cut, ErrorEvent, Fail, Garbage, Nonsense, Refuse, Stall, Trouble, Verbatim
-from tests.clients.actor import MODEL, Actor, step
+from tests.clients.actor import Actor, step
 from tests.clients.codex import last_message, run_codex
 from tests.clients.errand import LAST_WORDS, TASK
 from tests.clients.sandbox import Sandbox
-from tests.clients.test_trouble_cline import chunk
+from tests.clients.trouble import chunk
 from tests.format_writers import Call
-from tests.gateway import Gateway, configured_gateway
+from tests.gateway import Gateway
 
 pytestmark = pytest.mark.clients
 
 INSIDE_CALL = 30
 """Tokens."""
-
-
-@pytest.fixture(scope="module")
-def actor() -> Iterator[Actor]:
-    with Actor().running() as actor:
-        yield actor
-
-
-@pytest.fixture(scope="module")
-def gateway(actor: Actor, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Gateway]:
-    """A gateway that loses patience soon."""
-    configuration = f"""
-models:
-  - {{name: coder, backend: vllm, upstream_model: {MODEL}, tools: prompt}}
-backends:
-  - {{name: vllm, address: "127.0.0.1:{actor.port}", health_check: false}}
-limits: {{silence_seconds: 1}}
-"""
-    with configured_gateway(tmp_path_factory.mktemp("trouble"), configuration, envoy={"1800s": "3s"}) as gateway:
-        yield gateway
 
 
 @pytest.mark.parametrize(
