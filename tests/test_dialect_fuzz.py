@@ -28,6 +28,7 @@ models:
   - {name: prompt, backend: qwen, tools: prompt, format: hermes}
   - {name: template, backend: qwen, tools: template, format: qwen3_coder, malformed_history: repair}
   - {name: native, backend: qwen, tools: native, invalid_calls: text}
+  - {name: many, backend: qwen, tools: native, max_tools: 1024}
   - {name: strict, backend: qwen, tools: prompt, format: hermes, invalid_calls: error}
 backends:
   - {name: qwen, address: 127.0.0.1:8000}
@@ -193,3 +194,21 @@ def assert_can_be_answered(request: UpstreamRequest, path: str, name: str, argum
 
 def _without_ids(item: Json) -> Json:
     return {name: value for name, value in item.items() if name not in ("id", "call_id", "signature")}
+
+
+@pytest.mark.parametrize("path", [MESSAGES_PATH, RESPONSES_PATH])
+def test_agents_may_offer_more_tools_where_the_model_may_be_offered_them(path: str) -> None:
+    named = [{"type": "function", "name": f"f{n}", "parameters": {"type": "object"}} for n in range(200)]
+    offered = [{"name": tool["name"], "input_schema": {"type": "object"}} for tool in named]
+    fields: Json = {
+        "max_tokens": 5,
+        "messages": [{"role": "user", "content": "Hi"}],
+        "input": "Hi",
+        "tools": named if path == RESPONSES_PATH else offered,
+    }
+    fields.pop("input" if path == MESSAGES_PATH else "messages")
+    assert isinstance(outcome(encoded({**fields, "model": "many"}), path), UpstreamRequest)
+    refused = find_problems(encoded({**fields, "model": "many", "tools": fields["tools"] * 6}), CONFIG, path)
+    assert refused[0].param == "tools"
+    with pytest.raises(ApiError, match="at most 128 for the model"):
+        prepare(encoded({**fields, "model": "prompt"}), CONFIG, path)

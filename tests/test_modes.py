@@ -427,7 +427,7 @@ class TestLimitsOfAModel:
             ("defaults: {stream: true}", "defaults.stream: only sampling parameters"),
             ("defaults: {tools: []}", "defaults.tools: only sampling parameters"),
             ("tools: template, format: nonesuch", "format: no tool-call format is named"),
-            ("max_tools: 500", "max_tools:"),
+            ("max_tools: 1025", "max_tools:"),
         ],
     )
     def test_a_configuration_that_can_not_hold_is_refused(self, setting: str, says: str) -> None:

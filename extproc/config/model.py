@@ -49,7 +49,7 @@ class Model(Settings):
     """Parameters for what a client leaves out."""
     allowed_tools: tuple[Name, ...] | None = None
     """The only tools that a request may offer."""
-    max_tools: Annotated[int, Field(ge=0, le=128)] = 128
+    max_tools: Annotated[int, Field(ge=0, le=1024)] = 128
     """How many tools a request may offer."""
     malformed_history: MalformedHistory = "repair"
     """Arguments in earlier turns that are no JSON object: make one of them, refuse the request, or leave them as they

@@ -25,6 +25,9 @@ from extproc.contract.schemas import schema_problems
 Json: TypeAlias = dict[str, Any]
 
 MOST_TOOLS = 128
+"""Of one request, in chat completions."""
+MOST_TOOLS_OF_AGENTS = 1024
+"""Of one request in the dialects of agents, whose servers bring hundreds; a model's `max_tools` allows fewer."""
 LONGEST_NAME = 64
 """Characters of a name in OpenAI's dialects."""
 _CHARACTERS = re.compile(r"[a-zA-Z0-9_-]+\Z")
@@ -80,9 +83,9 @@ class Definitions:
                 yield invalid_schema(param, name, problem.message)
 
 
-def list_problems(value: Any, param: str) -> Iterator[ApiError]:
+def list_problems(value: Any, param: str, most: int = MOST_TOOLS) -> Iterator[ApiError]:
     """What is wrong with a list of tools as a list."""
     if not isinstance(value, list):
         yield invalid_type(param, "an array", value)
-    elif len(value) > MOST_TOOLS:
-        yield array_too_long(param, f"at most {MOST_TOOLS} of them", len(value))
+    elif len(value) > most:
+        yield array_too_long(param, f"at most {most} of them", len(value))

@@ -12,7 +12,7 @@ from typing import Any, TypeAlias
 
 from extproc.contract.errors import ApiError, invalid_type, invalid_value, missing_parameter, quoted
 from extproc.contract.tool_choice import NamedTool, ToolChoice
-from extproc.contract.tool_definitions import Definitions, list_problems
+from extproc.contract.tool_definitions import MOST_TOOLS_OF_AGENTS, Definitions, list_problems
 
 Json: TypeAlias = dict[str, Any]
 
@@ -34,7 +34,7 @@ def tool_problems(fields: Json) -> Iterator[ApiError]:
     """What is wrong with `tools`."""
     if (tools := fields.get("tools")) is None:
         return
-    yield from list_problems(tools, "tools")
+    yield from list_problems(tools, "tools", MOST_TOOLS_OF_AGENTS)
     seen = Definitions(LONGEST_NAME)
     for index, tool in enumerate(tools if isinstance(tools, list) else ()):
         param = f"tools[{index}]"

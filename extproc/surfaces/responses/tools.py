@@ -12,7 +12,7 @@ from typing import Any, TypeAlias
 
 from extproc.contract.errors import ApiError, invalid_type, invalid_value, missing_parameter, quoted
 from extproc.contract.tool_choice import NamedTool, ToolChoice
-from extproc.contract.tool_definitions import Definitions, TextGrammar, list_problems
+from extproc.contract.tool_definitions import MOST_TOOLS_OF_AGENTS, Definitions, TextGrammar, list_problems
 from extproc.prompts.grammar import is_enforceable
 from extproc.surfaces.responses.taught_tools import BY_RESULT, TAUGHT
 from extproc.turn.turn import ToolName
@@ -35,7 +35,7 @@ def tool_problems(fields: Json) -> Iterator[ApiError]:
     """What is wrong with `tools`."""
     if (tools := fields.get("tools")) is None:
         return
-    yield from list_problems(tools, "tools")
+    yield from list_problems(tools, "tools", MOST_TOOLS_OF_AGENTS)
     seen = Definitions(LONGEST_NAME)
     for index, tool in enumerate(tools if isinstance(tools, list) else ()):
         yield from _tool(tool, f"tools[{index}]", seen, _OWN, None)
