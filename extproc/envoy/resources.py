@@ -11,14 +11,11 @@ from envoy_data_plane.envoy.config.route.v3 import RouteConfiguration
 from envoy_data_plane.envoy.extensions.transport_sockets.tls.v3 import Secret
 
 from extproc.config import Backend, Config
-from extproc.envoy.betterproto import work_once
 from extproc.envoy.clusters import backend_cluster
 from extproc.envoy.listener import listener
 from extproc.envoy.routes import route_configuration
 from extproc.envoy.secrets import secrets
 from extproc.envoy.sources import Sources
-
-work_once()
 
 
 @dataclass(frozen=True, slots=True)
