@@ -153,9 +153,8 @@ def test_the_work_grows_with_the_text(before: str, opening: str) -> None:
         return time.process_time() - begin
 
     for size in (1 << 20, 4):
-        short = min(seconds(4_000, size) for _ in range(3))
-        long = min(seconds(32_000, size) for _ in range(3))
-        assert long < 8 * 3 * short + 0.02
+        most = 8 * 3 * min(seconds(4_000, size) for _ in range(3)) + 0.02
+        assert any(seconds(32_000, size) < most for _ in range(3))  # the quickest of three, or one that is quick enough
 
 
 def test_a_string_leaves_piece_by_piece_also_where_it_is_mended() -> None:
