@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import signal
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 
 import pytest
 from hypothesis import HealthCheck, settings
@@ -48,6 +49,20 @@ LONGEST = (
     "test_invalid_call_properties.py",
 )
 """The files that take longest, in this order."""
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_collection() -> Generator[None, object, object]:
+    """What is there before the first test stays to the end: 700,000 objects, over which a full collection takes half a
+    second, in every test that asks for one and five times at the end."""
+    gc.disable()
+    try:
+        collected = yield
+        gc.collect()
+        gc.freeze()
+    finally:
+        gc.enable()
+    return collected
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
