@@ -55,7 +55,7 @@ def render(folder: Path) -> tuple[Object, ...]:
     done = subprocess.run([kubectl, "kustomize", str(folder)], capture_output=True, text=True, timeout=60, check=False)
     assert done.returncode == 0, done.stderr
     assert done.stderr == "", "kustomize warns of something"
-    return tuple(yaml.safe_load_all(done.stdout))
+    return tuple(yaml.load_all(done.stdout, Loader=yaml.CSafeLoader))  # each worker does this when it collects
 
 
 def of_kind(objects: Sequence[Object], kind: str) -> list[Object]:

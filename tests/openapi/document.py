@@ -12,7 +12,9 @@ import yaml
 
 Json = dict[str, Any]
 
-DOCUMENT: Json = yaml.safe_load((Path(__file__).parents[2] / "docs" / "openapi.yaml").read_text(encoding="utf-8"))
+DOCUMENT: Json = yaml.load(
+    (Path(__file__).parents[2] / "docs" / "openapi.yaml").read_text(encoding="utf-8"), Loader=yaml.CSafeLoader
+)
 CHAT: Json = DOCUMENT["paths"]["/v1/chat/completions"]["post"]
 SCHEMAS: Json = DOCUMENT["components"]["schemas"]
 REQUEST: Json = SCHEMAS["ChatCompletionRequest"]
