@@ -6,6 +6,7 @@ import enum
 import re
 from collections.abc import Callable, Collection
 from dataclasses import dataclass
+from functools import cache
 
 from extproc.toolcalls.notations.delimited_text import StringMarkers
 from extproc.toolcalls.notations.quoted_text import PREFIX, Follows
@@ -115,16 +116,34 @@ _IN_VALUE = {
     Shape.OBJECT: rf",{_BLANKS}(?:(\Z)|[\w.\-'\"<)\]}}])|{_VALUE_END}",
     Shape.LIST: rf",{_BLANKS}(?:(\Z)|[^,:;=])|{_VALUE_END}",
 }
-_AFTER_KEY = _follows(_KEY)
-_AFTER_ARGUMENT = {
-    place: _follows(rf",{_BLANKS}(?:(\Z)|\)|{_KEYWORD})|[)\]]{after}", first=rf";{_BLANKS}(?:(\Z)|\)|{_KEYWORD})")
-    for place, after in _AFTER_CALL.items()
-}
-_AFTER_VALUE = {shape: _follows(end) for shape, end in _IN_VALUE.items()}
-_BETWEEN_MARKERS = {
-    shape: _follows(rf"{_IN_VALUE[shape]}|<(?:(\Z)|[|te])", python=False) for shape in (Shape.OBJECT, Shape.LIST)
-}
-_KEY_BETWEEN_MARKERS = _follows(rf"{_KEY}|<", python=False)
+
+
+# Each is made when it is first needed: all of them take 30 ms at every start of a process, and few models write what
+# needs any.
+@cache
+def _after_key() -> Follows:
+    return _follows(_KEY)
+
+
+@cache
+def _after_argument(place: Place) -> Follows:
+    end = rf",{_BLANKS}(?:(\Z)|\)|{_KEYWORD})|[)\]]{_AFTER_CALL[place]}"
+    return _follows(end, first=rf";{_BLANKS}(?:(\Z)|\)|{_KEYWORD})")
+
+
+@cache
+def _after_value(shape: Shape) -> Follows:
+    return _follows(_IN_VALUE[shape])
+
+
+@cache
+def _between_markers(shape: Shape) -> Follows:
+    return _follows(rf"{_IN_VALUE[shape]}|<(?:(\Z)|[|te])", python=False)
+
+
+@cache
+def _key_between_markers() -> Follows:
+    return _follows(rf"{_KEY}|<", python=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -148,9 +167,9 @@ class Notation:
     def follows(self, shape: Shape, at_key: bool) -> Follows:
         """What may follow a string that stands in `shape`."""
         if self.markers is not None:
-            return _KEY_BETWEEN_MARKERS if at_key else _BETWEEN_MARKERS[shape]
+            return _key_between_markers() if at_key else _between_markers(shape)
         if at_key:
-            return _AFTER_KEY
+            return _after_key()
         if shape is Shape.CALL:
-            return _AFTER_ARGUMENT[self.place]
-        return _AFTER_VALUE[Shape.LIST if shape is Shape.GROUP else shape]
+            return _after_argument(self.place)
+        return _after_value(Shape.LIST if shape is Shape.GROUP else shape)
