@@ -34,6 +34,7 @@ CONFIG = parse(SETTINGS.format(model=MODEL, port=1), source="test")
 @pytest.fixture(autouse=True)
 def without_collector() -> Iterator[None]:
     gc.collect()
+    gc.freeze()  # what other tests have left in their caches is hundreds of thousands of objects, and none of ours
     gc.disable()
     yield
     gc.enable()
