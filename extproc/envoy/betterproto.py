@@ -1,8 +1,8 @@
 """What betterproto2 0.9 and pydantic work out for each class, field and message: once, and only for what is used.
 
-Of the 620 classes that are imported for Envoy's files, some 80 are used. So the files take 0.5 seconds of processor
-time at a start instead of 1.3, or 2.3 where nothing is kept, and 13 MB less. Messages are validated as before, but for
-this: what stands inside of one was validated when it was made, so it has to be a message; no mapping is taken for one.
+Of the 620 classes that are imported for Envoy's files, some 80 are used. So the first files take 0.5 seconds of
+processor time, imports included, instead of 1.3, and 13 MB less. Messages are validated as before, but for this: what
+stands inside of one was validated when it was made, so it has to be a message; no mapping is taken for one.
 """
 
 from __future__ import annotations
