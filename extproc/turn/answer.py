@@ -32,10 +32,10 @@ _LARGE_CHUNK = 8192
 class AnswerWriter(Protocol):
     """Writes one answer in a client's dialect: `whole`, or a stream that ends with `end` or `fail`."""
 
-    def chunk(self, chunk: Json, data: bytes, said: Sequence[Said]) -> bytes:
+    def chunk(self, chunk: Json, data: bytes, said: Sequence[Said], /) -> bytes:
         """A chunk of the backend's stream: its object, its bytes, and what each of its choices says, if it has any."""
 
-    def comment(self, comment: Comment) -> bytes:
+    def comment(self, comment: Comment, /) -> bytes:
         """The backend keeps the connection alive."""
 
     def end(self, count: StreamCount) -> bytes:
@@ -44,7 +44,7 @@ class AnswerWriter(Protocol):
     def fail(self, error: ApiError) -> bytes:
         """The stream ends here, with an error."""
 
-    def whole(self, body: bytes, completion: Json, said: Sequence[Said], usage: Json | None) -> bytes:
+    def whole(self, body: bytes, completion: Json, said: Sequence[Said], usage: Json | None, /) -> bytes:
         """A completion: its bytes and its object, and what each of its choices says. `usage` is what it cost, which
         may be an estimate. Raises ApiError (502)."""
 

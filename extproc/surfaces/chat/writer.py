@@ -36,7 +36,7 @@ class ChatWriter:
 
     # A stream
 
-    def chunk(self, chunk: Json, data: bytes, said: Sequence[Said]) -> bytes:
+    def chunk(self, chunk: Json, data: bytes, said: Sequence[Said], /) -> bytes:
         self._envelope = chunk
         if not said:
             return b""
@@ -52,7 +52,7 @@ class ChatWriter:
         envelope = self._without_usage(chunk)
         return b"".join(encode(Data(encoded({**envelope, "choices": [choice]}))) for choice in rewritten)
 
-    def comment(self, comment: Comment) -> bytes:
+    def comment(self, comment: Comment, /) -> bytes:
         return encode(comment)
 
     def end(self, count: StreamCount) -> bytes:
@@ -113,7 +113,7 @@ class ChatWriter:
 
     # A whole answer
 
-    def whole(self, body: bytes, completion: Json, said: Sequence[Said], usage: Json | None) -> bytes:
+    def whole(self, body: bytes, completion: Json, said: Sequence[Said], usage: Json | None, /) -> bytes:
         changed = usage is not None and usage is not completion.get("usage")
         if changed:
             completion["usage"] = usage

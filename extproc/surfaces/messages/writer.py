@@ -52,13 +52,13 @@ class MessagesWriter:
 
     # A stream
 
-    def chunk(self, chunk: Json, data: bytes, said: Sequence[Said]) -> bytes:  # noqa: ARG002 - chat's writer gives it on
+    def chunk(self, _chunk: Json, _data: bytes, said: Sequence[Said], /) -> bytes:
         self._start()
         for one in said:
             self._say(one)
         return self._taken()
 
-    def comment(self, comment: Comment) -> bytes:  # noqa: ARG002 - whatever it says, the connection is alive
+    def comment(self, _comment: Comment, /) -> bytes:  # whatever it says, the connection is alive
         self._start()
         self._event("ping", {})
         return self._taken()
@@ -105,7 +105,7 @@ class MessagesWriter:
 
     # A whole answer
 
-    def whole(self, body: bytes, completion: Json, said: Sequence[Said], usage: Json | None) -> bytes:  # noqa: ARG002
+    def whole(self, _body: bytes, _completion: Json, said: Sequence[Said], usage: Json | None, /) -> bytes:
         self._whole = True
         for one in said:
             self._say(one)

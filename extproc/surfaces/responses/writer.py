@@ -64,13 +64,13 @@ class ResponsesWriter:
 
     # A stream
 
-    def chunk(self, chunk: Json, data: bytes, said: Sequence[Said]) -> bytes:  # noqa: ARG002 - chat's writer gives it on
+    def chunk(self, chunk: Json, _data: bytes, said: Sequence[Said], /) -> bytes:
         self._start(chunk)
         for one in said:
             self._say(one)
         return self._taken()
 
-    def comment(self, comment: Comment) -> bytes:
+    def comment(self, comment: Comment, /) -> bytes:
         return encode(comment)
 
     def end(self, count: StreamCount) -> bytes:
@@ -127,7 +127,7 @@ class ResponsesWriter:
 
     # A whole answer
 
-    def whole(self, body: bytes, completion: Json, said: Sequence[Said], usage: Json | None) -> bytes:  # noqa: ARG002
+    def whole(self, _body: bytes, completion: Json, said: Sequence[Said], usage: Json | None, /) -> bytes:
         self._whole = True
         self._start(completion)
         for one in said:
