@@ -19,7 +19,6 @@ from extproc.contract.errors import (
     ApiError,
     array_too_long,
     empty_array,
-    empty_string,
     invalid_type,
     invalid_value,
     missing_parameter,
@@ -27,6 +26,7 @@ from extproc.contract.errors import (
 )
 from extproc.contract.json_body import encode
 from extproc.contract.media_urls import url_fault
+from extproc.contract.members import name_problems, string_problems
 from extproc.contract.rules import Rules
 
 Json: TypeAlias = dict[str, Any]
@@ -128,17 +128,17 @@ class _Check:
         elif kind not in allowed:
             yield invalid_value(f"{param}.type", f"expected one of {', '.join(allowed)}, got {quoted(kind)}.")
         elif kind in ("text", "thinking"):
-            yield from _string(block, kind, param)
+            yield from string_problems(block, kind, param)
         elif kind == "image":
             yield from self._image(block, param)
         elif kind == "document":
             yield from _document(block, param)
         elif kind == "search_result":
-            yield from _string(block, "source", param)
-            yield from _string(block, "title", param)
+            yield from string_problems(block, "source", param)
+            yield from string_problems(block, "title", param)
             yield from self.blocks(block.get("content"), f"{param}.content", "system")
         elif kind == "tool_reference":
-            yield from _string(block, "tool_name", param)
+            yield from string_problems(block, "tool_name", param)
         elif kind == "tool_use":
             yield from self._tool_use(block, param)
         elif kind == "tool_result":
@@ -151,11 +151,11 @@ class _Check:
         elif not isinstance(source, dict):
             yield invalid_type(param, "an object with a 'type'", source)
         elif source.get("type") == "base64":
-            yield from _string(source, "data", param)
+            yield from string_problems(source, "data", param)
             if source.get("media_type") not in _MEDIA_TYPES:
                 yield invalid_value(f"{param}.media_type", f"expected one of {', '.join(_MEDIA_TYPES)}.")
         elif source.get("type") == "url":
-            yield from _string(source, "url", param)
+            yield from string_problems(source, "url", param)
             url = source.get("url")
             if isinstance(url, str) and (fault := url_fault(url, self._rules.media_urls)) is not None:
                 yield invalid_value(f"{param}.url", fault)
@@ -163,8 +163,8 @@ class _Check:
             yield invalid_value(f"{param}.type", "expected 'base64' or 'url': files aren't kept here.")
 
     def _tool_use(self, block: Json, param: str) -> Iterator[ApiError]:
-        yield from _name(block, "id", param)
-        yield from _name(block, "name", param)
+        yield from name_problems(block, "id", param)
+        yield from name_problems(block, "name", param)
         if not isinstance(block.get("input"), dict):
             yield invalid_type(f"{param}.input", "an object, the arguments that the call came with", block.get("input"))
         if isinstance(call_id := block.get("id"), str):
@@ -193,25 +193,12 @@ class _Check:
             yield invalid_type(f"{param}.content", "a string or an array of content blocks", content)
 
 
-def _string(value: Json, name: str, param: str) -> Iterator[ApiError]:
-    if value.get(name) is None:
-        yield missing_parameter(f"{param}.{name}", "Expected a string.")
-    elif not isinstance(value[name], str):
-        yield invalid_type(f"{param}.{name}", "a string", value[name])
-
-
-def _name(block: Json, name: str, param: str) -> Iterator[ApiError]:
-    yield from _string(block, name, param)
-    if block.get(name) == "":
-        yield empty_string(f"{param}.{name}", "what the call came with")
-
-
 def _document(block: Json, param: str) -> Iterator[ApiError]:
     source, param = block.get("source"), f"{param}.source"
     if not isinstance(source, dict):
         yield invalid_type(param, "an object with 'type': 'text' and 'data'", source)
     elif source.get("type") == "text":
-        yield from _string(source, "data", param)
+        yield from string_problems(source, "data", param)
     else:
         yield invalid_value(
             f"{param}.type", "expected 'text': models here read no PDF; send its text, or its pages as images."

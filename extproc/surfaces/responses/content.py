@@ -14,7 +14,6 @@ from extproc.contract.errors import (
     ApiError,
     array_too_long,
     empty_array,
-    empty_string,
     invalid_request,
     invalid_type,
     invalid_value,
@@ -23,6 +22,7 @@ from extproc.contract.errors import (
 )
 from extproc.contract.history import ArgumentReader
 from extproc.contract.media_urls import MediaUrls, url_fault
+from extproc.contract.members import name_problems, string_problems
 from extproc.surfaces.responses.taught_tools import BY_CALL, BY_RESULT, TaughtTool
 
 Json: TypeAlias = dict[str, Any]
@@ -174,13 +174,13 @@ class _Check:
             elif kind == "input_image":
                 yield from self._image(part, here)
             else:
-                yield from _string(part, "refusal" if kind == "refusal" else "text", here)
+                yield from string_problems(part, "refusal" if kind == "refusal" else "text", here)
 
     def _image(self, part: Json, param: str) -> Iterator[ApiError]:
         if part.get("image_url") is None and part.get("file_id") is not None:
             yield invalid_value(f"{param}.file_id", "files aren't kept here; send 'image_url', as data: for example.")
             return
-        yield from _string(part, "image_url", param)
+        yield from string_problems(part, "image_url", param)
         if (detail := part.get("detail")) is not None:
             yield from OneOf(_DETAILS).problems(detail, f"{param}.detail")
         url = part.get("image_url")
@@ -188,14 +188,14 @@ class _Check:
             yield invalid_value(f"{param}.image_url", fault)
 
     def _call(self, item: Json, kind: str, param: str) -> Iterator[ApiError]:
-        yield from _name(item, "call_id", param)
-        yield from _name(item, "name", param)
+        yield from name_problems(item, "call_id", param)
+        yield from name_problems(item, "name", param)
         if not isinstance(namespace := item.get("namespace"), str | None):
             yield invalid_type(f"{param}.namespace", "a string", namespace)
         if kind == "custom_tool_call":
-            yield from _string(item, "input", param)
+            yield from string_problems(item, "input", param)
         else:
-            yield from _string(item, "arguments", param)
+            yield from string_problems(item, "arguments", param)
             arguments = item.get("arguments")
             if isinstance(arguments, str) and self._reader.readable(arguments) is None:
                 yield invalid_request(
@@ -208,7 +208,7 @@ class _Check:
             self._calls.add(call_id)
 
     def _taught_call(self, item: Json, tool: TaughtTool, param: str) -> Iterator[ApiError]:
-        yield from _name(item, "call_id", param)
+        yield from name_problems(item, "call_id", param)
         try:
             tool.read(item[tool.field])
         except (KeyError, TypeError, ValueError, AttributeError) as error:
@@ -260,16 +260,3 @@ def _thoughts(item: Json, param: str) -> Iterator[ApiError]:
         for index, part in enumerate(parts or ()):
             if not isinstance(part, dict) or not isinstance(part.get("text"), str):
                 yield invalid_type(f"{param}.{name}[{index}]", "an object with a 'text'", part)
-
-
-def _string(value: Json, name: str, param: str) -> Iterator[ApiError]:
-    if value.get(name) is None:
-        yield missing_parameter(f"{param}.{name}", "Expected a string.")
-    elif not isinstance(value[name], str):
-        yield invalid_type(f"{param}.{name}", "a string", value[name])
-
-
-def _name(item: Json, name: str, param: str) -> Iterator[ApiError]:
-    yield from _string(item, name, param)
-    if item.get(name) == "":
-        yield empty_string(f"{param}.{name}", "what the call came with")
