@@ -145,6 +145,29 @@ def test_a_whole_answer_is_recorded(running: Recorded) -> None:
     assert_the_same_in_every_cut(document)
 
 
+MESSAGES = {"max_tokens": 99, "tools": [{"name": "get_weather", "input_schema": {"type": "object"}}]}
+RESPONSES = {"tools": [{"type": "function", "name": "get_weather", "parameters": {"type": "object"}}]}
+
+
+@pytest.mark.parametrize("stream", [True, False])
+@pytest.mark.parametrize(
+    ("path", "body"),
+    [
+        ("/v1/messages", {**MESSAGES, "messages": [{"role": "user", "content": "Wetter?"}]}),
+        ("/v1/responses", {**RESPONSES, "input": "Wetter?"}),
+    ],
+    ids=["messages", "responses"],
+)
+def test_the_other_dialects_are_recorded_whose_ids_are_random_too(
+    running: Recorded, path: str, body: dict[str, Any], stream: bool
+) -> None:
+    running.backend.play(Reply(CALL * 2))
+    before = len(running.files())
+    answer = running.gateway.http.post(path, json={"model": "coder", "stream": stream, **body})
+    assert answer.text.count("get_weather") >= 2
+    assert_the_same_in_every_cut(Document.read(running.next_file(before).read_bytes()))
+
+
 @pytest.mark.parametrize("stream", [True, False])
 def test_a_second_try_is_recorded_with_its_answer(running: Recorded, stream: bool) -> None:
     running.backend.play(Reply("I would rather not."))

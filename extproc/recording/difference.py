@@ -17,7 +17,8 @@ from extproc.recording.document import Entry, Json, Kind
 from extproc.recording.envoy_json import bytes_as_json, bytes_from_json
 from extproc.recording.replay import ReplayResult
 
-_MADE_ID = re.compile(r"call_[A-Za-z0-9]{24}")
+_MADE_ID = re.compile(r"(call)_([A-Za-z0-9]{24})|([a-z]+)_((?:[0-9a-f]{24}){1,2})")
+"""Of calls, and of whatever else Messages (24 digits) and Responses (48) have ids for."""
 _SHOWN = 70
 """Characters on each side of the place."""
 _NOTHING = "(nothing)"
@@ -98,13 +99,19 @@ def _joined(outcome: ReplayResult) -> Iterator[Json]:
 def _renamed(value: Any, ids: dict[str, str]) -> Any:
     match value:
         case str():
-            return _MADE_ID.sub(lambda found: ids.setdefault(found[0], f"call_{len(ids) + 1:024}"), value)
+            return _MADE_ID.sub(lambda found: ids.setdefault(found[0], _equal_id(found, len(ids) + 1)), value)
         case dict():
             return {name: _renamed(inner, ids) for name, inner in value.items()}
         case list():
             return [_renamed(inner, ids) for inner in value if not _is_length(inner)]
         case _:
             return value
+
+
+def _equal_id(made: re.Match[str], number: int) -> str:
+    """As long as the one that was made, and of the same kind."""
+    kind, digits = made[1] or made[3], made[2] or made[4]
+    return f"{kind}_{number:0{len(digits)}}"
 
 
 def _is_length(value: Any) -> bool:
