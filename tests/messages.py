@@ -106,8 +106,12 @@ def _without_mark(told: Json) -> Json:
     return {**told, "usage": usage}
 
 
-def message_of(data: bytes) -> Json:
-    """The message that a whole stream builds, as Anthropic's SDKs put it together. Raises NotAStreamError."""
+def message_of(data: bytes, *, parsed: bool = True) -> Json:
+    """The message that a whole stream builds, as Anthropic's SDKs put it together.
+
+    Raises NotAStreamError, and ValueError for a call's input that is no JSON; unless `parsed`, inputs stay the texts
+    that came.
+    """
     events = [event for event in events_of(data) if event["type"] != "ping"]
     if [event["type"] for event in events[-2:]] != ["message_delta", "message_stop"]:
         raise NotAStreamError(events[-1])
@@ -133,9 +137,10 @@ def message_of(data: bytes) -> Json:
     for block in content:
         arguments = block.pop("_json")
         if block["type"] == "tool_use":
-            block["input"] = json.loads(arguments)
+            block["input"] = json.loads(arguments) if parsed else arguments
     message["content"] = content
-    _check_message(message)
+    if parsed:  # as published, an input is an object
+        _check_message(message)
     return message
 
 

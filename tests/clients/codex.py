@@ -7,17 +7,27 @@ from tests.clients.sandbox import Finished, Sandbox
 
 
 def run_codex(
-    sandbox: Sandbox, url: str, model: str, task: str, *, websockets: bool = False, key: str = "unused"
+    sandbox: Sandbox,
+    url: str,
+    model: str,
+    task: str,
+    *,
+    websockets: bool = False,
+    key: str = "unused",
+    settings: str = "",
+    seconds: float = 90.0,
 ) -> Finished:
-    """Have it do a task with a model, asking nobody for leave. `url` is the gateway's, with `/v1`."""
-    settings = sandbox.home / ".codex" / "config.toml"
-    settings.parent.mkdir(exist_ok=True)
-    settings.write_text(
+    """Have it do a task with a model, asking nobody for leave. `url` is the gateway's, with `/v1`; `settings` are more
+    keys of its configuration file, in TOML."""
+    file = sandbox.home / ".codex" / "config.toml"
+    file.parent.mkdir(exist_ok=True)
+    file.write_text(
         f"""
 model = "{model}"
 model_provider = "gateway"
 sandbox_mode = "danger-full-access"
 approval_policy = "never"
+{settings}
 [model_providers.gateway]
 name = "gateway"
 base_url = "{url}"
@@ -29,7 +39,7 @@ supports_websockets = {str(websockets).lower()}
 """
     )
     arguments = ("exec", "--json", "--skip-git-repo-check", task)
-    return sandbox.run(client("codex"), *arguments, env={"GATEWAY_KEY": key})
+    return sandbox.run(client("codex"), *arguments, env={"GATEWAY_KEY": key}, seconds=seconds)
 
 
 def last_message(finished: Finished) -> str:

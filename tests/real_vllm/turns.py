@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -51,18 +51,28 @@ class Turn:
     @property
     def error_code(self) -> str | None:
         """That of the error which the client got in the place of an answer."""
+        code = self.error.get("code")
+        return None if code is None else str(code)
+
+    @property
+    def error(self) -> dict[str, Any]:
+        """What the client got in the place of an answer, in its dialect's form; empty if there is no error."""
         for entry in reversed(self.document.entries):
             told = entry.what.get("immediate_response") or _whole_body(entry.what)
             if entry.kind is Kind.PROCESSOR and told:
-                code = json.loads(told["body"])["error"]["code"]
-                return None if code is None else str(code)
-        return None
+                return dict(json.loads(told["body"])["error"])
+        return {}
+
+    @property
+    def request(self) -> dict[str, Any]:
+        """What the client asked; empty while it hasn't."""
+        body = b"".join(self._received("request_body"))
+        return json.loads(body) if body else {}
 
     @property
     def offered(self) -> list[str]:
         """The tools of the request."""
-        body = b"".join(self._received("request_body"))
-        return [tool["function"]["name"] for tool in json.loads(body).get("tools", ())] if body else []
+        return [tool["function"]["name"] for tool in self.request.get("tools", ())]
 
     @property
     def written(self) -> str:
@@ -100,24 +110,12 @@ class Turn:
     @property
     def shown_objects(self) -> list[Any]:
         """Markup, and JSON objects with the name of an offered tool, in what is shown as words."""
-        found: list[Any] = [_MARKUP] * self.text.count(_MARKUP)
-        for brace in re.finditer(r"\{", self.text):
-            try:
-                value, _ = json.JSONDecoder().raw_decode(self.text, brace.start())
-            except ValueError:
-                continue
-            if value.get("name") in self.offered:
-                found.append(value)
-        return found
+        return objects_in(self.text, self.offered)
 
     @property
     def leaked_calls(self) -> list[Any]:
         """Those among them that are calls where they stand alone: the arguments are an object, or a list."""
-        return [
-            shown
-            for shown in self.shown_objects
-            if shown == _MARKUP or isinstance(shown.get("arguments", shown.get("parameters")), (dict, list))
-        ]
+        return [shown for shown in self.shown_objects if is_call(shown)]
 
     def problems(self) -> list[str]:
         """What is wrong with what the client got. There should be nothing, whatever the model wrote."""
@@ -143,6 +141,24 @@ class Turn:
         for entry in self.document.entries:
             if entry.kind is Kind.ENVOY and part in entry.what:
                 yield bytes_from_json(entry.what[part].get("body", ""))
+
+
+def objects_in(text: str, offered: Collection[str]) -> list[Any]:
+    """Markup of calls, and JSON objects with the name of an offered tool, in a text."""
+    found: list[Any] = [_MARKUP] * text.count(_MARKUP)
+    for brace in re.finditer(r"\{", text):
+        try:
+            value, _ = json.JSONDecoder().raw_decode(text, brace.start())
+        except ValueError:
+            continue
+        if value.get("name") in offered:
+            found.append(value)
+    return found
+
+
+def is_call(shown: Any) -> bool:
+    """Whether what `objects_in` found could have been run: markup, or an object with arguments."""
+    return shown == _MARKUP or isinstance(shown.get("arguments", shown.get("parameters")), (dict, list))
 
 
 def read_turns(recordings: Path) -> list[Turn]:
