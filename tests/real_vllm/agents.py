@@ -1,6 +1,6 @@
 """Has Codex and Claude Code work with a real model, and writes their parts of docs/real-models.md.
 
-    python -m tests.real_vllm.agents [codex] [claude-code]
+    python -m tests.real_vllm.agents [--keep DIRECTORY] [codex] [claude-code]
 
 Both are far too much for a model of this size, and their whole prompts for two cores: so their own settings cut the
 prompts down, and the tasks are small. Whether these are done is no matter of pass or fail; that every answer is what
@@ -11,6 +11,7 @@ installed: `python -m tests.clients.setup codex claude-code`.
 from __future__ import annotations
 
 import argparse
+import shutil
 import sys
 import tempfile
 import time
@@ -28,7 +29,7 @@ from tests.real_vllm.agent_clients import AGENTS, MOST_TOKENS, Agent
 from tests.real_vllm.agent_turns import AgentTurn, read_agent_turns
 from tests.real_vllm.environment import Environment
 from tests.real_vllm.model import NAME, Model
-from tests.real_vllm.results_page import quoted, table, write_section
+from tests.real_vllm.results_page import quoted, table, without_folder, write_section
 from tests.real_vllm.server import MODEL, VLLM, running_vllm
 
 MODES = ("prompt", "template")
@@ -108,11 +109,6 @@ class Tried:
         if self.requests != len(self.turns):
             found.append(f"{self.requests} requests were counted, and {len(self.turns)} recorded")
         return found
-
-    @property
-    def killed(self) -> bool:
-        """Whether its time was up."""
-        return self.finished.status is None
 
 
 @dataclass(frozen=True, slots=True)
@@ -201,7 +197,9 @@ def _cache(vllm: VLLM) -> tuple[int, int]:
 def main() -> int:
     parser = argparse.ArgumentParser(description="Writes the parts of docs/real-models.md on Codex and Claude Code.")
     parser.add_argument("agents", nargs="*", metavar="AGENT", help=f"one of {', '.join(AGENTS)}; all by default")
-    agents = [AGENTS[name] for name in parser.parse_args().agents or AGENTS]
+    parser.add_argument("--keep", type=Path, metavar="DIRECTORY", help="where what the gateway recorded is to stay")
+    arguments = parser.parse_args()
+    agents = [AGENTS[name] for name in arguments.agents or AGENTS]
     for agent in agents:
         if not CLIENTS[agent.name].is_ready:
             print(f"{agent.title} can't be tried: {CLIENTS[agent.name].why_not}", file=sys.stderr)
@@ -217,6 +215,8 @@ def main() -> int:
                 began = time.monotonic()
                 results = try_runs(vllm, folder, agent, RUNS)
                 minutes = (time.monotonic() - began) / 60
+                if arguments.keep:
+                    shutil.copytree(folder / "recordings", arguments.keep / agent.name)
                 write_section(f"{agent.title} with a very small model", section(agent, results, minutes))
                 problems += (f"{agent.title}: {problem}" for problem in results.problems)
     print("\n".join(problems) or "no error of the protocol")
@@ -226,15 +226,16 @@ def main() -> int:
 def section(agent: Agent, results: Results, minutes: float) -> Iterator[str]:
     """Its part of docs/real-models.md."""
     tried, who = results.tried, agent.title
+    prompt = max((len(came.turns[0].recorded.request_body) for came in tried if came.turns), default=0)
     yield f"""\
 Written by `python -m tests.real_vllm.agents {agent.name}`: {who} {agent.version}, Envoy and the processor, and
 vLLM 0.32.0 on the CPU with {NAME} (from a 4-bit file), a context of {_CONTEXT} tokens,
 temperature 0, at most {MOST_TOKENS} tokens for an answer, format hermes. The prompt is cut down by the client's own
-settings (`tests/real_vllm/agent_clients.py`), from {agent.whole_prompt} to {agent.prompt}.
+settings (`tests/real_vllm/agent_clients.py`), from {agent.whole_prompt} to {prompt:,}.
 Up to {_AT_ONCE} runs at once; each gets {_SECONDS:.0f} seconds, and then {who} is killed, which is no error of the
 protocol. All {len(tried)} runs together took {minutes:.0f} minutes.
 """
-    head = ("mode", "runs:", "killed:", "requests:", "calls:", "words alone:", "cut off:", "no end:")
+    head = ("mode", "runs:", "gave up:", "killed:", "requests:", "calls:", "words alone:", "cut off:", "no end:")
     yield from table(
         (*head, "calls that don't fit:", "objects shown:", "done:", "protocol errors:"),
         [_summary(mode, [came for came in tried if came.run.mode == mode]) for mode in MODES],
@@ -249,12 +250,13 @@ protocol. All {len(tried)} runs together took {minutes:.0f} minutes.
         yield from (f"- {problem}" for problem in problems)
     yield ""
     yield from table(
-        ("mode", "task", "seconds:", "requests:", "the model wrote first", "done"),
+        ("mode", "task", "seconds:", "client", "requests:", "the model wrote first", "done"),
         map(_row, tried),
     )
 
 
 _EXPLAINED = """
+*Gave up*: the client ended with an error status, as it does when an answer was cut off; *killed*: its time was up.
 *Requests* are by the gateway's own count. *Calls* and *words alone* count answers that came to their ends; *cut off*
 are those among them that ended at the most tokens. *No end*: the client was killed before it. *Calls that don't fit* is
 the gateway's own count of calls that break the tool's schema, name no offered tool, or aren't JSON. *Objects shown*:
@@ -272,7 +274,8 @@ def _summary(mode: str, runs: Sequence[Tried]) -> tuple[object, ...]:
     return (
         mode,
         len(runs),
-        sum(came.killed for came in runs),
+        sum(came.finished.status not in (0, None) for came in runs),
+        sum(came.finished.status is None for came in runs),
         sum(came.requests for came in runs),
         ended["calls"],
         ended["words"],
@@ -287,8 +290,22 @@ def _summary(mode: str, runs: Sequence[Tried]) -> tuple[object, ...]:
 
 def _row(came: Tried) -> tuple[object, ...]:
     first = came.turns[0].written if came.turns else ""
-    took = f"{came.finished.seconds:.0f}{', killed' if came.killed else ''}"
-    return came.run.mode, came.run.task.words, took, came.requests, quoted(first), "yes" if came.done else "no"
+    status = came.finished.status
+    end = "killed" if status is None else "gave up" if status else "ended"
+    wrote = quoted(without_folder(first))
+    return (
+        came.run.mode,
+        came.run.task.words,
+        f"{came.finished.seconds:.0f}",
+        end,
+        came.requests,
+        wrote,
+        _yes(came.done),
+    )
+
+
+def _yes(is_so: bool) -> str:
+    return "yes" if is_so else "no"
 
 
 if __name__ == "__main__":

@@ -7,7 +7,6 @@ on two cores. Cline has to be installed: `python -m tests.clients.setup cline`.
 
 from __future__ import annotations
 
-import re
 import sys
 import tempfile
 from collections import Counter
@@ -23,7 +22,7 @@ from tests.clients.sandbox import Sandbox
 from tests.gateway import Gateway, configured_gateway, wait_until
 from tests.real_vllm.environment import Environment
 from tests.real_vllm.model import NAME, Model
-from tests.real_vllm.results_page import quoted, table, write_section
+from tests.real_vllm.results_page import quoted, table, without_folder, write_section
 from tests.real_vllm.server import MODEL, VLLM, running_vllm
 from tests.real_vllm.turns import Turn, read_turns
 
@@ -193,18 +192,13 @@ def _summary(mode: str, task: Task, came: Tried) -> tuple[object, ...]:
 
 
 def _shown(turn: Turn) -> tuple[str, str, str]:
-    calls = [quoted(_without_folder(f"{name}({arguments})")) for name, arguments in turn.calls]
+    calls = [quoted(without_folder(f"{name}({arguments})")) for name, arguments in turn.calls]
     times = [(call, len(list(same))) for call, same in groupby(calls)]
     got = [call if count == 1 else f"{count} times {call}" for call, count in times]
     if turn.text:
-        got.insert(0, f"the words {quoted(_without_folder(turn.text))}")
+        got.insert(0, f"the words {quoted(without_folder(turn.text))}")
     reason = turn.finish_reason or ("none: killed" if not turn.ended else f"none: status {turn.status}")
-    return quoted(_without_folder(turn.written)), "; ".join(got), reason
-
-
-def _without_folder(text: str) -> str:
-    """Where the workspace lies is another place each time."""
-    return re.sub(r"/[^\s'\"]*/workspace\b", "/workspace", text)
+    return quoted(without_folder(turn.written)), "; ".join(got), reason
 
 
 def _without_repeats(rows: Sequence[tuple[object, ...]]) -> Iterator[tuple[object, ...]]:

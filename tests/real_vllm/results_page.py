@@ -40,5 +40,10 @@ def quoted(text: str) -> str:
     return f"`{shown}`" if shown else ""
 
 
+def without_folder(text: str) -> str:
+    """Where a client's workspace lies is another place each time."""
+    return re.sub(r"/[^\s'\"]*/workspace\b", "/workspace", text)
+
+
 def _row(cells: Sequence[object]) -> str:
     return f"| {' | '.join(map(str, cells))} |"

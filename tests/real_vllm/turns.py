@@ -66,8 +66,12 @@ class Turn:
     @property
     def request(self) -> dict[str, Any]:
         """What the client asked; empty while it hasn't."""
-        body = b"".join(self._received("request_body"))
-        return json.loads(body) if body else {}
+        return json.loads(self.request_body) if self.request_body else {}
+
+    @property
+    def request_body(self) -> bytes:
+        """The same as it came."""
+        return b"".join(self._received("request_body"))
 
     @property
     def offered(self) -> list[str]:
