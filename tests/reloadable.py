@@ -8,6 +8,7 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import json
+import socket
 import subprocess
 import threading
 import time
@@ -121,7 +122,10 @@ class Gateway:
         return self.http.post(CHAT, json=request(model), headers=headers)
 
     def serving(self) -> bool:
-        return self.admin_socket.exists() and self.admin.get("/ready").status_code == 200
+        with socket.socket(socket.AF_UNIX) as probe:  # httpcore leaves open what it can't connect
+            if probe.connect_ex(str(self.admin_socket)) != 0:  # it isn't there yet, or nobody listens at it
+                return False
+        return self.admin.get("/ready").status_code == 200
 
     def close(self) -> None:
         for client in (self.admin, self.metrics, self.http):
