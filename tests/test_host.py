@@ -332,7 +332,7 @@ def test_a_status_that_is_none_is_the_backends_fault(status: str) -> None:
     message = response_headers({**JSON, ":status": status})
     reply = only(exchange.receive(message))
     assert reply.immediate_response.status.code == 502
-    assert b"no HTTP status" in reply.immediate_response.body
+    assert b"valid HTTP status" in reply.immediate_response.body
 
 
 @pytest.mark.parametrize("length", ["abc", "-1", "9" * 5000, "1e3", ""])

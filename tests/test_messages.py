@@ -454,11 +454,11 @@ class TestAnswers:
         assert self.SPEC is not None
         body = orjson.loads(completion("Hello"))
         body["choices"][0]["message"]["function_call"] = {"name": "get_weather", "arguments": "{}"}
-        with pytest.raises(ApiError, match="older servers"):
+        with pytest.raises(ApiError, match="the legacy form"):
             rewrite_completion(orjson.dumps(body), self.SPEC)
         body = orjson.loads(completion("Hello"))
         body["choices"] *= 2
-        with pytest.raises(ApiError, match="nobody asked for"):
+        with pytest.raises(ApiError, match="asked for"):
             rewrite_completion(orjson.dumps(body), self.SPEC)
 
     def test_reasoning_amid_a_native_call_stands_behind_it(self) -> None:
@@ -539,7 +539,7 @@ class TestCounting:
         spec = prepared(COUNT_TOKENS_PATH, max_tokens=None).answer
         assert spec is not None
         assert counted(rewrite_completion(b'{"count": 12, "tokens": []}', spec).body) == 12
-        with pytest.raises(ApiError, match="no count"):
+        with pytest.raises(ApiError, match="no token count"):
             rewrite_completion(b'{"tokens": []}', spec)
 
 

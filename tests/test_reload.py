@@ -245,9 +245,7 @@ def test_what_can_not_be_used_changes_nothing_and_shows_until_it_is_mended(gatew
         assert gateway.ask("coder").status_code == 200
         (told,) = gateway.logged(complaint)
         assert told["level"] == "error"
-        assert told["message"].startswith(
-            "the changed configuration is refused, what was there before stays in force: "
-        )
+        assert told["message"].startswith("the changed configuration is refused, the previous one stays in force: ")
     gateway.file.unlink()
     eventually(lambda: gateway.logged(f"{gateway.file}: can't be read") != [])
     gateway.write(good)
@@ -439,7 +437,7 @@ def test_keys_are_asked_for_as_soon_as_there_is_a_file_and_a_new_file_of_them_is
     assert gateway.http.get("/v1/models", headers=alice).status_code == 200
 
     keys.write_text(hash_line("bob", f"{KEY}-of-bob"))
-    eventually(lambda: gateway.logged("the API keys are in force") != [])
+    eventually(lambda: gateway.logged("the new API keys are in force") != [])
     eventually(lambda: gateway.ask("coder", **bob).status_code == 200)  # Envoy, which checks too, is a moment later
     assert gateway.ask("coder", **alice).status_code == 401
 
@@ -450,7 +448,7 @@ def test_keys_are_asked_for_as_soon_as_there_is_a_file_and_a_new_file_of_them_is
     assert not gateway.health("extproc.config")
     assert gateway.ask("coder", **bob).status_code == 200
     assert len(gateway.logged(f"{keys}:1: expected 'name: hash'")) == 1
-    assert len(gateway.logged("those there were hold for 300 seconds, then nobody comes in")) == 1
+    assert len(gateway.logged("the last ones stay valid for 300 seconds, then every request is refused")) == 1
     assert KEY not in gateway.log.read_text()
     assert KEY not in gateway.envoy_log.read_text()
 
@@ -522,7 +520,7 @@ def test_without_any_key_nobody_comes_in_when_the_grace_period_is_over(
         eventually(lambda: gateway.metric("extproc_api_keys_closed") == 1)
         assert gateway.ask("coder", **alice).status_code == 401
         assert gateway.metric("extproc_api_keys_missing") == 1
-        assert len(gateway.logged("nobody comes in any more")) == 1
+        assert len(gateway.logged("every request is refused now")) == 1
         keys.unlink(missing_ok=True)
         keys.write_text(hash_line("alice", KEY))
         eventually(lambda: gateway.metric("extproc_api_keys_valid") == 1)

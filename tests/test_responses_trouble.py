@@ -46,10 +46,10 @@ def test_what_was_cut_off_stays_so() -> None:
 
 @pytest.mark.parametrize("more", [{"content": "x"}, {"reasoning": "x"}, {"refusal": "x"}])
 def test_nothing_comes_behind_the_end(more: Json) -> None:
-    assert "behind a finish_reason" in failure({"content": "Hello"}, "stop", more)
+    assert "after a finish_reason" in failure({"content": "Hello"}, "stop", more)
 
 
 def test_calls_that_the_backend_found_where_the_text_is_read_dont_vanish() -> None:
     function = {"name": "get_weather", "arguments": '{"city": "Paris"}'}
     call = {"tool_calls": [{"index": 0, "id": "c", "type": "function", "function": function}]}
-    assert "a call that it found itself" in failure(call, "tool_calls", model="template")
+    assert "tool calls that it parsed itself" in failure(call, "tool_calls", model="template")

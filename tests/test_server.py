@@ -378,7 +378,7 @@ def test_tls_takes_renewed_certificates_and_asks_for_the_clients(
         asyncio.run(main())
     (taken, refused) = (record.getMessage() for record in caplog.records if record.name == "extproc.server.tls")
     assert taken == f"new connections get the certificate that is now in {tls.certificate}"
-    assert refused.startswith("the files for TLS are refused, what was there before stays in force")
+    assert refused.startswith("the TLS files are refused, the previous ones stay in force")
 
 
 def test_an_address_in_use_is_an_error() -> None:

@@ -348,7 +348,7 @@ def test_it_follows_its_configuration_file_without_ending_what_runs(tmp_path: Pa
                     "name: qwen2.5-coder", "name: other, upstream_model: qwen2.5-coder"
                 )
                 config.write_text(f"limits: {{max_body_bytes: 2048}}\n{settings}")
-                running.next_complaint("the configuration is in force as it is now")
+                running.next_complaint("the new configuration is in force")
                 assert ask(running.url)["status"] == 404
                 listed = httpx.get(f"{running.url}/v1/models").json()
                 assert [model["id"] for model in listed["data"]] == ["other"]

@@ -63,14 +63,14 @@ async def ask(
 async def call_again(effect: CallBackend) -> BackendResponse | None:
     """Perform the effect, unless too many are being performed: then there is no answer."""
     if _under_way.locked():
-        log.warning("no retry: %d are under way", RETRIES, extra={"exchange": effect.request_id})
+        log.warning("no retry: %d retries are under way already", RETRIES, extra={"exchange": effect.request_id})
         return None
     async with _under_way:
         try:
             async with asyncio.timeout(effect.timeout):
                 return await _ask_replicas(effect)
         except (OSError, ValueError) as error:  # the time is up; nobody answers; a file is missing, or is no text
-            log.warning("no second answer: %s", type(error).__name__, extra={"exchange": effect.request_id})
+            log.warning("the retry failed: %s", type(error).__name__, extra={"exchange": effect.request_id})
     return None
 
 

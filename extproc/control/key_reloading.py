@@ -83,13 +83,13 @@ class KeyReloading:
             else:
                 self._closes = None
                 self._put_in_force(keys)
-                log.info("the API keys are in force as they are now")
+                log.info("the new API keys are in force")
                 self._telemetry.reloaded("api_keys", valid=True)
                 await self._tell(file, keys)
         if self._closes is not None and time.monotonic() >= self._closes:
             self._closes = None
             self._put_in_force(ApiKeys())
-            log.error("nobody comes in any more: there has been no API key for %g seconds", self._grace)
+            log.error("every request is refused now: there has been no API key for %g seconds", self._grace)
             self._telemetry.show_keys(missing=True, closed=True)
         if not self._published:  # a disk may have room again
             self._published = self._publish(self._processor.context.keys)
@@ -102,7 +102,7 @@ class KeyReloading:
         closed = not self._processor.context.keys
         if self._closes is None and not closed:
             self._closes = time.monotonic() + self._grace
-            log.error("there is no API key any more; those there were hold for %g seconds, then nobody comes in: %s",
+            log.error("no API keys: the last ones stay valid for %g seconds, then every request is refused: %s",
                       self._grace, reason)  # fmt: skip
         else:
             log.error("there is still no API key: %s", reason)

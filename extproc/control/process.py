@@ -254,4 +254,4 @@ async def _beside(*work: Coroutine[Any, Any, None]) -> AsyncIterator[None]:
 
 def _tell_bugs(task: asyncio.Task[None]) -> None:
     if not task.cancelled() and (bug := task.exception()) is not None:
-        log.error("bug: what runs beside the exchanges has ended", exc_info=bug)
+        log.error("bug: a background task has ended", exc_info=bug)

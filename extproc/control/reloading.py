@@ -181,7 +181,7 @@ class Reloading:
                 await self._tell(refusal)
             return
         self._candidate = None
-        log.info("the configuration is in force as it is now: %s", self._source.digest)
+        log.info("the new configuration is in force: %s", self._source.digest)
         await self._tell(None)
         if self._last is not None:
             self._last.keep(self._source.file.content)
@@ -221,7 +221,7 @@ class Reloading:
 
     async def _tell(self, refusal: str | None) -> None:
         if refusal is not None:
-            log.error("the changed configuration is refused, what was there before stays in force: %s", refusal)
+            log.error("the changed configuration is refused, the previous one stays in force: %s", refusal)
         await self._show("config", valid=refusal is None)
         self._telemetry.reloaded("config", valid=refusal is None)
 
@@ -244,7 +244,7 @@ class Reloading:
             if self._envoy is not None:
                 self._envoy.publish_keys(keys)
         except OSError as error:
-            log.warning("Envoy goes on with the API keys as they were, for its files can't be written: %s", error)
+            log.warning("Envoy keeps the previous API keys, because its files can't be written: %s", error)
             return False
         return True
 
@@ -271,7 +271,9 @@ class Reloading:
             try:
                 await self._envoy.settle(config, _leaving(config, in_use))
             except OSError as error:
-                log.warning("Envoy keeps backends that nobody uses, for its files can't be written: %s", error)
+                log.warning(
+                    "Envoy keeps backends that are no longer used, because its files can't be written: %s", error
+                )
 
 
 async def _again_and_again(look: Callable[[], Awaitable[None]], interval: float) -> None:

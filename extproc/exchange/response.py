@@ -120,7 +120,7 @@ class ResponseHalf:
         if request.host is not None:
             request.host.head_shown()
         if (status := status_of(fields)) is None:
-            return request.refuse(backend_garbage("its status is no HTTP status."))
+            return request.refuse(backend_garbage("its status isn't a valid HTTP status."))
         self._status = status
         if REPLY_HEADER in fields:
             self._error_of = envoys_error

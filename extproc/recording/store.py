@@ -131,7 +131,7 @@ class RecordingStore:
         there = sum(1 for _ in self.settings.directory.glob("*.json"))
         full = there >= self.settings.files
         if full and not self._full:
-            log.warning("%s holds %d recordings, so that no more are made", self.settings.directory, there)
+            log.warning("%s holds %d recordings, so no more are made", self.settings.directory, there)
         self._full = full
         return there
 

@@ -56,7 +56,7 @@ class _Files:
         except OSError as error:
             if str(error) != self._complaint:
                 self._complaint = str(error)
-                log.error("the files for TLS are refused, what was there before stays in force: %s", error)
+                log.error("the TLS files are refused, the previous ones stay in force: %s", error)
             return None
         self._complaint = ""
         if contents == self.contents:

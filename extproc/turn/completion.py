@@ -60,9 +60,9 @@ def read_choice(choice: Any) -> tuple[int, Json]:
         raise backend_garbage("a choice without a delta.")
     index = choice.get("index", 0)
     if not isinstance(index, int):
-        raise backend_garbage("a choice whose index is no number.")
+        raise backend_garbage("a choice whose index isn't a number.")
     if not isinstance(choice.get("finish_reason"), str | None):
-        raise backend_garbage("a choice whose finish_reason is no word.")
+        raise backend_garbage("a choice whose finish_reason isn't a string.")
     return index, delta
 
 

@@ -55,15 +55,15 @@ class Said:
     def check_alone(self) -> None:
         """For a dialect in which an answer is one choice, and calls have one form. Raises ApiError (502)."""
         if self.index != 0:
-            raise backend_garbage("a choice that nobody asked for.")
+            raise backend_garbage("a choice that wasn't asked for.")
         if self.source.get("function_call"):
-            raise backend_garbage("a call in the form of older servers.")
+            raise backend_garbage("a call in the legacy form, function_call.")
         self.check_calls()
 
     def check_calls(self) -> None:
         """Where the calls are read from the text, the backend finds none. Raises ApiError (502)."""
         if "tool_calls" not in self.read and self.source.get("tool_calls"):
-            raise backend_garbage("a call that it found itself, which nobody asked it to look for.")
+            raise backend_garbage("tool calls that it parsed itself, although it was asked not to.")
 
     @property
     def refusal(self) -> str:

@@ -125,10 +125,10 @@ class NativeReader:
             events += self._proceed()
         if calls := message.get("tool_calls"):
             if not isinstance(calls, list):
-                raise backend_garbage("tool calls that are no array.")
+                raise backend_garbage("tool_calls that aren't an array.")
             for place, call in enumerate(calls):
                 if not isinstance(call, dict) or not isinstance(call.get("function") or {}, dict):
-                    raise backend_garbage("a tool call that is no object.")
+                    raise backend_garbage("a tool call that isn't an object.")
                 new = self._put(call, place)
                 events += self._proceed() if new else self._give()
         return events
@@ -254,5 +254,5 @@ class _RenumberedText:
 def _text(message: Json) -> str:
     content = message.get("content")
     if not isinstance(content, str | None):
-        raise backend_garbage("content that is no text.")
+        raise backend_garbage("content that isn't a string.")
     return content or ""

@@ -142,7 +142,7 @@ class _Lane:
         try:
             return self.process.perform(effect)
         except WorkerDiedError as died:
-            log.error("the %s worker has died of %d bytes: %s", self._name, len(effect.body), died)
+            log.error("the %s worker died while handling %d bytes: %s", self._name, len(effect.body), died)
             if died.overran:
                 return effect.failed("takes too long to be read")
             return overloaded("The gateway is short of memory. Try again in a moment.")

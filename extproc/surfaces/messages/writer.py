@@ -120,7 +120,7 @@ class MessagesWriter:
     def _say(self, said: Said) -> None:
         said.check_alone()
         if self._stop_reason is not None and said.events:
-            raise backend_garbage("words behind a finish_reason.")
+            raise backend_garbage("content after a finish_reason.")
         self._cut_off = said.finish_reason in CUT_OFF
         if said.thinking and self._spec.shows_thinking:
             self._think(said.thinking)
@@ -134,7 +134,7 @@ class MessagesWriter:
     def _end(self, said: Said) -> None:
         reason = _STOP_REASONS.get(said.finish_reason or "")
         if reason is None:
-            raise backend_garbage("a finish_reason that nobody knows.")
+            raise backend_garbage("an unknown finish_reason.")
         stop = said.choice.get("stop_reason")
         if said.refusal:
             reason = "refusal"
@@ -242,5 +242,5 @@ def token_count(body: bytes) -> bytes:
     """The answer to a request to count tokens, for the backend's to a request to tokenize. Raises ApiError (502)."""
     count = read_object(body).get("count")
     if type(count) is not int or count < 0:
-        raise backend_garbage("no count of tokens.")
+        raise backend_garbage("no token count.")
     return orjson.dumps({"input_tokens": count})

@@ -141,7 +141,7 @@ class ResponsesWriter:
     def _say(self, said: Said) -> None:
         said.check_alone()
         if self._finished and (said.events or said.thinking or said.refusal):
-            raise backend_garbage("words behind a finish_reason.")
+            raise backend_garbage("content after a finish_reason.")
         if said.thinking:
             self._think(said.thinking)
         for event in said.events:
@@ -152,7 +152,7 @@ class ResponsesWriter:
             self._goes_on("refusal", said.refusal)
         if said.finish_reason is not None and said.error is None:
             if said.finish_reason not in _ENDS:
-                raise backend_garbage("a finish_reason that nobody knows.")
+                raise backend_garbage("an unknown finish_reason.")
             self._finished = True
             self._incomplete = _INCOMPLETE.get(said.finish_reason)
             self._close_item(cut_off=said.finish_reason in CUT_OFF)
