@@ -109,7 +109,7 @@ def _text_with_calls(calls: _Calls, tools: Sequence[Json], *, parallel: bool) ->
         tags += made
     if syntax.format in _READ_AS_BARE_JSON:
         for tool, schema in schemas:
-            arguments = calls.arguments(tool, schema)
+            arguments = calls.json_arguments(tool, schema)
             for trigger in (f'"name": "{_name(tool)}"', f'"name":"{_name(tool)}"'):
                 triggers.append(trigger)
                 tags.append(_tag(trigger, _sequence(_ARGUMENTS_KEY, arguments, _WHITE_SPACE), _ENDS_OF_BARE))
@@ -179,6 +179,14 @@ class _Calls:
         numbers = [element for text in others for element in (_ANY_NUMBER, *_constant(text))]
         return _tag(begin, _sequence(*numbers, self.arguments(tool, schema)), self.syntax.end)
 
+    def json_arguments(self, tool: Json, schema: Json) -> Json:
+        """As they stand in a bare object, whatever the format writes."""
+        grammar = self.texts.get(_name(tool))
+        if grammar is None:
+            return _arguments(schema)
+        text = {"type": "grammar", "grammar": _ebnf(grammar, in_json_string=True)}
+        return _sequence(*_constant(f'{{"{grammar.parameter}": "'), text, *_constant('"}'))
+
     def arguments(self, tool: Json, schema: Json) -> Json:
         grammar = self.texts.get(_name(tool))
         around = _around_text(self.syntax, grammar.parameter) if grammar is not None else None
@@ -197,7 +205,8 @@ _MOST_REMEMBERED = 64
 def is_enforceable(grammar: TextGrammar) -> bool:
     """Whether xgrammar can be told of it."""
     try:
-        _ebnf(grammar, in_json_string=True)
+        for in_json_string in (True, False):
+            _ebnf(grammar, in_json_string=in_json_string)
     except UnsupportedGrammar:
         return False
     return True
@@ -208,7 +217,7 @@ def _ebnf(grammar: TextGrammar, *, in_json_string: bool) -> str:
     return ebnf(grammar.syntax, grammar.definition, in_json_string=in_json_string)
 
 
-_TEXT = 'a"\nb'
+_TEXT = '\na"\nb\n'  # some formats wrap what begins or ends with a line break
 
 
 def writes_texts(syntax: CallSyntax) -> bool:

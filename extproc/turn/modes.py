@@ -147,7 +147,8 @@ def _forced(turn: Turn, model: Model, backend: Backend) -> Json:
 
 def unforced_texts(turn: Turn, model: Model, body: Json) -> list[str]:
     """The tools whose text follows its grammar only if the model likes, given the body that the backend gets."""
-    syntax = None if model.tools == "native" or not body.get("structured_outputs") else call_syntax(model.format_name)
+    forced = model.tools != "native" and "structural_tag" in (body.get("structured_outputs") or {})
+    syntax = call_syntax(model.format_name) if forced else None
     return [] if syntax is not None and writes_texts(syntax) else list(turn.texts)
 
 

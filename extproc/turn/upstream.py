@@ -65,7 +65,7 @@ def ask(turn: Turn, model: Model, config: Config) -> UpstreamRequest:
     spec = sent = None
     if turn.offered or turn.has_tool_history or not turn.passes_answers:
         forwarded |= BODY_OF_MODE[model.tools](turn, model, backend)
-        unforced = (f"tools.{turn.names[name].name}.format" for name in unforced_texts(turn, model, forwarded))
+        unforced = (f"tools.{name}.format" for name in unforced_texts(turn, model, forwarded))
         dropped = tuple(sorted({*dropped, *unforced}))
         spec = _response_spec(turn, model, choices=forwarded.get("n") or 1)
         if spec is not None and wants_json(turn) and not forwarded.get("structured_outputs"):
