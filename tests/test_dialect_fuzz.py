@@ -94,7 +94,7 @@ RESPONSES: Json = {
         {"type": "message", "role": "assistant", "content": [{"type": "output_text", "text": "I look."}]},
         {"type": "function_call", "call_id": "c1", "name": "get_weather", "arguments": '{"city": "Paris"}'},
         {"type": "custom_tool_call", "call_id": "c2", "name": "patch", "input": "*** Begin Patch"},
-        {"type": "shell_call", "call_id": "c3", "action": {"commands": ["ls"], "timeout_ms": 5}},
+        {"type": "shell_call", "id": "sh_1", "call_id": "c3", "action": {"commands": ["ls"], "timeout_ms": 5}},
         {"type": "function_call_output", "call_id": "c1", "output": "sunny"},
         {"type": "custom_tool_call_output", "call_id": "c2", "output": [{"type": "input_text", "text": "Done"}]},
         {
@@ -103,6 +103,13 @@ RESPONSES: Json = {
             "output": [{"stdout": "a", "stderr": "", "outcome": {"type": "exit", "exit_code": 0}}],
         },
         {"type": "web_search_call", "id": "ws", "status": "completed"},
+        {"type": "tool_search_call", "call_id": "c4", "execution": "client", "arguments": {"query": "mail"}},
+        {
+            "type": "tool_search_output",
+            "call_id": "c4",
+            "execution": "client",
+            "tools": [{"type": "custom", "name": "found", "format": {"type": "text"}}, {"type": "apply_patch"}],
+        },
     ],
     "tools": [
         {"type": "function", "name": "get_weather", "parameters": SCHEMA, "strict": False},

@@ -10,8 +10,11 @@ import pytest
 from extproc.config import Config, parse
 from extproc.contract.errors import ApiError
 from extproc.names import RESPONSES_PATH
+from extproc.prompts.grammar import _around_text, writes_texts
 from extproc.surfaces import prepare, rewrite_completion, streamed_answer
 from extproc.surfaces.responses.taught_tools import TAUGHT
+from extproc.toolcalls import SYNTAXES
+from extproc.toolcalls import parse as parse_output
 from extproc.turn.upstream import UpstreamRequest
 from tests.responses import Json, events_of, response_of
 from tests.test_answer import completion, stream
@@ -22,11 +25,14 @@ models:
   - {name: hermes, backend: qwen, tools: prompt, format: hermes}
   - {name: qwen3, backend: qwen, tools: template, format: qwen3_coder}
   - {name: pythonic, backend: qwen, tools: template, format: pythonic}
+  - {name: poolside, backend: qwen, tools: template, format: poolside_v1}
+  - {name: inkling, backend: qwen, tools: template, format: inkling, defaults: {structured_outputs: {regex: x}}}
   - {name: bare, backend: plain, tools: prompt, format: hermes}
 backends:
   - {name: qwen, address: 127.0.0.1:8000}
   - {name: plain, address: 127.0.0.1:8001, structured_outputs: false}
 """)
+INPUT_SCHEMA: Json = {"type": "object", "properties": {"input": {"type": "string"}}, "required": ["input"]}
 LOCAL_SHELL: Json = {"type": "local_shell"}
 SHELL: Json = {"type": "shell", "environment": {"type": "local"}}
 PATCH: Json = {"type": "apply_patch"}
@@ -107,6 +113,65 @@ class TestRequests:
         *_, called, result = body["messages"]
         assert called["tool_calls"][0]["function"] == {"name": "tool_search", "arguments": '{"query":"mail"}'}
         assert "send_mail" in result["content"]
+
+    def found(self, *tools: Any, execution: str = "client") -> list[Json]:
+        call = {"type": "tool_search_call", "call_id": "c1", "execution": execution, "arguments": {}}
+        return [
+            USER,
+            call,
+            {"type": "tool_search_output", "call_id": "c1", "execution": execution, "tools": list(tools)},
+        ]
+
+    def test_what_is_found_twice_is_offered_once(self) -> None:
+        mail: Json = {"type": "function", "name": "send_mail", "parameters": {"type": "object", "properties": {}}}
+        body = sent(tools=[mail], input=[*self.found({**mail, "description": "New"}), *self.found(mail)[1:]])
+        assert [tool["function"]["name"] for tool in body["tools"]] == ["send_mail"]
+
+    def test_a_found_namespace_is_told_by_its_functions_names(self) -> None:
+        space = {"type": "namespace", "name": "mail", "tools": [{"type": "function", "name": "send"}]}
+        body = sent(input=self.found(space))
+        assert [tool["function"]["name"] for tool in body["tools"]] == ["mail__send"]
+        assert body["messages"][-1]["content"].endswith(": mail__send")
+
+    def test_a_found_tool_that_nobody_here_runs_is_kept_back(self) -> None:
+        request = prepared(input=self.found({"type": "web_search", "name": "zz"}))
+        assert "tools.zz" in request.dropped
+        assert b"zz" not in (request.body or b"")
+
+    def test_what_openais_servers_found_is_not_offered(self) -> None:
+        items = self.found({"type": "function", "name": "f"}, execution="server")
+        assert b'"f"' not in (prepared(input=items).body or b"")
+
+    @pytest.mark.parametrize(
+        ("tool", "param"),
+        [
+            ({"type": "custom", "name": "q", "format": 5}, "format"),
+            ({"type": "shell", "environment": [1]}, "environment"),
+            ({"type": "function", "name": "a b"}, "name"),
+            ({"type": "function", "name": "q", "description": 5}, "description"),
+            ({"type": "tool_search", "execution": "client", "parameters": 7}, "parameters"),
+        ],
+    )
+    def test_a_malformed_found_tool_is_refused_without_other_tools_too(self, tool: Json, param: str) -> None:
+        assert refusal(input=self.found(tool)) == f"input[2].tools[0].{param}"
+
+    @pytest.mark.parametrize(
+        ("tool", "member"),
+        [
+            ({"type": "custom", "name": "w", "strict": True}, "tools.w.strict"),
+            ({"type": "function", "name": "f", "format": {"type": "text"}}, "tools.f.format"),
+            ({"type": "shell", "parameters": {}}, "tools.shell.parameters"),
+            ({"type": "namespace", "name": "n", "tools": [], "x": 1}, "tools.n.x"),
+        ],
+    )
+    def test_a_member_that_another_kind_of_tool_has_is_named(self, tool: Json, member: str) -> None:
+        assert member in prepared(tools=[PATCH, tool]).dropped
+
+    def test_nothing_but_what_nobody_is_shown_is_refused(self) -> None:
+        search: Json = {"type": "tool_search_call", "call_id": None, "execution": "server", "arguments": {}}
+        thought = {"type": "reasoning", "summary": [], "content": [{"type": "reasoning_text", "text": ""}]}
+        assert refusal(input=[search]) == "input"
+        assert refusal(input=[thought]) == "input"
 
     def test_what_openais_servers_found_is_left_out(self) -> None:
         item: Json = {"type": "tool_search_call", "call_id": None, "execution": "server", "arguments": {}}
@@ -199,9 +264,16 @@ class TestCalls:
         *_, output = sent(tools=ALL, input=[USER, item, answer])["messages"]
         assert output["tool_call_id"] == item["call_id"]
 
+    def test_an_id_of_a_call_counts_before_that_of_an_item(self) -> None:
+        shell = {"type": "shell_call", "id": "c2", "call_id": "c1", "action": {"commands": ["ls"]}}
+        call = {"type": "function_call", "call_id": "c2", "name": "f", "arguments": "{}"}
+        result = {"type": "function_call_output", "call_id": "c2", "output": "done"}
+        assert sent(input=[USER, shell, call, result])["messages"][-1]["tool_call_id"] == "c2"
+
     @pytest.mark.parametrize(
         ("item", "param"),
         [
+            ({"type": "shell_call", "id": [], "call_id": "c", "action": {"commands": ["ls"]}}, "input[1].id"),
             ({"type": "shell_call", "call_id": "c", "action": {"commands": "ls"}}, "input[1].action"),
             ({"type": "shell_call", "action": {"commands": ["ls"]}}, "input[1].call_id"),
             ({"type": "local_shell_call", "call_id": "c"}, "input[1].action"),
@@ -220,6 +292,42 @@ class TestCalls:
         with pytest.raises(ApiError) as failed:
             self.whole(said("shell", arguments))
         assert failed.value.code == "malformed_tool_arguments"
+
+    @pytest.mark.parametrize(
+        ("arguments", "value"),
+        [
+            ({"commands": ["ls"], "timeout_ms": 100.0}, {"timeout_ms": 100}),
+            ({"commands": ["ls"], "timeout_ms": None}, {"timeout_ms": None}),
+        ],
+    )
+    def test_what_the_schema_allows_can_be_run(self, arguments: Json, value: Json) -> None:
+        [item] = self.whole(said("shell", arguments))["output"]
+        assert item["action"] == {"commands": ["ls"], "max_output_length": None, **value}
+
+    def test_a_file_may_be_empty(self) -> None:
+        [item] = self.whole(said("apply_patch", {"type": "create_file", "path": "a"}))["output"]
+        assert item["operation"] == {"type": "create_file", "path": "a", "diff": ""}
+
+    def test_a_number_in_an_environment_is_its_text(self) -> None:
+        [item] = self.whole(said("local_shell", {"command": ["ls"], "env": {"A": 1}}))["output"]
+        assert item["action"]["env"] == {"A": "1"}
+
+    @each_call
+    def test_a_call_that_was_complete_stays_when_the_rest_is_cut_off(self, case: Case) -> None:
+        kind, arguments, *_ = case
+        text = said(kind, arguments) + "\nNow I"
+        for response in (self.whole(text, "length"), response_of(self.streamed(text, reason="length"))):
+            assert [item["type"] for item in response["output"]] == [TAUGHT[kind].call, "message"]
+            assert response["status"] == "incomplete"
+
+    def test_one_that_cannot_be_run_is_counted_in_a_stream_too(self) -> None:
+        spec = prepared(tools=ALL).answer
+        assert spec is not None
+        answer = streamed_answer(spec)
+        answer.feed(stream([said("shell", [])], "stop"))
+        answer.close()
+        assert sum(answer.violations.values()) == 1
+        assert answer.violations.first
 
     def test_one_that_the_backend_cut_off_is_none(self) -> None:
         text = 'One moment.\n<tool_call>\n{"name": "shell", "arguments": {"commands": ["l'
@@ -260,6 +368,40 @@ class TestGrammars:
     def test_where_it_cannot_be_that_is_said(self, model: str) -> None:
         assert self.tag(model) == ""
         assert self.dropped(model) == ["tools.w.format"]
+
+    def test_of_a_namespace_it_has_the_name_that_others_have(self) -> None:
+        space = {"type": "namespace", "name": "n", "tools": [{"type": "custom", "name": "w", "format": GRAMMAR}]}
+        assert "tools.n__w.format" in prepared("native", tools=[space]).dropped
+
+    def test_a_models_own_structured_outputs_force_no_grammar(self) -> None:
+        tools = [{"type": "custom", "name": "w", "format": GRAMMAR}]
+        assert "tools.w.format" in prepared("inkling", tools=tools).dropped
+
+    def test_one_that_is_too_large_between_tags_is_not_forced(self) -> None:
+        tools = [{"type": "custom", "name": "w", "format": {**GRAMMAR, "definition": "." * 7000}}]
+        for model in ("hermes", "qwen3"):
+            assert "tools.w.format" in prepared(model, tools=tools).dropped
+
+    def test_a_bare_object_holds_json_whatever_the_format_writes(self) -> None:
+        """Poolside writes arguments in elements, and reads bare objects as well."""
+        tag = orjson.loads(self.tag("poolside"))
+        bare = [found for found in tag["format"]["tags"] if found["begin"].startswith('"name"')]
+        assert bare
+        assert all('{"input": "' in orjson.dumps(found).decode().replace('\\"', '"') for found in bare)
+        assert not any("arg_key" in orjson.dumps(found).decode() for found in bare)
+
+    @pytest.mark.parametrize("text", ["a", "\na", "a\n", "\n", "\n\na\n\n", 'say "a\\n"', "größe"])
+    @pytest.mark.parametrize("name", [name for name, syntax in SYNTAXES.items() if writes_texts(syntax)])
+    def test_what_stands_around_a_text_is_read_back_with_it(self, name: str, text: str) -> None:
+        around = _around_text(SYNTAXES[name], "input")
+        assert around is not None
+        before, behind, in_json = around
+        inside = orjson.dumps(text).decode()[1:-1] if in_json else text
+        syntax = SYNTAXES[name]
+        written = f"{syntax.opening}{syntax.begin_of('w')}{before}{inside}{behind}{syntax.end}{syntax.closing}"
+        tool = {"type": "function", "function": {"name": "w", "parameters": INPUT_SCHEMA}}
+        [call] = parse_output(written, format=name, tools=[tool]).calls
+        assert orjson.loads(call.arguments) == {"input": text}
 
     def test_a_tool_that_may_not_be_called_is_forced_to_nothing(self) -> None:
         assert self.dropped("native", tool_choice="none") == []

@@ -14,7 +14,7 @@ from typing import Any, Protocol, TypeAlias
 import orjson
 
 from extproc.contract.arguments import ArgumentChecker
-from extproc.contract.errors import ApiError, backend_garbage
+from extproc.contract.errors import CALL_VIOLATIONS, ApiError, backend_garbage
 from extproc.contract.sse import DONE, Comment, Data, ServerEvent, SseDecoder
 from extproc.turn import completion
 from extproc.turn.calls import Violations
@@ -154,6 +154,8 @@ class StreamedAnswer:
             return b""
         self._ended = True
         self.error = error.caught()
+        if error.code is not None and error.code in CALL_VIOLATIONS and not self.violations:  # found by what writes it
+            self.violations.found(error.code, error.message)
         return self._writer.fail(error)
 
     def _complete(self, otherwise: str) -> bytes:

@@ -91,8 +91,9 @@ def _shows(item: Any) -> bool:
     """Whether a model would see anything of an item. One that is wrong is told of elsewhere."""
     kind = kind_of(item) if isinstance(item, dict) else None
     if kind == "reasoning":
-        return bool(item.get("content") or item.get("summary"))
-    return not isinstance(kind, str) or kind not in LEFT_OUT
+        parts = [part for name in ("content", "summary") for part in (item.get(name) or ())]
+        return any(not isinstance(part, dict) or part.get("text") != "" for part in parts)
+    return not isinstance(kind, str) or not is_left_out(item, kind)
 
 
 def kind_of(item: Json) -> Any:
@@ -209,6 +210,8 @@ class _Check:
 
     def _taught_call(self, item: Json, tool: TaughtTool, param: str) -> Iterator[ApiError]:
         yield from name_problems(item, "call_id", param)
+        if not isinstance(id_ := item.get("id"), str | None):
+            yield invalid_type(f"{param}.id", "a string", id_)
         try:
             tool.read(item[tool.field])
         except (KeyError, TypeError, ValueError, AttributeError) as error:

@@ -12,8 +12,8 @@ from typing import Any, TypeAlias
 from extproc.contract.history import ArgumentReader
 from extproc.contract.json_body import encode
 from extproc.surfaces.responses.content import CALLS, READ_MEMBERS, RESULTS, id_of_call, is_left_out, kind_of
-from extproc.surfaces.responses.taught_tools import BY_CALL, BY_RESULT, TaughtTool
-from extproc.surfaces.responses.tools import INPUT, full_name
+from extproc.surfaces.responses.taught_tools import BY_CALL, BY_RESULT, TaughtTool, full_name
+from extproc.surfaces.responses.tools import INPUT
 
 Json: TypeAlias = dict[str, Any]
 
@@ -45,7 +45,8 @@ def read_conversation(fields: Json, reader: ArgumentReader) -> Conversation:
         if left_out:
             conversation.left_out.add(kind)
         elif kind in BY_CALL:
-            call_ids[item.get("id")] = item["call_id"]
+            call_ids.setdefault(item.get("id"), item["call_id"])
+            call_ids[item["call_id"]] = item["call_id"]
             answered = True
             _assistant(messages).setdefault("tool_calls", []).append(_read_taught_call(item, BY_CALL[kind]))
         elif kind in BY_RESULT:
@@ -58,6 +59,7 @@ def read_conversation(fields: Json, reader: ArgumentReader) -> Conversation:
                 _assistant(messages).setdefault("reasoning", []).append(thought)
         elif kind in CALLS:
             call = _read_call(item, kind)
+            call_ids[call["id"]] = call["id"]
             readable = reader.readable(call["function"]["arguments"])
             conversation.repaired += readable != call["function"]["arguments"]
             call["function"]["arguments"] = readable

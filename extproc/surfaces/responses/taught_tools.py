@@ -8,7 +8,8 @@ A call has no name and no arguments there, but an item of a type of its own. Sou
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+import json
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
@@ -62,6 +63,11 @@ class TaughtTool:
         return {"type": "function", "function": function}
 
 
+def full_name(name: str, namespace: Any = None) -> str:
+    """By which the model knows a tool."""
+    return f"{namespace}__{name}" if isinstance(namespace, str) and namespace else name
+
+
 def _text(value: Any) -> str:
     if not isinstance(value, str):
         raise TypeError("expected a string")
@@ -75,9 +81,16 @@ def _texts(value: Any) -> list[str]:
 
 
 def _number(value: Any) -> int | None:
+    if isinstance(value, float) and value.is_integer():
+        value = int(value)  # 100.0 is an integer in JSON Schema
     if value is not None and (not isinstance(value, int) or isinstance(value, bool)):
         raise TypeError("expected an integer")
     return value
+
+
+def _word(value: Any) -> str:
+    """Of an environment: what a model writes as a number is text there."""
+    return json.dumps(value) if isinstance(value, int | float) else _text(value)
 
 
 def _object(value: Any) -> Json:
@@ -94,6 +107,10 @@ def _array_of_strings(description: str) -> Json:
     return {"type": "array", "items": {"type": "string"}, "minItems": 1, "description": description}
 
 
+def _optional_integer(description: str) -> Json:
+    return {"type": ["integer", "null"], "description": description}
+
+
 # A local shell: one program
 
 
@@ -102,7 +119,7 @@ def _exec(arguments: Json) -> Json:
     return {
         "type": "exec",
         "command": _texts(arguments["command"]),
-        "env": {name: _text(value) for name, value in _object(arguments.get("env") or {}).items()},
+        "env": {name: _word(value) for name, value in _object(arguments.get("env") or {}).items()},
         "timeout_ms": _number(arguments.get("timeout_ms")),
         "user": None,
         "working_directory": None if where is None else _text(where),
@@ -148,7 +165,7 @@ def _operation(arguments: Json) -> Json:
     kind = arguments["type"]
     operation = {"type": kind, "path": _text(arguments["path"])}
     if kind in ("create_file", "update_file"):
-        return {**operation, "diff": _text(arguments["diff"])}
+        return {**operation, "diff": _text(arguments.get("diff", ""))}  # an empty file, or no change
     if kind != "delete_file":
         raise ValueError("expected create_file, update_file or delete_file")
     return operation
@@ -162,11 +179,19 @@ def _patch_said(item: Json) -> str:
 # A search for tools
 
 
+def _callable(tool: Json) -> Iterator[str]:
+    kind, name = tool.get("type"), tool.get("name")
+    if kind == "namespace" and isinstance(inner := tool.get("tools"), list):
+        yield from (full_name(_text(_object(each).get("name")), name) for each in inner)
+    elif kind in ("function", "custom"):
+        yield _text(name)
+
+
 def _found(item: Json) -> str:
     tools = item["tools"]
     if not isinstance(tools, list):
         raise TypeError("expected an array")
-    names = [_text(_object(tool).get("name", "")) for tool in tools]
+    names = [name for tool in tools for name in _callable(_object(tool))]
     return f"Found, and may be called now: {', '.join(names)}" if names else "No tool was found."
 
 
@@ -188,9 +213,9 @@ TAUGHT: Mapping[str, TaughtTool] = {
                 "type": "object",
                 "properties": {
                     "command": _array_of_strings('The program and its arguments, such as ["bash", "-lc", "ls -l"]'),
-                    "working_directory": {"type": "string", "description": "Where it runs"},
-                    "timeout_ms": {"type": "integer", "description": "After so many milliseconds it is ended"},
-                    "env": {"type": "object", "additionalProperties": {"type": "string"}},
+                    "working_directory": {"type": ["string", "null"], "description": "Where it runs"},
+                    "timeout_ms": _optional_integer("After so many milliseconds it is ended"),
+                    "env": {"type": ["object", "null"], "additionalProperties": {"type": "string"}},
                 },
                 "required": ["command"],
                 "additionalProperties": False,
@@ -211,8 +236,8 @@ TAUGHT: Mapping[str, TaughtTool] = {
                 "type": "object",
                 "properties": {
                     "commands": _array_of_strings("The commands, each as one would type it"),
-                    "timeout_ms": {"type": "integer", "description": "After so many milliseconds they are ended"},
-                    "max_output_length": {"type": "integer", "description": "So many characters of output are kept"},
+                    "timeout_ms": _optional_integer("After so many milliseconds they are ended"),
+                    "max_output_length": _optional_integer("So many characters of output are kept"),
                 },
                 "required": ["commands"],
                 "additionalProperties": False,

@@ -14,7 +14,7 @@ from extproc.contract.errors import ApiError, invalid_type, invalid_value, missi
 from extproc.contract.tool_choice import NamedTool, ToolChoice
 from extproc.contract.tool_definitions import MOST_TOOLS_OF_AGENTS, Definitions, TextGrammar, list_problems
 from extproc.prompts.grammar import is_enforceable
-from extproc.surfaces.responses.taught_tools import BY_RESULT, TAUGHT
+from extproc.surfaces.responses.taught_tools import TAUGHT, full_name
 from extproc.turn.turn import ToolName
 
 Json: TypeAlias = dict[str, Any]
@@ -26,21 +26,15 @@ _OWN = ("function", "custom", "namespace")
 _MODES = ("none", "auto", "required")
 
 
-def full_name(name: str, namespace: Any = None) -> str:
-    """By which the model knows a tool."""
-    return f"{namespace}__{name}" if isinstance(namespace, str) and namespace else name
-
-
 def tool_problems(fields: Json) -> Iterator[ApiError]:
-    """What is wrong with `tools`."""
-    if (tools := fields.get("tools")) is None:
-        return
-    yield from list_problems(tools, "tools", MOST_TOOLS_OF_AGENTS)
+    """What is wrong with `tools`, and with those that a client's search has found."""
+    if (tools := fields.get("tools")) is not None:
+        yield from list_problems(tools, "tools", MOST_TOOLS_OF_AGENTS)
     seen = Definitions(LONGEST_NAME)
     for index, tool in enumerate(tools if isinstance(tools, list) else ()):
         yield from _tool(tool, f"tools[{index}]", seen, _OWN, None)
-    for tool, param in _found_tools(fields):
-        yield from _tool(tool, param, seen, _OWN, None)
+    for tool, param in _found_tools(fields):  # the same may well be found again
+        yield from _tool(tool, param, Definitions(LONGEST_NAME), _OWN, None)
 
 
 def _tool(
@@ -152,19 +146,27 @@ def _found_tools(fields: Json) -> Iterator[tuple[Any, str]]:
     """Those that the client's own search has found in earlier turns, and where they stand."""
     items = fields.get("input")
     for index, item in enumerate(items if isinstance(items, list) else ()):
-        if isinstance(item, dict) and item.get("type") == BY_RESULT["tool_search_output"].result:
+        if (
+            isinstance(item, dict)
+            and item.get("type") == TAUGHT["tool_search"].result
+            and item.get("execution") == "client"
+        ):
             found = item.get("tools")
             for at, tool in enumerate(found if isinstance(found, list) else ()):
                 yield tool, f"input[{index}].tools[{at}]"
 
 
 def own_tools(fields: Json) -> Iterator[tuple[Json, str, ToolName, str]]:
-    """The client's own tools, with the name that the model knows, how a call goes back, and where the name stands."""
+    """The client's own tools, with the name that the model knows, how a call goes back, and where the name stands.
+
+    Of one that was found several times, or found and sent, the last counts.
+    """
     tools = fields.get("tools")
-    for index, tool in enumerate(tools if isinstance(tools, list) else ()):
-        yield from _own(tool, f"tools[{index}]")
-    for tool, param in _found_tools(fields):
-        yield from _own(tool, param)
+    offered = [(tool, f"tools[{index}]") for index, tool in enumerate(tools if isinstance(tools, list) else ())]
+    last: dict[str, tuple[Json, str, ToolName, str]] = {}
+    for tool, param in (*offered, *_found_tools(fields)):
+        last.update((own[1], own) for own in _own(tool, param))
+    yield from last.values()
 
 
 def _own(tool: Any, param: str) -> Iterator[tuple[Json, str, ToolName, str]]:
@@ -200,9 +202,10 @@ def _grammar(tool: Json) -> TextGrammar | None:
 
 def kept_back(fields: Json) -> list[str]:
     """What of the tools no model gets, or isn't held to, by the names that clients know."""
+    sent = (*(fields.get("tools") or ()), *(tool for tool, _ in _found_tools(fields)))
     names = [
         f"tools.{tool.get('name') or tool['type']}"
-        for tool in fields.get("tools") or ()
+        for tool in sent
         if tool["type"] not in _OWN and not (tool["type"] in TAUGHT and TAUGHT[tool["type"]].runs_here(tool))
     ]
     for tool, name, known, _ in own_tools(fields):
@@ -213,23 +216,40 @@ def kept_back(fields: Json) -> list[str]:
     return names
 
 
-_READ = frozenset("type name description parameters strict format defer_loading environment execution".split())
-"""The members of a tool that are read, or change nothing where all tools are shown at once."""
+_READ: Mapping[str, frozenset[str]] = {
+    kind: frozenset(f"type name description defer_loading {more}".split())
+    for kind, more in {
+        "function": "parameters strict",
+        "custom": "format",
+        "namespace": "tools",
+        "local_shell": "",
+        "shell": "environment",
+        "apply_patch": "",
+        "tool_search": "execution parameters",
+    }.items()
+}
+"""The members of tools that are read, or change nothing where all tools are shown at once."""
 
 
 def unread_members(fields: Json) -> Iterator[str]:
     """What clients say of their own tools and nobody reads, named as `kept_back` does."""
     for tool, name, _, _ in own_tools(fields):
-        for member in sorted(tool.keys() - _READ):
-            value = tool[member]
-            says_nothing = value in (None, False) or (
-                member == "allowed_callers" and isinstance(value, list) and "direct" in value
-            )
-            if not says_nothing:
-                yield f"tools.{name}.{member}"
-    for tool in fields.get("tools") or ():
-        if tool["type"] == "namespace" and tool.get("description"):
-            yield f"tools.{tool['name']}.description"
+        yield from _unread(tool, name)
+    for tool in (*(fields.get("tools") or ()), *(tool for tool, _ in _found_tools(fields))):
+        if tool["type"] == "namespace":
+            yield from _unread(tool, tool["name"])
+            if tool.get("description"):
+                yield f"tools.{tool['name']}.description"
+
+
+def _unread(tool: Json, name: str) -> Iterator[str]:
+    for member in sorted(tool.keys() - _READ[tool["type"]]):
+        value = tool[member]
+        says_nothing = value in (None, False) or (
+            member == "allowed_callers" and isinstance(value, list) and "direct" in value
+        )
+        if not says_nothing:
+            yield f"tools.{name}.{member}"
 
 
 def definition(tool: Json, name: str, known: ToolName) -> Json:

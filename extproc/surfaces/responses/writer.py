@@ -183,7 +183,7 @@ class ResponsesWriter:
                     self._said.append(json)  # what it says is inside
             case CallEnd():
                 if self._taught is not None:
-                    self._close_taught(cut_off=cut_off)
+                    self._close_taught(cut_off=cut_off and not event.whole)
                 else:
                     self._close_item(cut_off=not event.whole)
 
