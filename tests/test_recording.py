@@ -498,7 +498,7 @@ def test_a_directory_that_is_full_is_told_of_before_any_request_and_looked_at_ag
     for name in ("one", "two"):
         (tmp_path / f"{name}.json").write_text("{}")
     recorder, context, telemetry = began(tmp_path, files=2)
-    assert f"{tmp_path} holds 2 recordings, so that no more are made" in caplog.text
+    assert f"{tmp_path} holds 2 recordings, so no more are made" in caplog.text
     assert type(recorder.record(Exchange(context, telemetry))) is Exchange
     (tmp_path / "one.json").unlink()
     monkeypatch.setattr(store, "RECOUNTED", 0)
