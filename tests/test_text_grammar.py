@@ -13,7 +13,7 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from extproc.prompts.text_grammar import UnsupportedGrammar, ebnf
+from extproc.prompts.text_grammar import UnsupportedGrammarError, ebnf
 from extproc.prompts.text_grammar.characters import class_of, in_any_case, negated, only, union, without
 from extproc.prompts.text_grammar.common_terminals import COMMON
 from tests import patches
@@ -181,7 +181,7 @@ class TestLark:
         ],
     )
     def test_refusals(self, grammar: str, reason: str) -> None:
-        with pytest.raises(UnsupportedGrammar) as caught:
+        with pytest.raises(UnsupportedGrammarError) as caught:
             ebnf("lark", grammar, in_json_string=True)
         assert reason in str(caught.value)
         assert len(str(caught.value)) < 300
@@ -281,7 +281,7 @@ class TestRegex:
         ],
     )
     def test_refusals(self, pattern: str, reason: str) -> None:
-        with pytest.raises(UnsupportedGrammar) as caught:
+        with pytest.raises(UnsupportedGrammarError) as caught:
             ebnf("regex", pattern, in_json_string=True)
         assert reason in str(caught.value)
         assert len(str(caught.value)) < 300
@@ -292,7 +292,7 @@ class TestRegex:
 
 
 def test_other_syntaxes() -> None:
-    with pytest.raises(UnsupportedGrammar, match="the syntax 'gbnf'; there are lark and regex"):
+    with pytest.raises(UnsupportedGrammarError, match="the syntax 'gbnf'; there are lark and regex"):
         ebnf("gbnf", "a", in_json_string=False)
 
 
@@ -330,7 +330,7 @@ class TestWork:
         began = time.process_time()
         try:
             written = ebnf(syntax, definition, in_json_string=True)
-        except UnsupportedGrammar:
+        except UnsupportedGrammarError:
             written = ""
         assert time.process_time() - began < 2
         assert len(written) < 300_000
@@ -366,7 +366,7 @@ def test_the_texts_are_those_that_python_matches(pattern: str, texts: list[str],
     expected = [re.fullmatch(pattern, text) is not None for text in texts]
     try:
         found = accepted("regex", pattern, *texts)
-    except UnsupportedGrammar as error:
+    except UnsupportedGrammarError as error:
         if "may be empty" not in str(error):
             raise
         assume(False)

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any, TypeAlias
 
-from extproc.contract.errors import ApiError, empty_string, invalid_type, missing_parameter
+from extproc.contract.errors import ApiError, empty_string, invalid_type, invalid_value, missing_parameter, quoted
 
 Json: TypeAlias = dict[str, Any]
 
@@ -23,3 +23,14 @@ def name_problems(value: Json, name: str, param: str) -> Iterator[ApiError]:
     yield from string_problems(value, name, param)
     if value.get(name) == "":
         yield empty_string(f"{param}.{name}", "what the call came with")
+
+
+def word_problems(value: Json, name: str, param: str, allowed: Sequence[str]) -> Iterator[ApiError]:
+    """The same of one that has to be one of these words."""
+    word = value.get(name)
+    if word is None:
+        yield missing_parameter(f"{param}.{name}", f"Expected one of: {', '.join(allowed)}.")
+    elif not isinstance(word, str):
+        yield invalid_type(f"{param}.{name}", "a string", word)
+    elif word not in allowed:
+        yield invalid_value(f"{param}.{name}", f"expected one of {', '.join(allowed)}, got {quoted(word)}.")

@@ -21,7 +21,7 @@ from typing import Any, Literal, TypeAlias
 from extproc.contract.tool_choice import NamedTool, ToolChoice
 from extproc.contract.tool_definitions import TextGrammar
 from extproc.prompts.grammar_schema import ANY_TYPE, simplified
-from extproc.prompts.text_grammar import UnsupportedGrammar, ebnf
+from extproc.prompts.text_grammar import UnsupportedGrammarError, ebnf
 from extproc.toolcalls import CallSyntax
 
 Json: TypeAlias = dict[str, Any]
@@ -207,7 +207,7 @@ def is_enforceable(grammar: TextGrammar) -> bool:
     try:
         for in_json_string in (True, False):
             _ebnf(grammar, in_json_string=in_json_string)
-    except UnsupportedGrammar:
+    except UnsupportedGrammarError:
         return False
     return True
 

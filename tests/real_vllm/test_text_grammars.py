@@ -8,7 +8,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from extproc.prompts.text_grammar import UnsupportedGrammar, ebnf
+from extproc.prompts.text_grammar import UnsupportedGrammarError, ebnf
 from tests import patches
 from tests.ebnf import Ebnf
 from tests.pattern_strategies import CHARACTERS, PATTERNS
@@ -68,7 +68,7 @@ class TestTextGrammars:
         for in_json in (True, False):
             try:
                 grammar = ebnf("regex", pattern, in_json_string=in_json)
-            except UnsupportedGrammar as error:
+            except UnsupportedGrammarError as error:
                 if "may be empty" not in str(error):
                     raise
                 return

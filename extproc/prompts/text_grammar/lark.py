@@ -21,7 +21,7 @@ from extproc.prompts.text_grammar.nodes import (
     OneOf,
     Reference,
     Text,
-    UnsupportedGrammar,
+    UnsupportedGrammarError,
     Work,
     choice,
     references,
@@ -53,7 +53,7 @@ _TERMINAL = re.compile(r"_?[A-Z][_A-Z0-9]*")
 def read_lark(definition: str) -> dict[str, Node]:
     """The rules by name: there is the root, and each that one refers to.
 
-    Raises UnsupportedGrammar with what can't be had, or can't be read, and the rule that has it.
+    Raises UnsupportedGrammarError with what can't be had, or can't be read, and the rule that has it.
     """
     return _Reader(list(_tokens(definition))).read()
 
@@ -71,7 +71,9 @@ def _tokens(definition: str) -> Iterator[_Token]:
     while at < len(definition):
         token = _TOKEN.match(definition, at)
         if token is None:
-            raise UnsupportedGrammar(f"line {line} of the grammar can't be read, from {definition[at : at + 20]!r} on")
+            raise UnsupportedGrammarError(
+                f"line {line} of the grammar can't be read, from {definition[at : at + 20]!r} on"
+            )
         at = token.end()
         kind = str(token.lastgroup)
         if kind != "space":
@@ -145,9 +147,9 @@ class _Reader:
     def _fail(self, what: str) -> NoReturn:
         raise self._unsupported(what)
 
-    def _unsupported(self, what: str) -> UnsupportedGrammar:
+    def _unsupported(self, what: str) -> UnsupportedGrammarError:
         where = f"in {self._rule}, " if self._rule else ""
-        return UnsupportedGrammar(f"{what} ({where}line {self._next.line} of the grammar)")
+        return UnsupportedGrammarError(f"{what} ({where}line {self._next.line} of the grammar)")
 
     # Statements
 
@@ -313,7 +315,7 @@ class _Reader:
         pattern, _, flags = literal[1:].rpartition("/")
         try:
             return read_regex(pattern, flags, is_whole_text=False, work=self._work)
-        except UnsupportedGrammar as error:
+        except UnsupportedGrammarError as error:
             self._fail(str(error))
 
 

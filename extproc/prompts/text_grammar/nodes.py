@@ -18,7 +18,7 @@ MOST_TIMES = 256
 """Of what is repeated. Where a class is, compiling takes up to 25 ms for each time."""
 
 
-class UnsupportedGrammar(ValueError):  # noqa: N818 - what it is
+class UnsupportedGrammarError(ValueError):
     """A grammar that can't be enforced; the text names what of it can't, for the client."""
 
 
@@ -29,10 +29,10 @@ class Work:
         self._left = 100_000
 
     def spend(self, ranges: int) -> None:
-        """Raises UnsupportedGrammar if it is too much."""
+        """Raises UnsupportedGrammarError if it is too much."""
         self._left -= ranges
         if self._left < 0:
-            raise UnsupportedGrammar("the grammar has too many large classes of characters")
+            raise UnsupportedGrammarError("the grammar has too many large classes of characters")
 
 
 @dataclass(frozen=True, slots=True)

@@ -26,7 +26,7 @@ from extproc.prompts.text_grammar.nodes import (
     Node,
     OneOf,
     Text,
-    UnsupportedGrammar,
+    UnsupportedGrammarError,
     Work,
     choice,
     repeat,
@@ -44,7 +44,7 @@ def read_regex(pattern: str, flags: str = "", *, is_whole_text: bool, work: Work
     """The texts that match the pattern as a whole.
 
     If the pattern is for a part of a text, anchors and lazy quantifiers mean something else, and they are refused.
-    Raises UnsupportedGrammar with what can't be had, or can't be read.
+    Raises UnsupportedGrammarError with what can't be had, or can't be read.
     """
     reader = _Reader(pattern, is_whole_text, work or Work())
     return reader.read(reader.with_flags(_Flags(), flags))
@@ -116,9 +116,9 @@ class _Reader:
     def _fail(self, what: str) -> NoReturn:
         raise self._unsupported(what)
 
-    def _unsupported(self, what: str) -> UnsupportedGrammar:
+    def _unsupported(self, what: str) -> UnsupportedGrammarError:
         pattern = self._pattern if len(self._pattern) <= 60 else self._pattern[:60] + "..."
-        return UnsupportedGrammar(f"{what}, in the regular expression {pattern}")
+        return UnsupportedGrammarError(f"{what}, in the regular expression {pattern}")
 
     def _takes(self, *texts: str) -> str | None:
         for text in texts:

@@ -20,7 +20,7 @@ from extproc.prompts.text_grammar.nodes import (
     Repeat,
     Sequence,
     Text,
-    UnsupportedGrammar,
+    UnsupportedGrammarError,
     references,
 )
 
@@ -33,18 +33,18 @@ _MOST_RULES = 256
 def write_ebnf(rules: Mapping[str, Node], *, in_json_string: bool) -> str:
     """The rules that the root needs, as EBNF.
 
-    Raises UnsupportedGrammar if one of them never ends, or repeats too much, or all are too large.
+    Raises UnsupportedGrammarError if one of them never ends, or repeats too much, or all are too large.
     """
     needed = _needed(rules)
     if len(needed) > _MOST_RULES:
-        raise UnsupportedGrammar(f"the grammar has {len(needed)} rules, and {_MOST_RULES} are the most")
+        raise UnsupportedGrammarError(f"the grammar has {len(needed)} rules, and {_MOST_RULES} are the most")
     _require_ends(rules, needed)
     writer = _Writer(in_json_string, _empty(rules, needed))
     for name in needed:
         try:
             writer.line(_name(name), writer.node(rules[name]))
-        except UnsupportedGrammar as error:
-            raise UnsupportedGrammar(f"{error}, in {name}" if name != ROOT else str(error)) from None
+        except UnsupportedGrammarError as error:
+            raise UnsupportedGrammarError(f"{error}, in {name}" if name != ROOT else str(error)) from None
     return writer.text
 
 
@@ -80,7 +80,7 @@ def _require_ends(rules: Mapping[str, Node], needed: list[str]) -> None:
             waiting.extend(users[name] - ending)
     for name in needed:
         if name not in ending and name != ROOT:
-            raise UnsupportedGrammar(f"the rule {name} never ends: each of its alternatives needs the rule itself")
+            raise UnsupportedGrammarError(f"the rule {name} never ends: each of its alternatives needs the rule itself")
 
 
 def _ends(node: Node, ending: set[str]) -> bool:
@@ -142,7 +142,7 @@ class _Writer:
         self._lines.append(f"{name} ::= {body}")
         self._size += len(self._lines[-1]) + 1
         if self._size > _LARGEST:
-            raise UnsupportedGrammar("the grammar has too many large classes of characters to be enforced")
+            raise UnsupportedGrammarError("the grammar has too many large classes of characters to be enforced")
 
     def node(self, node: Node) -> str:
         """An element, or several; a choice is in brackets."""
@@ -162,15 +162,15 @@ class _Writer:
 
     def _repeated(self, node: Node, least: int, most: int | None) -> str:
         if most is None and _may_be_empty(node, self._empty):
-            raise UnsupportedGrammar("an unlimited repetition of what may be empty")
+            raise UnsupportedGrammarError("an unlimited repetition of what may be empty")
         if (least > 1 or (most or 0) > 1) and _unrolled(node) * max(least, most or 0) > _MOST_UNROLLED:
-            raise UnsupportedGrammar(f"repetitions that come to more than {_MOST_UNROLLED} characters")
+            raise UnsupportedGrammarError(f"repetitions that come to more than {_MOST_UNROLLED} characters")
         element = self._element(node)
         if max(least, most or 0) <= 1 or not (isinstance(node, OneOf) and self._needs_escapes(node.characters)):
             return element + _times(least, most)
         # xgrammar takes some 40 ms for each token of such a repetition, and 1 ms if it is spelled out.
         if (times := max(least, most or 0)) > _MOST_SPELLED_OUT:
-            raise UnsupportedGrammar(
+            raise UnsupportedGrammarError(
                 f"a repetition of {times} characters that JSON may have to escape; {_MOST_SPELLED_OUT} are the most"
             )
         if most is None:

@@ -26,6 +26,7 @@ from extproc.contract.errors import (
 )
 from extproc.contract.history import ArgumentReader
 from extproc.contract.media_urls import MediaUrls, url_fault
+from extproc.contract.members import word_problems
 from extproc.contract.withheld import part_refusals
 
 Json: TypeAlias = dict[str, Any]
@@ -102,12 +103,8 @@ def _one_message(message: Any, param: str, calls: _Calls, parts: PartRules) -> I
         yield invalid_type(param, "an object with 'role' and 'content'", message)
         return
     role = message.get("role")
-    if role is None:
-        yield missing_parameter(f"{param}.role", f"Expected one of: {', '.join(ROLES)}.")
-    elif not isinstance(role, str):
-        yield invalid_type(f"{param}.role", "a string", role)
-    elif role not in ROLES:
-        yield invalid_value(f"{param}.role", f"expected one of {', '.join(ROLES)}, got {quoted(role)}.")
+    if not isinstance(role, str) or role not in ROLES:
+        yield from word_problems(message, "role", param, ROLES)
     else:
         yield from _content(message, role, param, parts)
         yield from calls.problems(message, role, param)

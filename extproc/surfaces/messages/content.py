@@ -26,7 +26,7 @@ from extproc.contract.errors import (
 )
 from extproc.contract.json_body import encode
 from extproc.contract.media_urls import url_fault
-from extproc.contract.members import name_problems, string_problems
+from extproc.contract.members import name_problems, string_problems, word_problems
 from extproc.contract.rules import Rules
 
 Json: TypeAlias = dict[str, Any]
@@ -81,12 +81,8 @@ def content_problems(fields: Json, rules: Rules) -> Iterator[ApiError]:
             yield invalid_type(param, "an object with 'role' and 'content'", message)
             continue
         role = message.get("role")
-        if role is None:
-            yield missing_parameter(f"{param}.role", f"Expected one of: {', '.join(ROLES)}.")
-        elif not isinstance(role, str):
-            yield invalid_type(f"{param}.role", "a string", role)
-        elif role not in ROLES:
-            yield invalid_value(f"{param}.role", f"expected one of {', '.join(ROLES)}, got {quoted(role)}.")
+        if not isinstance(role, str) or role not in ROLES:
+            yield from word_problems(message, "role", param, ROLES)
         elif message.get("content") is None:
             yield missing_parameter(f"{param}.content", "Expected a string or an array of content blocks.")
         elif message["content"] == [] and role == "user":
@@ -121,12 +117,8 @@ class _Check:
             yield invalid_type(param, "an object with a 'type'", block)
             return
         kind = block.get("type")
-        if kind is None:
-            yield missing_parameter(f"{param}.type", f"Expected one of: {', '.join(allowed)}.")
-        elif not isinstance(kind, str):
-            yield invalid_type(f"{param}.type", "a string", kind)
-        elif kind not in allowed:
-            yield invalid_value(f"{param}.type", f"expected one of {', '.join(allowed)}, got {quoted(kind)}.")
+        if not isinstance(kind, str) or kind not in allowed:
+            yield from word_problems(block, "type", param, allowed)
         elif kind in ("text", "thinking"):
             yield from string_problems(block, kind, param)
         elif kind == "image":
