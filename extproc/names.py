@@ -16,6 +16,10 @@ HEALTH_PATH = "/health"
 """Tells whoever asks, key or not, that the gateway works: Envoy takes requests, and the processor answers them."""
 
 
+CHARACTER = "character/"
+"""How the name of a model begins that is a character."""
+
+
 def without_version(path: str) -> str:
     """How a client asks for it whose base URL has no `/v1` at its end."""
     return path.removeprefix("/v1")
@@ -33,6 +37,24 @@ DROPPED_HEADER = "x-extproc-dropped"
 
 USAGE_HEADER = "x-extproc-usage"
 """Set by the processor on a whole answer that its backend didn't count: `estimated`. Never taken from a backend."""
+
+RUNNER = "_runner"
+"""The runner's cluster. The names of backends can't begin with an underscore."""
+
+PATH_HEADER = "x-extproc-path"
+"""Set by the processor on a request that goes to the runner: the path that the client asked for, as the gateway knows
+it."""
+
+ROUND_HEADER = "x-extproc-round"
+"""Set by the runner on what it asks of the inner listener: which model round of its run that is. Never taken from a
+client."""
+
+ROUNDS_HEADER, TOOLS_HEADER = "x-extproc-rounds", "x-extproc-tools"
+"""Set by the runner on a whole answer: how many model rounds it took, and how many tools ran."""
+
+AGAIN_HEADER = "x-extproc-again"
+"""Set by the processor on what it asks of the inner listener: the second try of a demanded call, ready for its
+backend."""
 
 CLIENT_HEADER = "x-extproc-client"
 """Set by Envoy on a request: the name of the key that it came with. Never taken from a client."""
@@ -57,9 +79,9 @@ SMALL_BODY = 256 * 1024
 """Bytes of a chat completion's request that Envoy holds until it is whole, before the processor hears of it. Of a
 larger one the processor is asked first whether to let it in. A coding agent's has 50 to 200 kB, without pictures."""
 
-LAYOUT_METADATA, LAYOUT = "x-extproc-layout", "own"
-"""gRPC metadata of the calls of an Envoy whose configuration is this project's own. Of any other nothing is taken for
-granted (extproc.exchange.host)."""
+LAYOUT_METADATA, LAYOUT, INNER_LAYOUT = "x-extproc-layout", "own", "inner"
+"""gRPC metadata of the calls of an Envoy whose configuration is this project's own: by which of its listeners a request
+came. Of any other nothing is taken for granted (extproc.exchange.host)."""
 
 REPLY_DETAILS = "extproc."
 """How the response code details of every answer begin that the processor gives itself. Envoy's own answers are

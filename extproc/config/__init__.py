@@ -9,6 +9,7 @@ from extproc.config.backend import Backend
 from extproc.config.loading import ConfigError, load, parse
 from extproc.config.model import InvalidCalls, Model
 from extproc.config.settings import ANY_ORIGIN, Config, Limits
+from extproc.config.tools import Runs, ToolServer
 
 __all__ = [
     "ANY_ORIGIN",
@@ -19,6 +20,8 @@ __all__ = [
     "InvalidCalls",
     "Limits",
     "Model",
+    "Runs",
+    "ToolServer",
     "load",
     "parse",
 ]

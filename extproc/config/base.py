@@ -12,6 +12,9 @@ from extproc.config.address import check_address
 
 Location: TypeAlias = tuple[int | str, ...]
 
+DIRECTORY = "directory"
+"""The key of the validation's context under which the configuration's own directory stands."""
+
 
 class FieldError(ValueError):
     """A fault between fields, found when all are known: it carries the place that it should be shown at."""

@@ -16,10 +16,9 @@ from pydantic import ValidationError
 from pydantic_core import ErrorDetails
 
 from extproc.config.address import AddressError
-from extproc.config.base import FieldError, FieldErrors, Location, PathError, Settings
+from extproc.config.base import DIRECTORY, FieldError, FieldErrors, Location, PathError, Settings
 from extproc.config.files import check_file, read_file, shown
 from extproc.config.mistakes import message_of
-from extproc.config.response_template import DIRECTORY
 from extproc.config.settings import Config, broken_references
 from extproc.toolcalls import UnknownFormatError
 
@@ -127,7 +126,7 @@ def check_files(config: Config, text: str, *, source: str, there: bool = False) 
 def named_files(config: Config) -> Iterator[tuple[Location, Path]]:
     """All files that are named in settings, and where."""
     for location, path in _paths(config, ()):
-        if location[0] != "recording":  # which is a directory
+        if location[0] not in ("recording", "characters", "sockets"):  # which are directories
             yield location, path
 
 

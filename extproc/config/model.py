@@ -8,6 +8,7 @@ from pydantic import AfterValidator, BeforeValidator, Field, model_validator
 
 from extproc.config.base import ClusterName, FieldError, Name, ParameterName, Settings
 from extproc.config.response_template import read_response_template
+from extproc.config.tools import ServerName
 from extproc.contract.parameters import TOOL_PARAMETERS, parameter_problems, with_integers
 from extproc.toolcalls import CHECKPOINT, checkpoint_format, get_format
 
@@ -62,6 +63,9 @@ class Model(Settings):
     unless given, in all modes but `native`."""
     example: bool = False
     """Prompt mode: show an example of a call besides the tools, of which each is shown as one."""
+
+    tool_servers: tuple[ServerName, ...] = ()
+    """Whose tools the model may use besides a client's: names in the configuration's `tool_servers`."""
 
     # Answers
     reasoning_content: bool = False

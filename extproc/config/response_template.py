@@ -9,12 +9,9 @@ from typing import Any
 
 from pydantic import ValidationInfo
 
-from extproc.config.base import PathError
+from extproc.config.base import DIRECTORY, PathError
 from extproc.config.files import read_file
 from extproc.toolcalls import ResponseTemplateError, compile_template
-
-DIRECTORY = "directory"
-"""The key of the validation's context under which the configuration's own directory stands."""
 
 
 def read_response_template(value: Any, info: ValidationInfo) -> Any:

@@ -8,19 +8,30 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from functools import cached_property
-from typing import Annotated, Self
+from pathlib import Path
+from typing import Annotated, Any, Self
 
-from pydantic import AfterValidator, Field, model_validator
+from pydantic import AfterValidator, BeforeValidator, Field, ValidationInfo, model_validator
 
 from extproc.config.address import Address, check_listen
 from extproc.config.backend import Backend
-from extproc.config.base import AbsolutePath, AliasName, FieldError, FieldErrors, Name, ParameterName, Settings
+from extproc.config.base import (
+    DIRECTORY,
+    AbsolutePath,
+    AliasName,
+    FieldError,
+    FieldErrors,
+    Name,
+    ParameterName,
+    Settings,
+)
 from extproc.config.model import Model
 from extproc.config.recording import Recording
+from extproc.config.tools import Runs, ToolServer
 from extproc.contract.media_urls import MediaUrls
 from extproc.contract.parameters import TOOL_PARAMETERS
 from extproc.contract.withheld import WITHHELD
-from extproc.names import ANSWERED_PATHS, HEALTH_PATH, MODELS_PATH, without_version
+from extproc.names import ANSWERED_PATHS, CHARACTER, HEALTH_PATH, MODELS_PATH, without_version
 
 
 class ListenerTls(Settings):
@@ -104,6 +115,10 @@ def _check_origin(origin: str) -> str:
 ANY_ORIGIN = "*"
 
 
+def _beside_the_file(value: Any, info: ValidationInfo) -> Any:
+    return Path((info.context or {}).get(DIRECTORY, "")).absolute() / value if isinstance(value, str) else value
+
+
 def broken_references(
     models: Sequence[str], their_backends: Sequence[str | None], backends: Sequence[str], recorded: str | None
 ) -> Iterator[FieldError]:
@@ -144,6 +159,13 @@ class Config(Settings):
     """Where content parts may send backends for images, audio and video: nowhere (`none`), to what can be told to be
     `public`, or `any` place, files of the backend among them."""
     limits: Limits = Limits()
+    characters: Annotated[AbsolutePath | None, BeforeValidator(_beside_the_file)] = None
+    """The directory of characters, from this file's own: each `NAME.py` there is the model `character/NAME`."""
+    tool_servers: tuple[ToolServer, ...] = ()
+    """MCP servers whose tools run on our side."""
+    runs: Runs = Runs()
+    sockets: AbsolutePath = Path("/run/extproc")
+    """The directory of the sockets between Envoy, the processor and the runner."""
     recording: Recording | None = None
     """Put exchanges into files, for bug reports."""
 
@@ -153,6 +175,17 @@ class Config(Settings):
         recorded = self.recording.model if self.recording is not None else None
         if faults := list(broken_references(models, [model.backend for model in self.models], backends, recorded)):
             raise FieldErrors(faults)
+        servers = [server.name for server in self.tool_servers]
+        for index, server in enumerate(servers):
+            if server in servers[:index]:
+                raise FieldError(("tool_servers", index, "name"), f"{server!r} is used twice")
+        for index, model in enumerate(self.models):
+            for place, server in enumerate(model.tool_servers):
+                if server not in servers:
+                    problem = f"no entry of `tool_servers` is named {server!r}"
+                    raise FieldError(("models", index, "tool_servers", place), problem)
+            if model.name.startswith(CHARACTER) and self.characters is not None:
+                raise FieldError(("models", index, "name"), f"names that begin with {CHARACTER} are characters'")
         for index, name in enumerate(self.withheld):
             if name in TOOL_PARAMETERS or name in ("model", "messages", "stream", "stream_options"):
                 raise FieldError(("withheld", index), f"{name} can't be withheld: a request makes no sense without it")
@@ -172,6 +205,26 @@ class Config(Settings):
             if alias in self.models_by_name:
                 raise FieldError(("aliases", alias), "a model has this name itself")
         return self
+
+    @property
+    def runs_tools(self) -> bool:
+        """Whether anything is asked of the runner."""
+        return self.characters is not None or any(model.tool_servers for model in self.models)
+
+    @property
+    def asks_itself(self) -> bool:
+        """Whether Envoy needs its inner listener, by which the gateway's own requests come."""
+        return self.runs_tools or any(model.retry for model in self.models)
+
+    @property
+    def inner_socket(self) -> Path:
+        """Where Envoy listens for the gateway's own requests."""
+        return self.sockets / "inner.sock"
+
+    @property
+    def runner_socket(self) -> Path:
+        """Where the runner listens."""
+        return self.sockets / "runner.sock"
 
     @property
     def origins(self) -> tuple[str, ...]:
