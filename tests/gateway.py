@@ -231,7 +231,7 @@ def configured_gateway(
     config, started, files = folder / "extproc.yaml", folder / "envoy.yaml", folder / "envoy"
     processor, admin, log = folder / "processor.sock", folder / "admin.sock", folder / "envoy.log"
     port, metrics = free_port(), f"127.0.0.1:{free_port()}"
-    config.write_text(f"listen: 127.0.0.1:{port}\n{configuration}")
+    config.write_text(f"listen: 127.0.0.1:{port}\nsockets: {folder}\n{configuration}")
     serve = [*EXTPROC, "serve", "--config", str(config), "--listen", f"unix:{processor}", "--metrics", metrics]
     if live:
         serve += ["--envoy", str(files), "--envoy-admin", str(admin), "--reread", "0.1"]

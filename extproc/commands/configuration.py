@@ -11,7 +11,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from extproc.backends.replicas import hidden_replicas
-from extproc.commands.options import PROCESSOR, Commands, add, add_envoy_binary, path_or_address
+from extproc.commands.options import PROCESSOR, Commands, add, add_envoy_binary, add_sockets, path_or_address
 from extproc.commands.values import interval, origin, socket_or_address
 from extproc.config import Config, load, parse
 from extproc.config.files import read_file, shown
@@ -34,7 +34,11 @@ def add_commands(commands: Commands) -> None:
 def _envoy(options: argparse.Namespace) -> int:
     if (options.config is None) == (options.dynamic is None):
         options.misused("give either --config or --dynamic")
-    told = load(options.config) if options.dynamic is None else options.dynamic.absolute()
+    told = options.dynamic.absolute() if options.config is None else load(options.config)
+    if options.sockets is not None:
+        if not isinstance(told, Config):
+            options.misused("--sockets goes with --config; with --dynamic it is an option of `extproc serve`")
+        told = told.model_copy(update={"sockets": options.sockets.absolute()})
     sys.stdout.write(_bootstrap(told, options.processor, options.admin))
     return 0
 
@@ -208,6 +212,7 @@ def _add_envoy(commands: Commands) -> None:
         metavar="ADDRESS",
         help="serve Envoy's admin interface (default: none)",
     )
+    add_sockets(envoy)
 
 
 def _add_formats(commands: Commands) -> None:

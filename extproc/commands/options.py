@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import os
 from collections.abc import Callable
+from pathlib import Path
 from textwrap import dedent, indent
 from typing import TypeAlias
 
@@ -39,6 +40,15 @@ def add_metrics(command: argparse.ArgumentParser) -> None:
         type=address,
         metavar="HOST:PORT",
         help="serve the processor's metrics for Prometheus here, at /metrics (default: nowhere)",
+    )
+
+
+def add_sockets(command: argparse.ArgumentParser) -> None:
+    command.add_argument(
+        "--sockets",
+        type=Path,
+        metavar="DIRECTORY",
+        help="where the sockets between Envoy, the processor and the runner are, instead of where the file says",
     )
 
 

@@ -15,6 +15,7 @@ from extproc.commands.options import (
     add_envoy_binary,
     add_grace,
     add_metrics,
+    add_sockets,
     path_or_address,
 )
 from extproc.commands.values import address, backend, interval, number, seconds, socket_or_address
@@ -99,6 +100,7 @@ def _serve(options: argparse.Namespace) -> int:
         recording=recording,
         keys_grace=options.keys_grace,
         tls=tls,
+        sockets=options.sockets.absolute() if options.sockets is not None else None,
     )
     try:
         return asyncio.run(serve(told))
@@ -240,6 +242,7 @@ def _add_serve(commands: Commands) -> None:
         metavar="HOST:PORT",
         help="where Envoy listens for clients, instead of where the file says",
     )
+    add_sockets(serve)
     serve.add_argument(
         "--reread",
         type=interval,

@@ -68,6 +68,8 @@ class Options:
     """Seconds that API keys hold when there are none any more in their file."""
     tls: ServerTls | None = None
     """For what connects to `address`."""
+    sockets: Path | None = None
+    """The directory of the sockets between Envoy and us, instead of where the configuration says."""
 
 
 async def serve(options: Options) -> int:
@@ -85,7 +87,7 @@ async def serve(options: Options) -> int:
             "or see to it that only Envoy gets there.",
             options.address,
         )
-    source = Source(Watched(options.config), options.envoy.listen if options.envoy else None)
+    source = Source(Watched(options.config), options.envoy.listen if options.envoy else None, options.sockets)
     last = LastInForce(options.envoy.directory) if options.envoy else None
     beginning = _beginning(source, last)
     config = beginning.config
@@ -178,16 +180,16 @@ def _beginning(source: Source, last: LastInForce | None) -> _Beginning:
         asks_for_keys = config.api_keys is not None
         return _read(source, config)
     except ConfigError as refusal:
-        copy = _copy(last, source.listen, asks_for_keys=asks_for_keys) if last is not None else None
+        copy = _copy(last, source, asks_for_keys=asks_for_keys) if last is not None else None
         if copy is None:
             raise
         log.error("the configuration is refused, what was last in force is used instead: %s", refusal)
         return replace(copy, refusal=str(refusal))
 
 
-def _copy(last: LastInForce, listen: str | None, *, asks_for_keys: bool) -> _Beginning | None:
+def _copy(last: LastInForce, source: Source, *, asks_for_keys: bool) -> _Beginning | None:
     """What was last in force, if it is there and can be used, and may stand for a file that asks for keys, or not."""
-    copy = Source(Watched(last.path), listen)
+    copy = replace(source, file=Watched(last.path))
     with suppress(ConfigError):
         config = copy.read()
         if config.api_keys is not None or not asks_for_keys:
@@ -214,7 +216,7 @@ async def _begin_envoy(envoy: EnvoyFiles, beginning: _Beginning, last: LastInFor
         copy = None
         if last is not None and beginning.refusal is None:
             asks_for_keys = beginning.config.api_keys is not None
-            copy = _copy(last, beginning.source.listen, asks_for_keys=asks_for_keys)
+            copy = _copy(last, beginning.source, asks_for_keys=asks_for_keys)
         if copy is None or copy.config == beginning.config:
             raise
         envoy.publish_keys(copy.keys)

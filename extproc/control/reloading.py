@@ -52,11 +52,14 @@ class Source:
     file: Watched
     listen: str | None = None
     """Where Envoy listens, instead of where the file says."""
+    sockets: Path | None = None
+    """The same for the directory of sockets."""
 
     def read(self) -> Config:
         """What the file says. Raises ConfigError with the line and the field."""
         config = parse(self._text, source=str(self.file.path))
-        return config if self.listen is None else config.model_copy(update={"listen": self.listen})
+        instead = {"listen": self.listen, "sockets": self.sockets}
+        return config.model_copy(update={name: value for name, value in instead.items() if value is not None})
 
     def check_files(self, config: Config) -> None:
         """Raises ConfigError when a file that `config`, which was read here, names is one that can't be read."""

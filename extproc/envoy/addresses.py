@@ -27,6 +27,11 @@ def unix(path: str) -> core.Address:
     return core.Address(pipe=core.Pipe(path=path))
 
 
+def listening_socket(path: str) -> core.Address:
+    """One that Envoy makes, for nobody but its own user and group."""
+    return core.Address(pipe=core.Pipe(path=path, mode=0o660))
+
+
 def tcp_or_unix(text: str) -> core.Address:
     """`text` is a path beginning with a slash, or host:port. Raises ValueError with a sentence for the user."""
     return unix(text) if text.startswith("/") else tcp(Address.parse(text))

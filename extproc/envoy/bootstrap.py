@@ -56,7 +56,7 @@ def bootstrap(
         )
     else:
         resources = Resources(told, Static())
-        static.listeners = [resources.listener()]
+        static.listeners = resources.listeners()
         static.clusters += resources.clusters()
         static.secrets = resources.secrets()
     return made

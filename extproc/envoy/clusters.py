@@ -12,7 +12,7 @@ from envoy_data_plane.envoy.extensions.upstreams.http import v3 as upstreams
 from envoy_data_plane.google.protobuf import Any
 
 from extproc.config import Address, Backend
-from extproc.envoy.addresses import is_name, tcp, tcp_or_unix
+from extproc.envoy.addresses import is_name, tcp, tcp_or_unix, unix
 from extproc.envoy.extensions import packed
 from extproc.envoy.failover import (
     CONCURRENT,
@@ -25,7 +25,7 @@ from extproc.envoy.failover import (
 from extproc.envoy.sources import Sources
 from extproc.envoy.transport import to_backend
 from extproc.envoy.upstream_filters import upstream_filters
-from extproc.names import AFFINITY_HEADER
+from extproc.names import AFFINITY_HEADER, RUNNER
 
 PROCESSOR = "_processor"
 """The processor's cluster. The names of backends can't begin with an underscore."""
@@ -126,6 +126,29 @@ def processor_cluster(address: str) -> cluster.Cluster:
             )
         ),
         # Envoy's default of 1024 would otherwise limit the requests of all backends together, at the processor.
+        circuit_breakers=circuit_breakers(CONCURRENT),
+    )
+
+
+def runner_cluster(path: str) -> cluster.Cluster:
+    """`path` is that of its socket."""
+    address = unix(path)
+    return cluster.Cluster(
+        name=RUNNER,
+        type=_discovery(address),
+        connect_timeout=timedelta(seconds=1),
+        per_connection_buffer_limit_bytes=BUFFERED,
+        load_assignment=_assignment(RUNNER, [endpoint.Endpoint(address=address)]),
+        typed_extension_protocol_options=_protocol(
+            upstreams.HttpProtocolOptions(
+                explicit_http_config=upstreams.HttpProtocolOptionsExplicitHttpConfig(
+                    http_protocol_options=core.Http1ProtocolOptions()
+                ),
+                common_http_protocol_options=core.HttpProtocolOptions(idle_timeout=IDLE_BACKEND_CONNECTION),
+                # A connection that the runner closes at this very moment, or that it isn't there to take.
+                retry_policy=route.RetryPolicy(retry_on="connect-failure,reset-before-request", num_retries=2),
+            )
+        ),
         circuit_breakers=circuit_breakers(CONCURRENT),
     )
 

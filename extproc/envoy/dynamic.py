@@ -2,7 +2,7 @@
 
     clusters.yaml   the backends. A cluster that goes, or that changes, lets its running exchanges end
     routes.yaml     the routes. They hold from the next request on, on connections that are open too
-    listener.yaml   all else about the listener. A change makes a new listener; the old one keeps its connections, and
+    listener.yaml   all else about the listeners. A change makes a new listener; the old one keeps its connections, and
                     closes each behind its next answer, or when DRAIN_SECONDS are over
 
 Beside them lie the files by which Envoy finds keys and certificates (extproc.envoy.secrets). So what changes most
@@ -46,10 +46,11 @@ def files(config: Config, leaving: Sequence[Backend], directory: str) -> dict[st
     # Of what changes most, models and backends, the listener knows nothing, and the routes know this much.
     settings = config.model_dump_json(exclude={"models", "backends"})
     of_routes = f"{settings}\n{config.default_backend.name}\n{config.routes_by_model}"
+    of_listeners = f"{settings}\n{directory}\n{config.asks_itself}"
     return {
         **backend_files(config, leaving, directory),
         ROUTES: _made(ROUTES, of_routes, lambda: _versioned([resources.routes()])),
-        LISTENER: _made(LISTENER, f"{settings}\n{directory}", lambda: _versioned([resources.listener()])),
+        LISTENER: _made(LISTENER, of_listeners, lambda: _versioned(resources.listeners())),
     }
 
 

@@ -1,4 +1,4 @@
-"""The listener that clients talk to: HTTP settings, the processor's filter, the access log.
+"""The listeners, that for clients and the inner one: HTTP settings, the processor's filter, the access log.
 
 The filter's layout: the processor sees the whole request, then the head of the response, of which nothing more
 unless it overrides the mode for this one exchange. `extproc.exchange` is written for this layout and no other.
@@ -38,16 +38,17 @@ from envoy_data_plane.envoy.type.matcher.v3 import (
 from envoy_data_plane.google.protobuf import Struct
 
 from extproc.config import Config
-from extproc.envoy.addresses import listening
+from extproc.envoy.addresses import listening, listening_socket
 from extproc.envoy.clients import client_filters
 from extproc.envoy.clusters import PROCESSOR
 from extproc.envoy.extensions import extension, packed
 from extproc.envoy.local_replies import local_replies
-from extproc.envoy.routes import BUFFER, EXT_PROC, SILENCE
+from extproc.envoy.routes import BUFFER, EXT_PROC, SILENCE, inner_routes
 from extproc.envoy.sources import Sources
 from extproc.envoy.transport import for_clients
 from extproc.envoy.web_pages import CORS
 from extproc.names import (
+    INNER_LAYOUT,
     LAYOUT,
     LAYOUT_METADATA,
     LEASE_KEY,
@@ -55,6 +56,7 @@ from extproc.names import (
     METADATA_NAMESPACE,
     OWN_HEADERS,
     REPLY_HEADER,
+    ROUND_HEADER,
 )
 
 PROCESSING = timedelta(seconds=5)
@@ -94,6 +96,7 @@ ACCESS_LOG = {
     "method": "%REQ(:METHOD):20%",
     "path": "%PATH(NQ:PATH):200%",
     "traceparent": "%REQ(TRACEPARENT):64%",
+    "round": f"%REQ({ROUND_HEADER}):8%",
     "status": "%RESPONSE_CODE%",
     "details": "%RESPONSE_CODE_DETAILS%",
     "flags": "%RESPONSE_FLAGS%",
@@ -134,6 +137,25 @@ def listener(config: Config, sources: Sources) -> listeners.Listener:
     )
 
 
+def inner_listener(config: Config, sources: Sources) -> listeners.Listener:
+    """For the gateway's own requests, by a socket: a run's model rounds, and second tries (`extproc.names`).
+
+    It asks for no key, and trusts what a request says of its client: only the runner and the processor get there.
+    """
+    manager = listeners.Filter(
+        name="envoy.filters.network.http_connection_manager",
+        typed_config=packed(_http_connection_manager(config, sources, inner=True)),
+    )
+    return listeners.Listener(
+        name="inner",
+        address=listening_socket(str(config.inner_socket)),
+        # A gateway that leaves takes no new requests of clients: the runs that are under way go on by this.
+        traffic_direction=core.TrafficDirection.OUTBOUND,
+        per_connection_buffer_limit_bytes=BUFFERED,
+        filter_chains=[listeners.FilterChain(filters=[manager])],
+    )
+
+
 def _first_bytes(*, tls: bool) -> listeners.ListenerFilter:
     if tls:
         return listeners.ListenerFilter(
@@ -142,35 +164,30 @@ def _first_bytes(*, tls: bool) -> listeners.ListenerFilter:
     return listeners.ListenerFilter(name="envoy.filters.listener.http_inspector", typed_config=packed(HttpInspector()))
 
 
-def _http_connection_manager(config: Config, sources: Sources) -> hcm.HttpConnectionManager:
-    routes = sources.routes(config)
+def _http_connection_manager(config: Config, sources: Sources, *, inner: bool = False) -> hcm.HttpConnectionManager:
+    routes = inner_routes(config) if inner else sources.routes(config)
+    processing = _ext_proc(INNER_LAYOUT if inner else LAYOUT)
     return hcm.HttpConnectionManager(
-        stat_prefix="openai",
+        stat_prefix="inner" if inner else "openai",
         codec_type=hcm.HttpConnectionManagerCodecType.AUTO,
         http2_protocol_options=_http2(),
         route_config=routes if isinstance(routes, RouteConfiguration) else None,
         rds=routes if isinstance(routes, hcm.Rds) else None,
         http_filters=[
             _without_mark(),
-            # Before all that asks for a key: a browser's question has none, and its page may read why it is refused.
-            hcm.HttpFilter(name=CORS, typed_config=packed(Cors())),
-            *client_filters(config, sources.keys()),
+            *([] if inner else _filters_of_clients(config, sources)),
             hcm.HttpFilter(name=BUFFER, typed_config=packed(Buffer(max_request_bytes=1)), disabled=True),
-            hcm.HttpFilter(name=EXT_PROC, typed_config=packed(_ext_proc()), disabled=True),
+            hcm.HttpFilter(name=EXT_PROC, typed_config=packed(processing), disabled=True),
             hcm.HttpFilter(name="envoy.filters.http.router", typed_config=packed(Router(suppress_envoy_headers=True))),
         ],
         local_reply_config=local_replies(config.limits, silence=SILENCE, processing=PROCESSING),
         access_log=[_access_log(), *([_ends()] if config.api_keys is not None else [])],
         # The backend, and the replica, are the processor's choice: a client's headers of our own names go before
         # anything looks at them.
-        early_header_mutation_extensions=[
-            extension(
-                "envoy.http.early_header_mutation.header_mutation", HeaderMutation(mutations=[_without(OWN_HEADERS)])
-            )
-        ],
+        early_header_mutation_extensions=[] if inner else [_without_own_headers()],
         # Who the client is, the connection says, not its x-forwarded-for. Its request id is kept, and every answer
         # shows the id.
-        use_remote_address=True,
+        use_remote_address=not inner,
         preserve_external_request_id=True,
         always_set_request_id_in_response=True,
         server_header_transformation=hcm.HttpConnectionManagerServerHeaderTransformation.PASS_THROUGH,
@@ -187,8 +204,19 @@ def _http_connection_manager(config: Config, sources: Sources) -> hcm.HttpConnec
     )
 
 
-def _without(prefix: str) -> Mutation:
-    return Mutation(remove_on_match=HeaderMutationRemoveOnMatch(key_matcher=StringMatcher(prefix=prefix)))
+def _filters_of_clients(config: Config, sources: Sources) -> list[hcm.HttpFilter]:
+    return [
+        # Before all that asks for a key: a browser's question has none, and its page may read why it is refused.
+        hcm.HttpFilter(name=CORS, typed_config=packed(Cors())),
+        *client_filters(config, sources.keys()),
+    ]
+
+
+def _without_own_headers() -> core.TypedExtensionConfig:
+    own = HeaderMutationRemoveOnMatch(key_matcher=StringMatcher(prefix=OWN_HEADERS))
+    return extension(
+        "envoy.http.early_header_mutation.header_mutation", HeaderMutation(mutations=[Mutation(remove_on_match=own)])
+    )
 
 
 def _without_mark() -> hcm.HttpFilter:
@@ -207,12 +235,12 @@ def _http2() -> core.Http2ProtocolOptions:
     )
 
 
-def _ext_proc() -> ext_proc.ExternalProcessor:
+def _ext_proc(layout: str) -> ext_proc.ExternalProcessor:
     send, skip = ext_proc.ProcessingModeHeaderSendMode.SEND, ext_proc.ProcessingModeHeaderSendMode.SKIP
     return ext_proc.ExternalProcessor(
         grpc_service=core.GrpcService(
             envoy_grpc=core.GrpcServiceEnvoyGrpc(cluster_name=PROCESSOR),
-            initial_metadata=[core.HeaderValue(key=LAYOUT_METADATA, value=LAYOUT)],
+            initial_metadata=[core.HeaderValue(key=LAYOUT_METADATA, value=layout)],
         ),
         processing_mode=ext_proc.ProcessingMode(
             request_header_mode=send,

@@ -11,8 +11,8 @@ from envoy_data_plane.envoy.config.route.v3 import RouteConfiguration
 from envoy_data_plane.envoy.extensions.transport_sockets.tls.v3 import Secret
 
 from extproc.config import Backend, Config
-from extproc.envoy.clusters import backend_cluster
-from extproc.envoy.listener import listener
+from extproc.envoy.clusters import backend_cluster, runner_cluster
+from extproc.envoy.listener import inner_listener, listener
 from extproc.envoy.routes import route_configuration
 from extproc.envoy.secrets import secrets
 from extproc.envoy.sources import Sources
@@ -29,16 +29,19 @@ class Resources:
     sources: Sources
     leaving: Sequence[Backend] = ()
 
-    def listener(self) -> Listener:
-        return listener(self.config, self.sources)
+    def listeners(self) -> list[Listener]:
+        """That for clients, and the inner one if it is needed."""
+        inner = [inner_listener(self.config, self.sources)] if self.config.asks_itself else []
+        return [listener(self.config, self.sources), *inner]
 
     def routes(self) -> RouteConfiguration:
         """For where the listener doesn't have them inline."""
         return route_configuration(self.config)
 
     def clusters(self) -> list[Cluster]:
-        """One for each backend; the processor's is no part of a configuration."""
-        return [backend_cluster(backend, self.sources) for backend in self._backends]
+        """One for each backend, and the runner's if it is needed; the processor's is no part of a configuration."""
+        runner = [runner_cluster(str(self.config.runner_socket))] if self.config.runs_tools else []
+        return [*(backend_cluster(backend, self.sources) for backend in self._backends), *runner]
 
     def secrets(self) -> list[Secret]:
         return list(secrets(self.config.tls, self._backends))

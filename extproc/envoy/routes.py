@@ -21,6 +21,7 @@ import re
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from datetime import timedelta
+from functools import partial
 
 from envoy_data_plane.envoy.config.core import v3 as core
 from envoy_data_plane.envoy.config.route import v3 as route
@@ -41,7 +42,15 @@ from extproc.envoy.clients import refusing
 from extproc.envoy.extensions import packed
 from extproc.envoy.web_pages import cors_policy, refused_pages
 from extproc.exchange.admission import KEY_HEADERS
-from extproc.names import BACKEND_HEADER, HEALTH_PATH, MODELS_PATH, SMALL_BODY, without_version
+from extproc.names import (
+    AGAIN_HEADER,
+    BACKEND_HEADER,
+    CHAT_PATH,
+    HEALTH_PATH,
+    MODELS_PATH,
+    SMALL_BODY,
+    without_version,
+)
 from extproc.surfaces import ROUTES, Route
 
 EXT_PROC = "envoy.filters.http.ext_proc"
@@ -93,6 +102,24 @@ def route_configuration(config: Config) -> route.RouteConfiguration:
     )
 
 
+def inner_routes(config: Config) -> route.RouteConfiguration:
+    """Of the inner listener: chat completions alone, which the processor reads unless they were read before."""
+    made = partial(_model_route, ROUTES[CHAT_PATH])
+    read = _read(made, _processed(ExtProcOverrides()), config)
+    virtual_host = route.VirtualHost(name="inner", domains=["*"], routes=[_again(), *read])
+    return route.RouteConfiguration(name="inner", virtual_hosts=[virtual_host])
+
+
+def _again() -> route.Route:
+    """A second try, which is as its backend is to get it."""
+    again = route.HeaderMatcher(name=AGAIN_HEADER, present_match=True)
+    return route.Route(
+        name="again",
+        match=route.RouteMatch(path=CHAT_PATH, headers=[_with_method("POST"), again]),
+        route=_action(route.RouteAction(cluster_header=BACKEND_HEADER)),
+    )
+
+
 def _spelled(path: str) -> str:
     """A path as clients spell it."""
     return f"(?:/v1)?{re.escape(without_version(path))}/?"
@@ -100,28 +127,28 @@ def _spelled(path: str) -> str:
 
 def _model_routes(answered: Route, config: Config) -> Iterator[route.Route]:
     """Of the requests that are for a model, in one of the dialects."""
+    # What is overridden doesn't matter.
+    yield from _read(partial(_model_route, answered), _processed(ExtProcOverrides()) | refusing(config), config)
+
+
+def _model_route(answered: Route) -> route.Route:
     paths = RegexMatcher(regex=_spelled(answered.path))
-
-    def made() -> route.Route:
-        return route.Route(
-            name=answered.name,
-            match=route.RouteMatch(safe_regex=paths, headers=[_with_method("POST")]),
-            # Empty until the processor has read the body: the header is its choice, and none but its (see listener.py).
-            route=_action(route.RouteAction(cluster_header=BACKEND_HEADER, prefix_rewrite=answered.upstream)),
-            # The processor reads answers as they are: it doesn't decompress.
-            request_headers_to_remove=["accept-encoding"],
-        )
-
-    yield from _read(made, ExtProcOverrides(), config)  # what it overrides doesn't matter
+    return route.Route(
+        name=answered.name,
+        match=route.RouteMatch(safe_regex=paths, headers=[_with_method("POST")]),
+        # Empty until the processor has read the body: the header is its choice, and none but its (see listener.py).
+        route=_action(route.RouteAction(cluster_header=BACKEND_HEADER, prefix_rewrite=answered.upstream)),
+        # The processor reads answers as they are: it doesn't decompress.
+        request_headers_to_remove=["accept-encoding"],
+    )
 
 
-def _read(made: Callable[[], route.Route], overrides: ExtProcOverrides, config: Config) -> Iterator[route.Route]:
+def _read(made: Callable[[], route.Route], filters: dict[str, Any], config: Config) -> Iterator[route.Route]:
     """Routes of requests that the processor reads.
 
     Small ones are held until they are whole; of a large one the processor hears first, to let it in or not.
     """
     limit = config.limits.max_body_bytes
-    filters = {**_processed(overrides), **refusing(config)}
     small, large = made(), made()
     assert small.match is not None  # each route has one
     small.match.headers.append(
@@ -193,7 +220,8 @@ def _other(
                 route=_action(route.RouteAction(cluster_header=BACKEND_HEADER, regex_rewrite=rewrite)),
             )
 
-        yield from _read(made, ExtProcOverrides(processing_mode=_BODY_ALONE), config)
+        read = _processed(ExtProcOverrides(processing_mode=_BODY_ALONE)) | refusing(config)
+        yield from _read(made, read, config)
     # What has no body, or is for the only backend by whatever name, goes there unread.
     methods = StringMatcher(safe_regex=RegexMatcher(regex="|".join(OTHER_METHODS)))
     yield route.Route(

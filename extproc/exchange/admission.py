@@ -19,7 +19,7 @@ from typing import TypeAlias
 from extproc.contract.errors import ApiError
 from extproc.exchange.catalogue import anthropic_catalogue_answer, catalogue_answer
 from extproc.exchange.context import ExchangeContext
-from extproc.names import HEALTH_PATH, MESSAGES_PATH, MODELS_PATH
+from extproc.names import CLIENT_HEADER, HEALTH_PATH, MESSAGES_PATH, MODELS_PATH
 from extproc.surfaces import MESSAGES, ROUTES, Surface, surface_of
 
 KEY_HEADERS = ("authorization", "api-key", "x-api-key")
@@ -28,7 +28,7 @@ KEY_HEADERS = ("authorization", "api-key", "x-api-key")
 VERSION_HEADER = "anthropic-version"
 """Which every client of Anthropic's kind sends: it gets lists and errors in its own shape."""
 
-WANTED = (":path", ":method", VERSION_HEADER, *KEY_HEADERS)
+WANTED = (":path", ":method", VERSION_HEADER, CLIENT_HEADER, *KEY_HEADERS)
 """The header fields that the decision takes."""
 
 CHALLENGE = {"www-authenticate": 'Bearer realm="extproc"'}
@@ -75,16 +75,21 @@ _WELL = b'{"status":"ok"}'
 Decision: TypeAlias = Admitted | Answered | Refused
 
 
-def admit(fields: Mapping[str, str], context: ExchangeContext, *, foreign: bool = False) -> Decision:
+def admit(
+    fields: Mapping[str, str], context: ExchangeContext, *, foreign: bool = False, inner: bool = False
+) -> Decision:
     """Decide by the header fields of a request, of which WANTED are looked at.
 
-    `foreign`: by an Envoy that isn't configured by us, and may have other routes.
+    `foreign`: by an Envoy that isn't configured by us, and may have other routes. `inner`: it is one of the gateway's
+    own, which says for whom.
     """
     client = None
     path, method = context.config.path_of(fields.get(":path", "").partition("?")[0]), fields.get(":method", "")
     if path == HEALTH_PATH and method in _READING:
         return Answered(_WELL, None, "health")
-    if context.keys is not None:
+    if inner:
+        client = fields.get(CLIENT_HEADER)
+    elif context.keys is not None:
         offered = list(_keys(fields))
         client = next(filter(None, map(context.keys.owner, offered)), None)
         if client is None:

@@ -33,13 +33,15 @@ class Prepare:
     """Of a request that is only routed by the model it names; None: it asks for a model's answer."""
     path: str = CHAT_PATH
     """Where it came to, if it asks for a model's answer."""
+    inner: bool = False
+    """Whether it is one of the gateway's own."""
 
     def perform(self) -> UpstreamRequest | ApiError:
         """Pure; takes up to seconds."""
         try:
             if self.content_type is not None:
                 return route_by_model(self.body, self.content_type, self.config)
-            return prepare(self.body, self.config, self.path)
+            return prepare(self.body, self.config, self.path, inner=self.inner)
         except ApiError as error:
             return error.caught()
 

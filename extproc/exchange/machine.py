@@ -22,6 +22,7 @@ from extproc.exchange.protocol import ProtocolError
 from extproc.exchange.replies import Replies, Step
 from extproc.exchange.request import NO_BODY, RequestHalf
 from extproc.exchange.response import ResponseHalf
+from extproc.names import RUNNER
 from extproc.observability.telemetry import Telemetry
 from extproc.turn.answer import Rewritten
 from extproc.turn.upstream import UpstreamRequest
@@ -47,8 +48,12 @@ class Inputs(Protocol):
 class Exchange:
     """One exchange. Not for reuse; what it may do is fixed by the context that it was made with."""
 
-    def __init__(self, context: ExchangeContext, telemetry: Telemetry, host: Host | None = None) -> None:
-        """`host`: an Envoy whose configuration isn't our own, and what is known of it."""
+    def __init__(
+        self, context: ExchangeContext, telemetry: Telemetry, host: Host | None = None, *, inner: bool = False
+    ) -> None:
+        """`host`: an Envoy whose configuration isn't our own, and what is known of it. `inner`: the request is one of
+        the gateway's own, by Envoy's inner listener.
+        """
         self.context = context
         self.phase = Phase.REQUEST_HEADERS
         self.observed = False
@@ -56,7 +61,7 @@ class Exchange:
         self.ignored_override = False
         """The call has ended as it does with a host that ignores overrides."""
         self._stats = ExchangeStats(telemetry)
-        self.request = RequestHalf(context, self._stats, host)
+        self.request = RequestHalf(context, self._stats, host, inner=inner)
         self.response = ResponseHalf(self.request)
 
     # What others want to know of it
@@ -75,6 +80,11 @@ class Exchange:
     def is_chat(self) -> bool:
         """Whether it asks for a model's answer, which counts too."""
         return self.request.is_chat
+
+    @property
+    def is_run(self) -> bool:
+        """Whether it goes to the runner, which asks for each model round by itself."""
+        return self.request.prepared is not None and self.request.prepared.backend == RUNNER
 
     @property
     def in_pieces(self) -> bool:

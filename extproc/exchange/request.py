@@ -27,7 +27,15 @@ from extproc.exchange.replies import (
     with_lease,
     with_metadata,
 )
-from extproc.names import AFFINITY_HEADER, BACKEND_HEADER, CHAT_PATH, DROPPED_HEADER
+from extproc.names import (
+    AFFINITY_HEADER,
+    BACKEND_HEADER,
+    CHAT_PATH,
+    CLIENT_HEADER,
+    DROPPED_HEADER,
+    PATH_HEADER,
+    RUNNER,
+)
 from extproc.surfaces import CHAT, ROUTES
 from extproc.turn.upstream import UpstreamRequest
 from extproc.wire import (
@@ -52,7 +60,7 @@ PREPARING = 60.0
 class RequestHalf:
     """What one exchange knows by its request; the other half goes on from here."""
 
-    def __init__(self, context: ExchangeContext, stats: ExchangeStats, host: Host | None) -> None:
+    def __init__(self, context: ExchangeContext, stats: ExchangeStats, host: Host | None, *, inner: bool) -> None:
         self.context = context
         self.stats = stats
         self.host = host
@@ -65,6 +73,7 @@ class RequestHalf:
         """What went to the backend, without its body."""
         self.shown: dict[str, str] = {}
         """Header fields that every answer of this exchange gets."""
+        self._inner = inner
         self._headers_alone = False
         self._modes_known = False
         self._path = CHAT_PATH
@@ -85,7 +94,7 @@ class RequestHalf:
         if not fields.keys() >= {":path", ":method"}:
             raise ProtocolError("configure Envoy's ext_proc filter without forward_rules that hide :path or :method")
         self.surface = dialect_of(fields, self.context)
-        match admit(fields, self.context, foreign=self.host is not None):
+        match admit(fields, self.context, foreign=self.host is not None, inner=self._inner):
             case Refused(error, extra, client):
                 return self.refuse(error, keep=extra, client=client)
             case Answered(body, client, what):
@@ -130,7 +139,7 @@ class RequestHalf:
         if len(body.body) > limit:  # Envoy may go by another limit for a moment when it is changed
             return self.refuse(too_large(limit))
         self.leases.arrived(len(body.body))
-        work = Prepare(body.body, self.context.config, self.leases.client, self._content_type, self._path)
+        work = Prepare(body.body, self.context.config, self.leases.client, self._content_type, self._path, self._inner)
         # It may have to wait for its turn as well.
         return (Phase.PREPARING, [more_time(PREPARING), work]) if len(work.body) > LARGE else self.read(work.perform())
 
@@ -144,8 +153,10 @@ class RequestHalf:
         """Send the request to its backend, if its client may have one more there."""
         # Filled in place: a message that is put into another is copied, and its body may be megabytes.
         reply = ProcessingResponse(request_body=BodyResponse())
+        to_runner = prepared.backend == RUNNER
         try:
-            self._take_place(self.context.config.backends_by_name[prepared.backend], reply)
+            if not to_runner:  # each round of its takes a place
+                self._take_place(self.context.config.backends_by_name[prepared.backend], reply)
         except ApiError as error:
             return self.refuse(error.caught(), keep=AGAIN)
         if prepared.answer is not None and self.host is not None and self.host.refuses():
@@ -155,6 +166,10 @@ class RequestHalf:
         common = reply.request_body.response
         common.clear_route_cache = True
         new_fields = {BACKEND_HEADER: prepared.backend}
+        if to_runner:
+            new_fields[PATH_HEADER] = self._path
+            if self.leases.client is not None:
+                new_fields[CLIENT_HEADER] = self.leases.client
         if prepared.affinity is not None:
             new_fields[AFFINITY_HEADER] = prepared.affinity
         if self.host is not None and (upstream := ROUTES[self._path].upstream) != self._path:
@@ -165,6 +180,8 @@ class RequestHalf:
         common.header_mutation.CopyFrom(mutation(new_fields))
         if prepared.dropped:
             self.shown = {DROPPED_HEADER: listed(prepared.dropped)}
+        if to_runner:  # which counts, round by round, what comes of it
+            return Phase.RESPONSE_HEADERS, [with_metadata(reply, _routed_to(prepared))]
         if self.is_chat:
             return Phase.RESPONSE_HEADERS, [with_metadata(reply, self.stats.accepted(prepared))]
         return Phase.PASSED_BY, [with_metadata(reply, _routed_to(prepared))]

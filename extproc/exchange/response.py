@@ -27,7 +27,7 @@ from extproc.exchange.protocol import content_length, fields_of, is_event_stream
 from extproc.exchange.replies import Step, more_time, mutation, streamed, whole_body, with_metadata
 from extproc.exchange.request import PREPARING, RequestHalf
 from extproc.exchange.streaming import StreamedResponse
-from extproc.names import REPLY_HEADER, USAGE_HEADER
+from extproc.names import REPLY_HEADER, RUNNER, USAGE_HEADER
 from extproc.surfaces import streamed_answer
 from extproc.turn.answer import Rewritten, StreamedAnswer
 from extproc.turn.spec import ResponseSpec
@@ -130,7 +130,8 @@ class ResponseHalf:
         spec = request.prepared.answer if request.prepared is not None else None
         if not failed and not may_be_an_answer(fields):
             return request.refuse(backend_garbage("its content type is neither JSON nor an event stream."))
-        if not failed and spec is None:
+        by_runner = request.prepared is not None and request.prepared.backend == RUNNER and REPLY_HEADER not in fields
+        if by_runner or (not failed and spec is None):  # the runner speaks the client's dialect
             past = HeadersResponse()
             if request.shown:
                 past.response.header_mutation.CopyFrom(mutation(request.shown))

@@ -75,7 +75,7 @@ def settings_of(config: Config, model: str | None) -> dict[str, Any]:
     names = {each.backend for each in models}
     backends = [each for each in config.backends if each.name in names]
     return {
-        "models": [each.model_dump(mode="json", exclude_defaults=True) for each in models],
+        "models": [each.model_dump(mode="json", exclude_defaults=True, exclude={"tool_servers"}) for each in models],
         "backends": [
             each.model_dump(mode="json", exclude_defaults=True, include=set(KEPT_BACKEND)) | {"address": NOWHERE}
             for each in backends

@@ -94,8 +94,9 @@ class _Recording:
         self._asked |= message.HasField("request_body") and self._exchange.is_chat
         self._keep(Kind.ENVOY, message.SerializeToString())
         replies = self._noted(partial(self._exchange.receive, message))
-        if self._exchange.phase in (Phase.PASSED_BY, Phase.ENDED) and not self._asked:
-            self._drop()  # no chat completion, or none that was let in
+        unasked = self._exchange.phase in (Phase.PASSED_BY, Phase.ENDED) and not self._asked
+        if unasked or self._exchange.is_run:  # no chat completion, or none that was let in; or each round is recorded
+            self._drop()
         return replies
 
     def resume(self, result: Result) -> Replies:

@@ -32,7 +32,7 @@ from extproc.exchange.machine import Exchange, Inputs
 from extproc.exchange.phases import Phase
 from extproc.exchange.protocol import ProtocolError
 from extproc.exchange.replies import Replies
-from extproc.names import LAYOUT, LAYOUT_METADATA
+from extproc.names import INNER_LAYOUT, LAYOUT, LAYOUT_METADATA
 from extproc.observability.telemetry import Telemetry
 from extproc.server.access_log import access_log_handler
 from extproc.server.idle_timeout import IdleWatch, Listening
@@ -198,8 +198,11 @@ class Processor:
             await self._health.set(service, status)
 
     async def _process(self, _: object, context: Context) -> None:
-        ours = (LAYOUT_METADATA, LAYOUT) in (context.invocation_metadata() or ())
-        exchange = Exchange(self.context, self._telemetry, None if ours else self._hosts.of(context.peer()))
+        metadata = context.invocation_metadata() or ()
+        inner = (LAYOUT_METADATA, INNER_LAYOUT) in metadata
+        ours = inner or (LAYOUT_METADATA, LAYOUT) in metadata
+        host = None if ours else self._hosts.of(context.peer())
+        exchange = Exchange(self.context, self._telemetry, host, inner=inner)
         inputs = exchange if self._record is None else self._record(exchange)
         replied = -math.inf
         self._running.add(exchange)

@@ -53,6 +53,7 @@ class Gateway:
         self._whole = directory / "whole.yaml"
         self._for_envoy = directory / "envoy"
         self._configuration = directory / "extproc.yaml"
+        self._sockets = directory
         self._listen: str | None = None
         self._processor_socket = directory / "processor.sock"
         self._admin_socket = directory / "admin.sock"
@@ -97,6 +98,7 @@ class Gateway:
             self._configuration = options.source.path.absolute()
         else:
             self._configuration.write_text(yaml.safe_dump(config.model_dump(mode="json")), encoding="utf-8")
+        config = config.model_copy(update={"sockets": self._sockets})
         self._binary, self._quiet = envoy, options.quiet
         # The processor finds them as it would make them: what makes them takes seconds to import, here for both.
         await EnvoyFiles(self._for_envoy, None).begin(config)
@@ -163,6 +165,7 @@ class Gateway:
             *("--listen", f"unix:{self._processor_socket}"),
             *("--envoy", str(self._for_envoy)),
             *("--envoy-admin", str(self._admin_socket)),
+            *("--sockets", str(self._sockets)),
             *(("--envoy-listen", self._listen) if self._listen is not None else ()),
             *(("--metrics", self._metrics) if self._metrics is not None else ()),
             *(_record_options(self._recording) if self._recording is not None else ()),

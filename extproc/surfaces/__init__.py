@@ -3,7 +3,14 @@
 Pure: bytes and dictionaries in, bytes out. What a dialect is made of is `Surface`; `SURFACES` has them all.
 """
 
-from extproc.surfaces.serving import find_problems, prepare, rewrite_completion, streamed_answer
+from extproc.surfaces.serving import (
+    find_problems,
+    is_character,
+    prepare,
+    read_for_run,
+    rewrite_completion,
+    streamed_answer,
+)
 from extproc.surfaces.table import CHAT, MESSAGES, RESPONSES, ROUTES, SURFACES, Route, Surface, surface_of
 
 __all__ = [
@@ -15,7 +22,9 @@ __all__ = [
     "Route",
     "Surface",
     "find_problems",
+    "is_character",
     "prepare",
+    "read_for_run",
     "rewrite_completion",
     "streamed_answer",
     "surface_of",

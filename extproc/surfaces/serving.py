@@ -2,31 +2,58 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from extproc.config import Config, Model
-from extproc.contract.errors import ApiError, model_not_found
+from extproc.contract.errors import ApiError, invalid_value, model_not_found
 from extproc.contract.json_body import decode
 from extproc.contract.model_name import model_problems
 from extproc.contract.rules import Rules
-from extproc.names import CHAT_PATH
+from extproc.names import CHARACTER, CHAT_PATH, RUNNER
 from extproc.surfaces.table import ROUTES, SURFACES
 from extproc.turn import answer
 from extproc.turn.answer import Rewritten, StreamedAnswer
 from extproc.turn.calls import Violations
 from extproc.turn.spec import ResponseSpec
+from extproc.turn.turn import Turn
 from extproc.turn.upstream import UpstreamRequest, ask
 from extproc.turn.usage import Sent
 
 
-def prepare(body: bytes, config: Config, path: str = CHAT_PATH) -> UpstreamRequest:
+def prepare(body: bytes, config: Config, path: str = CHAT_PATH, *, inner: bool = False) -> UpstreamRequest:
     """Read a request that came to `path`, and decide what its backend is asked. Raises ApiError for one that can't be
-    served."""
+    served. `inner`: it is one of the gateway's own, of a run whose tools are known by now."""
     fields = decode(body)
     for problem in model_problems(fields):
         raise problem
-    model = config.model_of(fields["model"])
+    name: str = fields["model"]
+    if is_character(name, config) and not inner:
+        read_for_run(fields, path, None, config)
+        return UpstreamRequest(name, RUNNER, None, None)
+    model = config.model_of(name)
     if model is None:
-        raise model_not_found(fields["model"], config.models_by_name)
+        raise model_not_found(name, config.models_by_name)
+    if model.tool_servers and not inner:
+        read_for_run(fields, path, model, config)
+        return UpstreamRequest(model.name, RUNNER, None, None)
     return ask(ROUTES[path].read(fields, _rules(model, config)), model, config)
+
+
+def is_character(name: str, config: Config) -> bool:
+    """Whether a client means a character by this name, which there may or may not be."""
+    return config.characters is not None and name.startswith(CHARACTER)
+
+
+def read_for_run(fields: dict[str, Any], path: str, model: Model | None, config: Config) -> Turn:
+    """The turn that a decoded request asks for, whose tools run on our side besides the client's own.
+
+    `model` is None for a character. Raises ApiError.
+    """
+    rules = _rules(model, config) if model is not None else Rules(media_urls=config.media_urls)
+    turn = ROUTES[path].read(fields, rules)
+    if (turn.parameters.get("n") or 1) != 1:
+        raise invalid_value("n", "expected 1: tools run on the gateway's side for this model.")
+    return turn
 
 
 def find_problems(body: bytes, config: Config, path: str = CHAT_PATH) -> list[ApiError]:
