@@ -67,6 +67,11 @@ def is_json(text: str) -> bool:
     return True
 
 
+def is_object(text: str) -> bool:
+    """Whether `text` is one JSON object, strictly."""
+    return text.lstrip()[:1] == "{" and is_json(text)
+
+
 def _has_infinity(value: Any) -> bool:
     left = [value]
     while left:

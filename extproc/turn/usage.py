@@ -64,6 +64,22 @@ def counted(usage: object) -> Json | None:
     return {**usage, "total_tokens": prompt + completion}
 
 
+def summed(first: Json | None, second: Json | None) -> Json | None:
+    """What both cost together; what only one of them tells is in it too."""
+    if first is None or second is None:
+        return second if first is None else first
+    both = {**first, **second}
+    for name, value in first.items():
+        other = second.get(name)
+        if isinstance(value, dict) and isinstance(other, dict):
+            both[name] = summed(value, other)
+        elif type(value) is int and type(other) is int:
+            both[name] = value + other
+        elif other is None:
+            both[name] = value
+    return both
+
+
 def estimated(sent: Sent, answers: Iterable[Excerpt]) -> Json:
     """A count of our own; `answers` is what the model wrote, choice by choice."""
     prompt = sent.prompt_tokens()

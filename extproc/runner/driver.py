@@ -1,0 +1,162 @@
+"""Drives one run: performs its effects, each as a task, and tells it what comes of them."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import AsyncGenerator, Callable, Coroutine, Mapping
+from contextlib import aclosing
+from dataclasses import dataclass
+from typing import Any, Protocol, TypeAlias
+
+from extproc.contract.errors import ApiError
+from extproc.runner.run import (
+    AskModel,
+    CallTool,
+    CancelAll,
+    Effect,
+    Input,
+    ModelEnded,
+    ModelSaid,
+    Run,
+    Step,
+    TimedOut,
+    ToolEnded,
+)
+from extproc.runner.tools import ToolResult, ToolSource
+
+log = logging.getLogger(__name__)
+
+_AHEAD = 16
+"""What the model may have said that the client hasn't read, in pieces: more waits at the backend."""
+
+
+class Rounds(Protocol):
+    """Where the model is asked."""
+
+    def ask(self, asked: AskModel) -> AsyncGenerator[ModelSaid | ModelEnded, None]:
+        """One round; `ModelEnded` is the last of it. Raises ApiError where there is no answer."""
+
+
+@dataclass(frozen=True, slots=True)
+class Silence:
+    """Nothing has come for a while: the client is to see that the connection is alive."""
+
+
+@dataclass(frozen=True, slots=True)
+class ToolRun:
+    """One call that was run, for metrics and the audit log."""
+
+    call: CallTool
+    result: ToolResult
+    seconds: float
+
+
+OnTool: TypeAlias = Callable[[ToolRun], None]
+
+
+class Driver:
+    """Of one run. Whoever stops iterating over its `steps` has to close them: then nothing of the run goes on."""
+
+    def __init__(
+        self,
+        run: Run,
+        rounds: Rounds,
+        sources: Mapping[str, ToolSource],
+        on_tool: OnTool,
+        *,
+        seconds: float,
+        keep_alive: float,
+    ) -> None:
+        self._run = run
+        self._rounds = rounds
+        self._sources = sources
+        self._on_tool = on_tool
+        self._seconds = seconds
+        self._keep_alive = keep_alive
+        self._inputs = asyncio.Queue[Input](_AHEAD)
+        self._tasks = set[asyncio.Task[None]]()
+
+    async def steps(self) -> AsyncGenerator[Step | Silence, None]:
+        """What the client is to see, step by step; the last one has an end."""
+        loop = asyncio.get_running_loop()
+        deadline = loop.time() + self._seconds
+        try:
+            step = self._run.start()
+            while True:
+                for effect in step.effects:
+                    self._perform(effect)
+                if step.out or step.end is not None:
+                    yield step
+                if step.end is not None:
+                    return
+                while (told := await self._next(deadline)) is None:
+                    yield Silence()
+                step = self._run.receive(told)
+        finally:
+            await self._cancel()
+
+    async def _next(self, deadline: float) -> Input | None:
+        """What happens next; None when nothing has for as long as a client may see nothing."""
+        if not self._inputs.empty():
+            return self._inputs.get_nowait()
+        left = deadline - asyncio.get_running_loop().time()
+        try:
+            async with asyncio.timeout(max(min(left, self._keep_alive), 0)):
+                return await self._inputs.get()
+        except TimeoutError:
+            return TimedOut() if left <= self._keep_alive else None
+
+    def _perform(self, effect: Effect) -> None:
+        match effect:
+            case AskModel():
+                self._begin(self._ask(effect))
+            case CallTool():
+                self._begin(self._call(effect))
+            case CancelAll():
+                for task in self._tasks:
+                    task.cancel()
+
+    def _begin(self, work: Coroutine[Any, Any, None]) -> None:
+        task = asyncio.create_task(work)
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+    async def _ask(self, asked: AskModel) -> None:
+        try:
+            async with aclosing(self._rounds.ask(asked)) as said:
+                async for one in said:
+                    await self._inputs.put(one)
+        except ApiError as error:
+            await self._inputs.put(ModelEnded(asked.round, error=error.caught()))
+        except Exception as bug:
+            _tell(bug)
+            await self._inputs.put(ModelEnded(asked.round, error=_BUG))
+
+    async def _call(self, call: CallTool) -> None:
+        loop = asyncio.get_running_loop()
+        began = loop.time()
+        result = ToolResult("Error: the call was cancelled", "cancelled")
+        try:
+            result = await self._sources[call.offered.source].call(call.name, call.arguments)
+        except Exception as bug:
+            _tell(bug)
+            result = ToolResult("Error: the tool failed", "failed")
+        finally:
+            self._on_tool(ToolRun(call, result, loop.time() - began))
+        await self._inputs.put(ToolEnded(call.id, result))
+
+    async def _cancel(self) -> None:
+        """Have nothing go on. What was cancelled has to end before anything else does: it holds processes."""
+        tasks = list(self._tasks)
+        for task in tasks:
+            task.cancel()
+        if tasks:
+            await asyncio.wait(tasks)
+
+
+_BUG = ApiError(500, "The gateway failed. Its log says where.", "server_error", code="internal_error")
+
+
+def _tell(bug: Exception) -> None:
+    log.error("bug: %s", type(bug).__name__, exc_info=bug)

@@ -1,0 +1,87 @@
+"""Asks the model: each round is a chat completion of the gateway's own, by Envoy's inner listener."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator, Mapping
+from pathlib import Path
+from typing import Any, TypeAlias
+
+import httpx
+
+from extproc.contract.errors import ApiError, backend_garbage
+from extproc.contract.json_body import encode
+from extproc.names import CHAT_PATH, DROPPED_HEADER, ROUND_HEADER
+from extproc.runner.reading import RoundReader, error_in
+from extproc.runner.run import AskModel, ModelEnded, ModelSaid
+
+Json: TypeAlias = dict[str, Any]
+
+CONNECT_TIMEOUT = 5.0
+"""Seconds. For all else Envoy's own limits hold, and the run's."""
+_LARGEST_ERROR = 64 * 1024
+_KEPT = ("retry-after", "retry-after-ms", "x-should-retry")
+"""Of the head of an error."""
+
+
+def client_of(socket: Path) -> httpx.AsyncClient:
+    """For all runs. It takes as many connections as there are rounds under way."""
+    limits = httpx.Limits(max_connections=None, max_keepalive_connections=100, keepalive_expiry=60)
+    transport = httpx.AsyncHTTPTransport(uds=str(socket), limits=limits)
+    timeout = httpx.Timeout(None, connect=CONNECT_TIMEOUT)
+    return httpx.AsyncClient(transport=transport, base_url="http://gateway", timeout=timeout, trust_env=False)
+
+
+class ModelRounds:
+    """The rounds of one run."""
+
+    def __init__(self, client: httpx.AsyncClient, body: Json, tokens_name: str, headers: Mapping[str, str]) -> None:
+        """`body` and `headers` are what all rounds have in common; `tokens_name` is what limits their length."""
+        self._client = client
+        self._body = body
+        self._tokens_name = tokens_name
+        self._headers = {**headers, "content-type": "application/json", "accept-encoding": "identity"}
+        self.envelope: Json = {}
+        """What the first round's chunks have beside their choices."""
+        self.dropped: tuple[str, ...] = ()
+        """The parameters that the backend didn't get."""
+        self.kept: dict[str, str] = {}
+        """What an error's head says for its client."""
+
+    async def ask(self, asked: AskModel) -> AsyncGenerator[ModelSaid | ModelEnded, None]:
+        """See `driver.Rounds`."""
+        fields: Json = {**self._body, "messages": asked.messages}
+        if asked.tokens is not None:
+            fields[self._tokens_name] = asked.tokens
+        headers = {**self._headers, ROUND_HEADER: str(asked.round)}
+        reader = RoundReader(asked.round)
+        try:
+            async with self._client.stream("POST", CHAT_PATH, content=encode(fields), headers=headers) as response:
+                if response.status_code != 200:
+                    raise await self._error(response)
+                self.dropped = tuple(filter(None, response.headers.get(DROPPED_HEADER, "").split(", ")))
+                async for piece in response.aiter_raw():
+                    for one in reader.feed(piece):
+                        self.envelope = self.envelope or reader.envelope
+                        yield one
+        except (httpx.ConnectError, httpx.ConnectTimeout):
+            raise ApiError(
+                503,
+                "The gateway doesn't take requests of its own just now.",
+                "server_error",
+                code="gateway_unreachable",
+            ) from None
+        except httpx.TransportError:
+            yield ModelEnded(asked.round, error=backend_garbage("it is cut off."))
+            return
+        for one in reader.close():
+            yield one
+
+    async def _error(self, response: httpx.Response) -> ApiError:
+        body = bytearray()
+        async for piece in response.aiter_raw():
+            body += piece
+            if len(body) > _LARGEST_ERROR:
+                break
+        self.kept = {name: value for name in _KEPT if (value := response.headers.get(name)) is not None}
+        error = error_in(bytes(body), response.status_code)
+        return error or backend_garbage(f"it has the status {response.status_code}.")
