@@ -15,10 +15,12 @@ from extproc.toolcalls import Event
 from extproc.turn.calls import CheckedCalls, Violations
 from extproc.turn.json_text import JsonText
 from extproc.turn.readers import reader_for
+from extproc.turn.served import ServedCall, ServedResult
 from extproc.turn.spec import ResponseSpec
 from extproc.turn.unescaping import UnescapedEvents
 
 Json: TypeAlias = dict[str, Any]
+SaidEvent: TypeAlias = Event | ServedCall | ServedResult
 
 CUT_OFF = ("length", "content_filter")
 """The finish reasons of an output that the backend ended before the model did."""
@@ -33,8 +35,8 @@ class Said:
 
     index: int
     """The choice's number."""
-    events: list[Event]
-    """What the client may know of it."""
+    events: list[SaidEvent]
+    """What the client may know of it, calls of tools that run on our side among it."""
     source: Json
     """The backend's own message, or delta."""
     choice: Json
@@ -46,6 +48,11 @@ class Said:
     otherwise calls are the reason, if the client gets any."""
     error: ApiError | None = None
     """Why the answer ends here, behind these events."""
+
+    @property
+    def own_events(self) -> list[Event]:
+        """The model's own: for a dialect whose clients see nothing of tools that run on our side."""
+        return [event for event in self.events if not isinstance(event, (ServedCall, ServedResult))]
 
     @property
     def rest(self) -> Json:
@@ -102,7 +109,7 @@ class Output:
     def say(self, index: int, source: Json, choice: Json) -> Said:
         """What a message or a delta says. A finish reason in its choice is the end. Raises ApiError (502)."""
         events = self._calls.take(self._meant(self._reader.feed(source)))
-        said = Said(index, events, source, choice, self._reader.takes)
+        said = Said(index, [*events], source, choice, self._reader.takes)
         if (reason := choice.get("finish_reason")) is not None:
             self._end(said, reason)
         said.error = self._calls.error or (self._json.error if self._json is not None else None)

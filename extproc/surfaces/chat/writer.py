@@ -5,6 +5,8 @@ gets a count once: in a whole answer always, in a stream if it asked, in one las
 chunk of that stream has `usage: null`, whatever the backend wrote there, because clients add up what they find; one
 that asked for vLLM's `continuous_usage_stats` too gets those as they come. A client that didn't ask finds no usage at
 all. Source: OpenAI's API reference, `stream_options.include_usage`; vLLM leaves the nulls out.
+
+A client sees nothing of tools that run on our side.
 """
 
 from __future__ import annotations
@@ -95,7 +97,7 @@ class ChatWriter:
             # As OpenAI does when a call may follow: no content yet, not an empty one.
             rewritten.append(_choice(said.index, {**rest, "content": None}))
             rest = {}
-        deltas = [new for event in events if (new := _delta(event, self._shape)) is not None]
+        deltas = [new for event in said.own_events if (new := _delta(event, self._shape)) is not None]
         if self._spec.reasoning_content:
             for new in deltas:
                 _with_older_name(new)
@@ -129,7 +131,7 @@ class ChatWriter:
         """Whether anything of it had to change."""
         said.check_calls()
         message, choice = said.source, said.choice
-        parsed = collect(said.events)
+        parsed = collect(said.own_events)
         content = message.get("content")
         before, reason = choice.get("finish_reason"), self._finish_reason(said)
         choice["finish_reason"] = reason

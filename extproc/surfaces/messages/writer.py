@@ -5,6 +5,8 @@ Anthropic's API reference, "messages" and "streaming messages"; the order of eve
 
 vLLM counts at the end of a stream, so that `message_start` has zeros and `message_delta` the count. Tokens of the
 prompt that were in the cache are `cache_read_input_tokens`, and not among `input_tokens`, as with Anthropic.
+
+A client sees nothing of tools that run on our side.
 """
 
 from __future__ import annotations
@@ -119,12 +121,13 @@ class MessagesWriter:
 
     def _say(self, said: Said) -> None:
         said.check_alone()
-        if self._stop_reason is not None and said.events:
+        events = said.own_events
+        if self._stop_reason is not None and events:
             raise backend_garbage("content after a finish_reason.")
         self._cut_off = said.finish_reason in CUT_OFF
         if said.thinking and self._spec.shows_thinking:
             self._think(said.thinking)
-        for event in said.events:
+        for event in events:
             self._take(event)
         if said.refusal:
             self._delta("text", said.refusal)
