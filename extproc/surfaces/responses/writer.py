@@ -1,8 +1,8 @@
 """Answers in the words of OpenAI's Responses: a response with output items, or the events that build one.
 
-One state is behind both: which item is open. A stream says each step as an event, with a number of its own; its last
-event has the whole response, which a client that doesn't stream gets alone. Source: OpenAI's API reference, "responses"
-and "streaming events".
+One state is behind both: which item is open, and which tools run on our side meanwhile. A stream says each step as an
+event, with a number of its own; its last event has the whole response, which a client that doesn't stream gets alone.
+Source: OpenAI's API reference, "responses" and "streaming events".
 """
 
 from __future__ import annotations
@@ -18,10 +18,12 @@ from extproc.contract.errors import ApiError, backend_garbage, invalid_call
 from extproc.contract.ids import new_tool_call_id
 from extproc.contract.json_body import encode as to_json
 from extproc.contract.sse import Comment, encode
+from extproc.surfaces.responses import served_calls
 from extproc.surfaces.responses.taught_tools import BY_CALL, TAUGHT, TaughtTool
 from extproc.surfaces.responses.tools import INPUT
 from extproc.toolcalls import ArgumentsDelta, CallEnd, CallStart, Event, Reasoning, Text
 from extproc.turn.output import CALLED, CUT_OFF, Said
+from extproc.turn.served import ServedCall, ServedResult
 from extproc.turn.spec import ResponseSpec
 from extproc.turn.turn import ToolName
 from extproc.turn.usage import StreamCount
@@ -54,11 +56,13 @@ class ResponsesWriter:
         self._id = f"resp_{secrets.token_hex(24)}"
         self._created: int | None = None
         self._items: list[Json] = []
-        self._open: Json | None = None  # the last item, while it goes on
+        self._open: Json | None = None  # what the model says, while it goes on,
+        self._index = 0  # and its place among the items
         self._part = ""  # the type of its content part, where it has one
         self._said: list[str] = []  # what it says
         self._taught: tuple[TaughtTool, str] | None = None  # a call that is an item once it is complete, and its id
         self._thoughts: list[str] = []  # that came while a call was open
+        self._served: dict[str, int] = {}  # the places of calls that run on our side, by their ids
         self._finished = False
         self._incomplete: str | None = None
 
@@ -74,8 +78,7 @@ class ResponsesWriter:
         return encode(comment)
 
     def end(self, count: StreamCount) -> bytes:
-        self._close_item()
-        status = "completed" if self._incomplete is None else "incomplete"
+        status = self._close()
         self._event(f"response.{status}", {"response": self._response(status, usage_of(count.total()))})
         return self._taken()
 
@@ -85,6 +88,8 @@ class ResponsesWriter:
             self._open["status"] = "incomplete"
             if self._open["type"] != "custom_tool_call":  # whose input is still wrapped
                 self._fill(self._open)
+        for index in self._served.values():
+            self._items[index]["status"] = "incomplete"
         response = self._response("failed", None)
         response["error"] = {"code": _failure(error.status), "message": error.message}
         self._event("response.failed", {"response": response})
@@ -132,8 +137,7 @@ class ResponsesWriter:
         self._start(completion)
         for one in said:
             self._say(one)
-        self._close_item()
-        status = "completed" if self._incomplete is None else "incomplete"
+        status = self._close()
         return orjson.dumps(self._response(status, usage_of(usage)))
 
     # Both
@@ -145,7 +149,12 @@ class ResponsesWriter:
         if said.thinking:
             self._think(said.thinking)
         for event in said.events:
-            self._take(event, cut_off=said.finish_reason in CUT_OFF)
+            if isinstance(event, ServedCall):
+                self._begin_served(event)
+            elif isinstance(event, ServedResult):
+                self._end_served(event)
+            else:
+                self._take(event, cut_off=said.finish_reason in CUT_OFF)
         if said.refusal:
             if self._is_in_call:
                 raise backend_garbage("a refusal in the middle of a call.")
@@ -234,11 +243,18 @@ class ResponsesWriter:
         prefix = BY_CALL[kind].prefix if kind in BY_CALL else _PREFIX[kind]
         item_id = f"{prefix}_{secrets.token_hex(24)}"
         self._open = {"id": item_id, "type": kind, "status": "in_progress", **fields}
-        self._items.append(self._open)
-        self._event("response.output_item.added", {"output_index": len(self._items) - 1, "item": self._open})
+        self._index = self._add(self._open)
 
-    def _place(self) -> Json:
-        return {"item_id": self._items[-1]["id"], "output_index": len(self._items) - 1}
+    def _add(self, item: Json) -> int:
+        index = len(self._items)
+        self._items.append(item)
+        self._event("response.output_item.added", {"output_index": index, "item": item})
+        return index
+
+    def _place(self, index: int | None = None) -> Json:
+        """Of an item: the one that is open, if it isn't told."""
+        index = self._index if index is None else index
+        return {"item_id": self._items[index]["id"], "output_index": index}
 
     def _content(self, text: str) -> Json:
         more: Json = {"annotations": [], "logprobs": []} if self._part == "output_text" else {}
@@ -246,7 +262,7 @@ class ResponsesWriter:
 
     def _delta(self, text: str) -> None:
         self._said.append(text)
-        kind = self._items[-1]["type"]
+        kind = self._items[self._index]["type"]
         if kind in _CALLS:
             self._event(f"{_DELTAS[kind]}.delta", {**self._place(), "delta": text})
             return
@@ -286,8 +302,40 @@ class ResponsesWriter:
             self._event(f"{_DELTAS[self._part]}.done", {**place, says: part[says], **more})
             self._event("response.content_part.done", {**place, "part": part})
         item["status"] = "incomplete" if cut_off else "completed"
-        self._event("response.output_item.done", {"output_index": len(self._items) - 1, "item": item})
+        self._event("response.output_item.done", {"output_index": self._index, "item": item})
         self._say_thoughts()
+
+    # Tools that run on our side
+
+    def _begin_served(self, call: ServedCall) -> None:
+        if not self._is_in_call:
+            self._close_item()
+        item = served_calls.begun(call)
+        index = self._served[call.id] = self._add(item)
+        place = self._place(index)
+        self._event("response.mcp_call.in_progress", place)
+        if call.arguments:
+            self._event("response.mcp_call_arguments.delta", {**place, "delta": call.arguments})
+        self._event("response.mcp_call_arguments.done", {**place, "arguments": call.arguments})
+        item["arguments"] = call.arguments
+
+    def _end_served(self, result: ServedResult) -> None:
+        index = self._served.pop(result.id)
+        item = self._items[index]
+        item.update(served_calls.ended(result))
+        self._event(f"response.mcp_call.{item['status']}", self._place(index))
+        self._event("response.output_item.done", {"output_index": index, "item": item})
+
+    def _close(self) -> str:
+        """The answer is complete: its status. Raises ApiError (502) where a tool runs that nothing has cut off."""
+        self._close_item()
+        if self._served and self._incomplete is None:
+            raise backend_garbage("it ended while a tool was running.")
+        for index in self._served.values():
+            self._items[index]["status"] = "incomplete"
+            self._event("response.output_item.done", {"output_index": index, "item": self._items[index]})
+        self._served.clear()
+        return "completed" if self._incomplete is None else "incomplete"
 
     def _say_thoughts(self) -> None:
         """Those that came while a call was open."""
