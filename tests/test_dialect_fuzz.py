@@ -103,6 +103,16 @@ RESPONSES: Json = {
             "output": [{"stdout": "a", "stderr": "", "outcome": {"type": "exit", "exit_code": 0}}],
         },
         {"type": "web_search_call", "id": "ws", "status": "completed"},
+        {
+            "type": "mcp_call",
+            "id": "mcp_1",
+            "server_label": "web",
+            "name": "search",
+            "arguments": '{"q": "weather"}',
+            "output": None,
+            "error": {"type": "mcp_tool_execution_error", "content": [{"type": "text", "text": "no"}]},
+            "status": "failed",
+        },
         {"type": "tool_search_call", "call_id": "c4", "execution": "client", "arguments": {"query": "mail"}},
         {
             "type": "tool_search_output",

@@ -1,10 +1,12 @@
-"""Calls of tools that run on our side: what clients of each dialect see of them."""
+"""Calls of tools that run on our side: what clients of each dialect see of them, and what models are shown of them
+again."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
 from itertools import product
+from typing import Any
 
 import orjson
 import pytest
@@ -29,7 +31,7 @@ from extproc.turn.usage import StreamCount
 from tests.messages import message_of, whole_message
 from tests.responses import Json, events_of
 from tests.test_answer import joined, plan
-from tests.test_responses import prepared
+from tests.test_responses import asked, message, prepared, shown
 
 SEARCH = ServedCall("a", "web", "search", '{"q":"weather"}')
 DICE = ServedCall("b", "character/ada", "dice", "{}")
@@ -294,3 +296,135 @@ class TestResponses:
         assert (done["type"], done["item"]["status"]) == ("response.output_item.done", "incomplete")
         assert last["type"] == "response.incomplete"
         assert whole("responses", [SEARCH], "length")["output"][0]["status"] == "incomplete"
+
+
+ASKED = message("user", asked("Weather?"))
+ITEM: Json = {
+    "type": "mcp_call",
+    "id": "mcp_1",
+    "server_label": "web",
+    "name": "search",
+    "arguments": '{"q":"weather"}',
+    "output": "sunny",
+    "error": None,
+    "approval_request_id": None,
+    "status": "completed",
+}
+
+
+def called(call_id: str, name: str, arguments: str) -> Json:
+    return {"id": call_id, "type": "function", "function": {"name": name, "arguments": arguments}}
+
+
+def result(call_id: str, content: str) -> Json:
+    return {"role": "tool", "tool_call_id": call_id, "content": content}
+
+
+class TestRequests:
+    def test_an_answer_comes_back_as_the_model_made_it(self) -> None:
+        output = whole("responses", EVENTS)["output"]
+        *_, last = events_of(streamed("responses", singly(EVENTS)))
+        for items in (output, last["response"]["output"]):
+            ids = [item["id"] for item in items if item["type"] == "mcp_call"]
+            done = {"type": "function_call_output", "call_id": "call_1", "output": "rain"}
+            assert shown(ASKED, *items, done)[1:] == [
+                {
+                    "role": "assistant",
+                    "reasoning": "Hm.",
+                    "content": "I look.",
+                    "tool_calls": [called(ids[0], "web__search", '{"q":"weather"}')],
+                },
+                result(ids[0], "sunny"),
+                {"role": "assistant", "content": None, "tool_calls": [called(ids[1], "dice", "{}")]},
+                result(ids[1], "Error: no dice"),
+                {
+                    "role": "assistant",
+                    "content": "It is sunny.",
+                    "tool_calls": [called("call_1", "get_weather", '{"city":"Paris"}')],
+                },
+                result("call_1", "rain"),
+            ]
+        assert prepared(input=[ASKED, *output]).dropped == ()
+
+    def test_fields_that_are_null_may_be_left_out(self) -> None:
+        items = [{key: value for key, value in item.items() if value is not None} for item in (ITEM,)]
+        assert shown(ASKED, *items) == shown(ASKED, ITEM)
+
+    def test_results_stand_behind_all_calls_of_one_message(self) -> None:
+        first, second = (
+            {"type": "function_call", "call_id": call_id, "name": "get_weather", "arguments": "{}"}
+            for call_id in ("c1", "c2")
+        )
+        done = [{"type": "function_call_output", "call_id": call_id, "output": "rain"} for call_id in ("c1", "c2")]
+        _, answer, *results = shown(ASKED, first, ITEM, second, *done)
+        assert [call["id"] for call in answer["tool_calls"]] == ["c1", "mcp_1", "c2"]
+        assert [each["tool_call_id"] for each in results] == ["c1", "mcp_1", "c2"]
+
+    @pytest.mark.parametrize(
+        ("error", "words"),
+        [
+            ("no dice", "no dice"),
+            ({"type": "http_error", "code": 503, "message": "gone"}, "gone"),
+            ({"type": "mcp_protocol_error", "code": -32602, "message": "unknown tool"}, "unknown tool"),
+            ({"type": "mcp_tool_execution_error", "content": "no dice"}, "no dice"),
+            ({"type": "mcp_tool_execution_error", "content": [{"text": "a"}, {"text": "b"}]}, "a\nb"),
+            ({"type": "mcp_tool_execution_error", "content": [{"type": "image"}]}, '[{"type":"image"}]'),
+            ({"type": "mcp_tool_execution_error", "content": {"why": 1}}, '{"why":1}'),
+        ],
+    )
+    def test_the_model_is_shown_each_form_of_an_error(self, error: Any, words: str) -> None:
+        failed = {**ITEM, "output": None, "error": error, "status": "failed"}
+        assert shown(ASKED, failed)[-1] == result("mcp_1", words)
+
+    def test_one_that_never_ended_has_no_result(self) -> None:
+        running = {**ITEM, "output": None, "status": "in_progress"}
+        _, answer = shown(ASKED, running)
+        assert answer["tool_calls"] == [called("mcp_1", "web__search", '{"q":"weather"}')]
+
+    def test_arguments_that_are_no_json_are_repaired(self) -> None:
+        request = prepared(input=[ASKED, {**ITEM, "arguments": '{"q": "wea'}])
+        assert request.repaired == 1
+
+    @pytest.mark.parametrize(
+        ("changes", "place"),
+        [
+            ({"id": None}, "input[1].id"),
+            ({"id": ""}, "input[1].id"),
+            ({"server_label": None}, "input[1].server_label"),
+            ({"server_label": 5}, "input[1].server_label"),
+            ({"name": ""}, "input[1].name"),
+            ({"arguments": None}, "input[1].arguments"),
+            ({"arguments": {}}, "input[1].arguments"),
+            ({"output": ["sunny"]}, "input[1].output"),
+            ({"error": 5}, "input[1].error"),
+            ({"error": {}}, "input[1].error.type"),
+            ({"error": {"type": "other"}}, "input[1].error.type"),
+            ({"error": {"type": "http_error"}}, "input[1].error.message"),
+            ({"error": {"type": "mcp_protocol_error", "message": 5}}, "input[1].error.message"),
+            ({"error": {"type": "mcp_tool_execution_error"}}, "input[1].error.content"),
+        ],
+    )
+    def test_a_malformed_one_is_told_with_its_place(self, changes: Json, place: str) -> None:
+        with pytest.raises(ApiError) as caught:
+            prepared(input=[ASKED, {**ITEM, **changes}])
+        assert (caught.value.status, caught.value.param) == (400, place)
+        assert f"'{place}'" in caught.value.message
+
+    def test_arguments_are_refused_where_the_model_has_them_refused(self) -> None:
+        with pytest.raises(ApiError) as caught:
+            prepared(model="fussy", input=[ASKED, {**ITEM, "arguments": "{"}])
+        assert (caught.value.param, caught.value.code) == ("input[1].arguments", "malformed_tool_arguments")
+
+    def test_a_clients_result_belongs_to_none_of_them(self) -> None:
+        done = {"type": "function_call_output", "call_id": "mcp_1", "output": "rain"}
+        with pytest.raises(ApiError) as caught:
+            prepared(input=[ASKED, ITEM, done])
+        assert caught.value.param == "input[2].call_id"
+
+    def test_what_else_there_is_of_mcp_is_left_out_and_named(self) -> None:
+        items: list[Json] = [
+            {"type": "mcp_list_tools", "id": "mcpl_1", "server_label": "web", "tools": []},
+            {"type": "mcp_approval_request", "id": "mcpr_1", "server_label": "web", "name": "x", "arguments": "{}"},
+            {"type": "mcp_approval_response", "approval_request_id": "mcpr_1", "approve": True},
+        ]
+        assert prepared(input=[ASKED, *items]).dropped == tuple(sorted(f"input.{item['type']}" for item in items))

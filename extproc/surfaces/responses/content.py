@@ -1,7 +1,8 @@
 """The input of a Responses request, item by item: what each may hold, and what is wrong with it.
 
 What OpenAI's servers did (`web_search_call` and the like) is left out and named, because no model here could have done
-it. Nothing is kept from one request to the next, so that a reference to what was said before is refused.
+it; not so calls of MCP servers, which a model here may well have made. Nothing is kept from one request to the next, so
+that a reference to what was said before is refused.
 """
 
 from __future__ import annotations
@@ -23,6 +24,8 @@ from extproc.contract.errors import (
 from extproc.contract.history import ArgumentReader
 from extproc.contract.media_urls import MediaUrls, url_fault
 from extproc.contract.members import name_problems, string_problems
+from extproc.surfaces.responses import served_calls
+from extproc.surfaces.responses.served_calls import MCP_CALL
 from extproc.surfaces.responses.taught_tools import BY_CALL, BY_RESULT, TaughtTool
 
 Json: TypeAlias = dict[str, Any]
@@ -35,14 +38,14 @@ RESULTS = ("function_call_output", "custom_tool_call_output")
 LEFT_OUT = frozenset(
     """
     web_search_call file_search_call code_interpreter_call computer_call computer_call_output image_generation_call
-    mcp_call mcp_list_tools mcp_approval_request mcp_approval_response
+    mcp_list_tools mcp_approval_request mcp_approval_response
     """.split()
 )
 """Items that no backend gets."""
-KINDS = ("message", *CALLS, *RESULTS, *BY_CALL, *BY_RESULT, "reasoning")
+KINDS = ("message", *CALLS, *RESULTS, *BY_CALL, *BY_RESULT, MCP_CALL, "reasoning")
 _KEPT_ELSEWHERE = ("item_reference", "compaction")
 """Items that stand for what was said before, and hold nothing of it that could be read here."""
-READ_MEMBERS = frozenset(
+READ_MEMBERS = served_calls.MEMBERS | frozenset(
     """
     type id status role content call_id name namespace arguments input output summary action operation execution tools
     environment max_output_length
@@ -143,6 +146,9 @@ class _Check:
             yield from self._call(item, kind, param)
         elif kind in RESULTS:
             yield from self._result(item, param)
+        elif kind == MCP_CALL:
+            yield from served_calls.problems(item, param)
+            yield from self._arguments(item, param)
         elif kind == "reasoning":
             yield from _thoughts(item, param)
         else:
@@ -196,17 +202,20 @@ class _Check:
         if kind == "custom_tool_call":
             yield from string_problems(item, "input", param)
         else:
-            yield from string_problems(item, "arguments", param)
-            arguments = item.get("arguments")
-            if isinstance(arguments, str) and self._reader.readable(arguments) is None:
-                yield invalid_request(
-                    f"Malformed arguments in '{param}.arguments': expected a string that holds a JSON object. Send "
-                    "them as the model should have written them.",
-                    f"{param}.arguments",
-                    "malformed_tool_arguments",
-                )
+            yield from self._arguments(item, param)
         if isinstance(call_id := item.get("call_id"), str):
             self._calls.add(call_id)
+
+    def _arguments(self, item: Json, param: str) -> Iterator[ApiError]:
+        yield from string_problems(item, "arguments", param)
+        arguments = item.get("arguments")
+        if isinstance(arguments, str) and self._reader.readable(arguments) is None:
+            yield invalid_request(
+                f"Malformed arguments in '{param}.arguments': expected a string that holds a JSON object. Send "
+                "them as the model should have written them.",
+                f"{param}.arguments",
+                "malformed_tool_arguments",
+            )
 
     def _taught_call(self, item: Json, tool: TaughtTool, param: str) -> Iterator[ApiError]:
         yield from name_problems(item, "call_id", param)

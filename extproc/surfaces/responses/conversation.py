@@ -1,7 +1,8 @@
 """The conversation of a Responses request, as the model is shown it.
 
 Items stand one after the other where chat completions nest them: what an assistant thought, said and called between two
-items of others is one message of the house's own.
+items of others is one message of the house's own. A call that ran on our side has its result in its own item: where
+nothing waits for a result of the client's, the model goes on in a new message.
 """
 
 from __future__ import annotations
@@ -11,11 +12,17 @@ from typing import Any, TypeAlias
 
 from extproc.contract.history import ArgumentReader
 from extproc.contract.json_body import encode
+from extproc.surfaces.responses import served_calls
 from extproc.surfaces.responses.content import CALLS, READ_MEMBERS, RESULTS, id_of_call, is_left_out, kind_of
+from extproc.surfaces.responses.served_calls import MCP_CALL
 from extproc.surfaces.responses.taught_tools import BY_CALL, BY_RESULT, TaughtTool, full_name
 from extproc.surfaces.responses.tools import INPUT
 
 Json: TypeAlias = dict[str, Any]
+
+
+_RESULTS = "results"
+"""What tools on our side gave for the calls of a message, while it is put together: the messages behind it."""
 
 
 @dataclass(slots=True)
@@ -39,12 +46,11 @@ def read_conversation(fields: Json, reader: ArgumentReader) -> Conversation:
     call_ids: dict[Any, str] = {}
     for item in [{"role": "user", "content": items}] if isinstance(items, str) else items:
         kind = kind_of(item)
-        left_out = is_left_out(item, kind)
-        if not left_out:
-            conversation.left_out.update(name for name in item.keys() - READ_MEMBERS if item[name] not in (None, False))
-        if left_out:
+        if is_left_out(item, kind):
             conversation.left_out.add(kind)
-        elif kind in BY_CALL:
+            continue
+        conversation.left_out.update(name for name in item.keys() - READ_MEMBERS if item[name] not in (None, False))
+        if kind in BY_CALL:
             call_ids.setdefault(item.get("id"), item["call_id"])
             call_ids[item["call_id"]] = item["call_id"]
             answered = True
@@ -60,11 +66,14 @@ def read_conversation(fields: Json, reader: ArgumentReader) -> Conversation:
         elif kind in CALLS:
             call = _read_call(item, kind)
             call_ids[call["id"]] = call["id"]
-            readable = reader.readable(call["function"]["arguments"])
-            conversation.repaired += readable != call["function"]["arguments"]
-            call["function"]["arguments"] = readable
+            conversation.repaired += _mend(call, reader)
             answered = True
             _assistant(messages).setdefault("tool_calls", []).append(call)
+        elif kind == MCP_CALL:
+            call = _called(item["id"], served_calls.name_of(item), item["arguments"])
+            conversation.repaired += _mend(call, reader)
+            answered = True
+            _served(_assistant(messages), call, served_calls.said(item))
         elif kind in RESULTS:
             call_id = call_ids.get(item["call_id"], item["call_id"])
             messages.append({"role": "tool", "tool_call_id": call_id, "content": _content(item["output"])})
@@ -81,25 +90,38 @@ def read_conversation(fields: Json, reader: ArgumentReader) -> Conversation:
             system.append(content)
     if system:
         conversation.messages.append({"role": "system", "content": "\n\n".join(system)})
-    conversation.messages += [_finished(message) for message in messages]
+    conversation.messages += [each for message in messages for each in _finished(message)]
     return conversation
 
 
 def _assistant(messages: list[Json]) -> Json:
     """The message in which the model goes on."""
-    if not messages or messages[-1]["role"] != "assistant":
+    if not messages or messages[-1]["role"] != "assistant" or _has_all_results(messages[-1]):
         messages.append({"role": "assistant"})
     return messages[-1]
 
 
-def _finished(message: Json) -> Json:
-    """One of the model's with what it said and thought, item by item, as one text each."""
+def _has_all_results(message: Json) -> bool:
+    return _RESULTS in message and len(message[_RESULTS]) == len(message["tool_calls"])
+
+
+def _served(message: Json, call: Json, said: str | None) -> None:
+    """The model has called a tool that runs on our side."""
+    message.setdefault("tool_calls", []).append(call)
+    if said is not None:
+        message.setdefault(_RESULTS, []).append({"role": "tool", "tool_call_id": call["id"], "content": said})
+
+
+def _finished(message: Json) -> list[Json]:
+    """One of the model's with what it said and thought, item by item, as one text each; and the results behind it."""
     if message["role"] != "assistant":
-        return message
+        return [message]
+    results = message.pop(_RESULTS, [])
     joined: Json = {
         name: "\n".join(filter(None, message[name])) for name in ("reasoning", "content") if name in message
     }
-    return {"role": "assistant", "content": None if message.get("tool_calls") else "", **message, **joined}
+    content = None if message.get("tool_calls") else ""
+    return [{"role": "assistant", "content": content, **message, **joined}, *results]
 
 
 def _thought(item: Json) -> str:
@@ -110,13 +132,22 @@ def _thought(item: Json) -> str:
 def _read_call(item: Json, kind: str) -> Json:
     custom = kind == "custom_tool_call"
     arguments = encode({INPUT: item["input"]}).decode() if custom else item["arguments"]
-    name = full_name(item["name"], item.get("namespace"))
-    return {"id": item["call_id"], "type": "function", "function": {"name": name, "arguments": arguments}}
+    return _called(item["call_id"], full_name(item["name"], item.get("namespace")), arguments)
 
 
 def _read_taught_call(item: Json, tool: TaughtTool) -> Json:
-    arguments = encode(tool.read(item[tool.field])).decode()
-    return {"id": item["call_id"], "type": "function", "function": {"name": tool.kind, "arguments": arguments}}
+    return _called(item["call_id"], tool.kind, encode(tool.read(item[tool.field])).decode())
+
+
+def _called(call_id: str, name: str, arguments: str) -> Json:
+    return {"id": call_id, "type": "function", "function": {"name": name, "arguments": arguments}}
+
+
+def _mend(call: Json, reader: ArgumentReader) -> bool:
+    """Whether its arguments had to be repaired."""
+    written: str = call["function"]["arguments"]
+    call["function"]["arguments"] = readable = reader.readable(written)
+    return written != readable
 
 
 def _content(content: str | list[Json]) -> str | list[Json]:
