@@ -51,9 +51,11 @@ class RunMetrics:
     def began(self) -> None:
         self._under_way.inc()
 
+    def left(self) -> None:
+        self._under_way.dec()
+
     def ended(self, model: str, dialect: str, end: str, *, seconds: float, rounds: int, deferred: int) -> None:
         """`end` is `complete`, `client_left`, or an error's code."""
-        self._under_way.dec()
         self._runs.labels(model, dialect, end).inc()
         self._seconds.labels(model).observe(seconds)
         self._rounds.labels(model).observe(rounds)
