@@ -37,7 +37,7 @@ MODEL   ?=
 LISTEN  ?=
 METRICS ?=
 run: $(VENV)/.ready
-	@$(BIN)/extproc up $(if $(LISTEN),--listen $(LISTEN)) $(if $(METRICS),--metrics $(METRICS)) $(if $(BACKEND),--backend $(BACKEND),--scripted) $(if $(MODEL),--model $(MODEL))
+	@$(BIN)/extproc up --characters envoy/characters $(if $(LISTEN),--listen $(LISTEN)) $(if $(METRICS),--metrics $(METRICS)) $(if $(BACKEND),--backend $(BACKEND),--scripted) $(if $(MODEL),--model $(MODEL))
 
 # Four files at a time, on two cores too: most tests wait for a process more than they work. tests/conftest.py says which
 # files come first.

@@ -11,13 +11,15 @@ import logging
 from collections.abc import Callable, Mapping
 
 from extproc.backends.client import ask
+from extproc.backends.fetch import fetch
 from extproc.config import Address, Backend, Config
 from extproc.exchange.catalogue import ModelInfo, ModelInfos, read_reports
-from extproc.names import MODELS_PATH
+from extproc.names import MODELS_PATH, RUNNER
 
 log = logging.getLogger(__name__)
 
 _PATIENCE = 5.0
+_RUNNER_AGAIN = 1.0
 _AGAIN = 30.0
 """Seconds until all are asked again: a backend that is up now may tell more, and one may serve something else."""
 
@@ -41,10 +43,26 @@ class BackendReports:
 
     async def run(self) -> None:
         """Ask them until cancelled."""
+        await asyncio.gather(self._ask_backends(), self._ask_runner())
+
+    async def _ask_runner(self) -> None:
+        """Which characters there are. It is next door, and they come and go with their files."""
+        while True:
+            config = self._config()
+            if config.characters is None:
+                self._reports.pop(RUNNER, None)
+            else:
+                try:
+                    self._reports[RUNNER] = await _characters(config)
+                except (OSError, ValueError) as error:
+                    log.debug("the runner doesn't tell its characters: %s", error)
+            await asyncio.sleep(_RUNNER_AGAIN)
+
+    async def _ask_backends(self) -> None:
         while True:
             self._changed.clear()
             backends = self._config().backends
-            for gone in self._reports.keys() - {backend.name for backend in backends}:
+            for gone in self._reports.keys() - {RUNNER} - {backend.name for backend in backends}:
                 del self._reports[gone]
             await asyncio.gather(*map(self._ask, backends))
             try:
@@ -62,6 +80,14 @@ class BackendReports:
                 log.debug("the backend %r at %s doesn't tell its models: %s", backend.name, address, error)
             else:
                 return
+
+
+async def _characters(config: Config) -> Mapping[str, ModelInfo]:
+    """Raises OSError, and ValueError when that is no list of models."""
+    async with asyncio.timeout(_PATIENCE):
+        streams = await asyncio.open_unix_connection(str(config.runner_socket))
+        answer = await fetch(streams, "GET", MODELS_PATH, host="runner")
+    return read_reports(answer.body)
 
 
 async def reports_of(backend: Backend, address: Address) -> Mapping[str, ModelInfo]:

@@ -39,7 +39,7 @@ def add_metrics(command: argparse.ArgumentParser) -> None:
         "--metrics",
         type=address,
         metavar="HOST:PORT",
-        help="serve the processor's metrics for Prometheus here, at /metrics (default: nowhere)",
+        help="serve metrics for Prometheus here, at /metrics (default: nowhere)",
     )
 
 

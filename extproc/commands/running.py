@@ -35,6 +35,7 @@ def add_commands(commands: Commands) -> None:
     _add_up(commands)
     _add_record(commands)
     _add_serve(commands)
+    _add_runner(commands)
 
 
 def _up(options: argparse.Namespace) -> int:
@@ -54,6 +55,8 @@ def _run_all(options: argparse.Namespace, recording: Recording | None) -> int:
     if options.config is not None:
         if options.model is not None or options.format is not None:
             options.misused("--model and --format go with --backend; with --config, the file sets them")
+        if options.characters is not None:
+            options.misused("--characters goes with --backend or --scripted; with --config, the file names them")
         source = FromFile(options.config)
     elif options.backend is not None:
         source = FromBackend(options.backend, options.model, options.format or "hermes")
@@ -62,7 +65,18 @@ def _run_all(options: argparse.Namespace, recording: Recording | None) -> int:
             options.misused("--format goes with --backend; the scripted vLLM writes hermes")
         source = Scripted(options.model) if options.model is not None else Scripted()
     return asyncio.run(
-        up(Options(source, options.listen, options.metrics, options.envoy, options.grace, options.quiet, recording))
+        up(
+            Options(
+                source,
+                options.listen,
+                options.metrics,
+                options.envoy,
+                options.grace,
+                options.quiet,
+                recording,
+                options.characters.absolute() if options.characters is not None else None,
+            )
+        )
     )
 
 
@@ -105,6 +119,26 @@ def _serve(options: argparse.Namespace) -> int:
     try:
         return asyncio.run(serve(told))
     except (ConfigError, OSError) as error:  # in the form that the rest of its log has, for whoever collects it
+        for line in str(error).splitlines():
+            log.error("%s", line)
+        return 1
+
+
+def _runner(options: argparse.Namespace) -> int:
+    try:
+        from extproc.control.runner import RunnerOptions, serve_runs
+    except ModuleNotFoundError as missing:
+        print(
+            f"extproc: the runner needs {missing.name}; install it with pip install 'extproc[runner]'", file=sys.stderr
+        )
+        return 1
+    log_to(sys.stderr)
+    raise_descriptor_limit()
+    sockets = options.sockets.absolute() if options.sockets is not None else None
+    told = RunnerOptions(options.config, options.grace, options.metrics, sockets, options.reread)
+    try:
+        return asyncio.run(serve_runs(told))
+    except (ConfigError, OSError) as error:
         for line in str(error).splitlines():
             log.error("%s", line)
         return 1
@@ -167,6 +201,7 @@ def _add_what_runs(up: argparse.ArgumentParser) -> None:
         metavar="NAME",
         help="how the model of --backend writes calls: one of `extproc formats` (default: hermes)",
     )
+    up.add_argument("--characters", type=Path, metavar="DIRECTORY", help="serve the characters there besides")
     up.add_argument("--listen", type=address, metavar="HOST:PORT", help=f"where clients connect (default: {_LISTEN})")
     add_metrics(up)
     add_grace(up, "requests")
@@ -267,3 +302,33 @@ def _add_serve(commands: Commands) -> None:
     _add_files(serve, "--record-files")
     add_metrics(serve)
     add_grace(serve, "exchanges")
+
+
+def _add_runner(commands: Commands) -> None:
+    runner = add(
+        commands,
+        "runner",
+        _runner,
+        "run characters and the tools of MCP servers, for an Envoy and a processor that run elsewhere",
+        """
+        extproc runner --config extproc.yaml
+        extproc runner --config extproc.yaml --sockets /run/extproc --metrics 127.0.0.1:9102
+        """,
+    )
+    runner.add_argument(
+        "--config",
+        type=Path,
+        required=True,
+        metavar="FILE",
+        help="the configuration file, the same as the processor's; a change applies to new runs",
+    )
+    add_sockets(runner)
+    runner.add_argument(
+        "--reread",
+        type=interval,
+        default=1.0,
+        metavar="SECONDS",
+        help="how often to look whether files have changed (default: %(default)g)",
+    )
+    add_metrics(runner)
+    add_grace(runner, "runs")

@@ -17,7 +17,7 @@ import orjson
 
 from extproc.config import Config, Model
 from extproc.contract.errors import model_not_found
-from extproc.names import MODELS_PATH
+from extproc.names import MODELS_PATH, RUNNER
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,7 +42,10 @@ def catalogue_answer(path: str, config: Config, reports: ModelInfos, since: int)
     if not name:
         listed = [_shown(model, reports, since) for model in config.models]
         listed += [{**_shown(model, reports, since), "id": alias} for alias, model in _aliases(config)]
+        listed += [_character(character, since) for character in reports.get(RUNNER, {})]
         return orjson.dumps({"object": "list", "data": listed})
+    if name in reports.get(RUNNER, {}):
+        return orjson.dumps(_character(name, since))
     model = config.model_of(name)
     if model is None:
         raise model_not_found(name, config.models_by_name)
@@ -53,14 +56,17 @@ def anthropic_catalogue_answer(path: str, config: Config, reports: ModelInfos, s
     """The same in the shape of Anthropic's API. All models are on its one page."""
     name = unquote(path.removeprefix(MODELS_PATH).strip("/"))
     if not name:
-        listed = [_as_anthropics(model.name, model, reports, since) for model in config.models]
-        listed += [_as_anthropics(alias, model, reports, since) for alias, model in _aliases(config)]
+        listed = [_as_anthropics(model.name, _shown(model, reports, since)) for model in config.models]
+        listed += [_as_anthropics(alias, _shown(model, reports, since)) for alias, model in _aliases(config)]
+        listed += [_as_anthropics(name, _character(name, since)) for name in reports.get(RUNNER, {})]
         ends = {"first_id": listed[0]["id"], "last_id": listed[-1]["id"]}
         return orjson.dumps({"data": listed, "has_more": False, **ends})
+    if name in reports.get(RUNNER, {}):
+        return orjson.dumps(_as_anthropics(name, _character(name, since)))
     model = config.model_of(name)
     if model is None:
         raise model_not_found(name, config.models_by_name)
-    return orjson.dumps(_as_anthropics(name, model, reports, since))
+    return orjson.dumps(_as_anthropics(name, _shown(model, reports, since)))
 
 
 def _aliases(config: Config) -> Iterator[tuple[str, Model]]:
@@ -68,8 +74,11 @@ def _aliases(config: Config) -> Iterator[tuple[str, Model]]:
     return ((alias, config.models_by_name[meant]) for alias, meant in config.aliases.items() if not alias.endswith("*"))
 
 
-def _as_anthropics(name: str, model: Model, reports: ModelInfos, since: int) -> dict[str, Any]:
-    shown = _shown(model, reports, since)
+def _character(name: str, since: int) -> dict[str, Any]:
+    return {"id": name, "object": "model", "created": since, "owned_by": "extproc"}
+
+
+def _as_anthropics(name: str, shown: dict[str, Any]) -> dict[str, Any]:
     created = datetime.fromtimestamp(shown["created"], UTC)
     return {
         "type": "model",

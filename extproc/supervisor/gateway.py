@@ -1,9 +1,11 @@
 """The gateway's life: children in the order of their start, the watch over them, and their end.
 
-    start    the scripted vLLM if wanted, the processor, then Envoy: nobody is let in before all are ready
-    watch    the processor and Envoy are started again when they end or hang; without the scripted vLLM there is no
+    start    the scripted vLLM if wanted, the processor, the runner if tools run on our side, then Envoy: nobody gets in
+             before all are ready
+    watch    processor, runner and Envoy are started again when they end or hang; without the scripted vLLM there is no
              going on
-    finish   no new connections, requests under way come to their end, then Envoy ends, then the processor
+    finish   no new connections, requests under way come to their end, then Envoy ends, then the runner, then the
+             processor
 
 Envoy's and the processor's sockets, and the files by which the processor keeps Envoy up to date with the configuration,
 lie in one private directory.
@@ -16,6 +18,7 @@ import os
 import re
 from collections.abc import Sequence
 from contextlib import suppress
+from http import HTTPStatus
 from importlib.util import find_spec
 from pathlib import Path
 
@@ -23,10 +26,12 @@ import grpc
 import yaml
 from grpc_health.v1 import health_pb2
 
+from extproc.backends.fetch import fetch
 from extproc.config import Address, Config
 from extproc.config.recording import Recording
 from extproc.control.envoy_admin import EnvoyAdmin
 from extproc.control.publishing import EnvoyFiles
+from extproc.names import HEALTH_PATH
 from extproc.server.descriptors import connections_that_fit, descriptor_limit
 from extproc.supervisor.binary import validate
 from extproc.supervisor.child import DEVNULL, PIPE, Child
@@ -66,6 +71,8 @@ class Gateway:
         self._processor = Service(
             "the processor", self._start_processor, lambda: _until_serving(self._processor_socket)
         )
+        self._runner = Service("the runner", self._start_runner, lambda: _until_accepting(directory / "runner.sock"))
+        self._runs_tools = False
         self._binary = ""
         self._quiet = False
         self._scripted: Child | None = None
@@ -105,12 +112,16 @@ class Gateway:
         self._processor.child = await self._start_processor()
         self._write_bootstraps(config)
         await asyncio.to_thread(validate, envoy, self._whole)
+        self._runs_tools = config.runs_tools
+        if self._runs_tools:
+            await self._runner.begin()
         await self._processor.until_ready()
         await self._envoy.begin()
 
     async def watch(self) -> None:
         """Keep the two running. Raises GatewayError when the gateway can't go on; never returns."""
-        tasks = [asyncio.create_task(each) for each in (self._processor.keep_running(), self._envoy.keep_running())]
+        services = (self._processor, self._envoy, *((self._runner,) if self._runs_tools else ()))
+        tasks = [asyncio.create_task(service.keep_running()) for service in services]
         try:
             waited_for = [*tasks, self._scripted.ended] if self._scripted is not None else tasks
             await asyncio.wait(waited_for, return_when=asyncio.FIRST_COMPLETED)
@@ -133,13 +144,13 @@ class Gateway:
                     await asyncio.wait_for(self._admin.until_idle(), grace)
                 except TimeoutError:
                     say(f"some requests didn't end within {grace:g} seconds and were cut off")
-        for child in (self._envoy.child, self._processor.child, self._scripted):
+        for child in (self._envoy.child, self._runner.child, self._processor.child, self._scripted):
             if child:
                 await child.stop(_END_TIMEOUT)
 
     async def kill(self) -> None:
         """End whatever still runs, at once."""
-        for child in (self._envoy.child, self._processor.child, self._scripted):
+        for child in (self._envoy.child, self._runner.child, self._processor.child, self._scripted):
             if child:
                 await child.kill()
 
@@ -173,6 +184,16 @@ class Gateway:
             stdout=DEVNULL,
         )
 
+    async def _start_runner(self) -> Child:
+        return await Child.start_python(
+            "extproc",
+            "runner",
+            *("--config", str(self._configuration)),
+            *("--sockets", str(self._sockets)),
+            *("--grace", str(_END_TIMEOUT)),
+            stdout=DEVNULL,
+        )
+
     def _write_bootstraps(self, config: Config) -> None:
         """The one that Envoy is started with, and one with all in it, which it can check beforehand."""
         from extproc.envoy.bootstrap import bootstrap, to_yaml  # A second: only now.
@@ -188,6 +209,16 @@ class Gateway:
 
 def _record_options(recording: Recording) -> Sequence[str]:
     return "--record", str(recording.directory), "--record-files", str(recording.files)
+
+
+async def _until_accepting(path: Path) -> None:
+    """Wait until the runner answers on this socket."""
+    while True:
+        with suppress(OSError):
+            streams = await asyncio.open_unix_connection(str(path))
+            if (await fetch(streams, "GET", HEALTH_PATH, host="runner")).status == HTTPStatus.OK:
+                return
+        await asyncio.sleep(_POLL)
 
 
 async def _until_serving(socket: Path) -> None:

@@ -60,10 +60,15 @@ class Options:
     """Whether Envoy's access log is kept from stdout."""
     recording: Recording | None = None
     """Where exchanges are to be recorded, whatever the configuration says of it."""
+    characters: Path | None = None
+    """The directory of characters; a file names its own."""
 
 
-async def configuration(source: FromFile | FromBackend, listen: str | None) -> Config:
-    """Raises ConfigError, and GatewayError when a backend doesn't tell its model."""
+async def configuration(source: FromFile | FromBackend, listen: str | None, characters: Path | None = None) -> Config:
+    """`characters` is an absolute path, for one that doesn't come from a file.
+
+    Raises ConfigError, and GatewayError when a backend doesn't tell its model.
+    """
     if isinstance(source, FromFile):
         text = read(source.path)
         config = parse(text, source=str(source.path))
@@ -76,6 +81,8 @@ async def configuration(source: FromFile | FromBackend, listen: str | None) -> C
     }
     if listen is not None:
         settings["listen"] = listen
+    if characters is not None:
+        settings["characters"] = str(characters)
     return parse(yaml.safe_dump(settings), source="command line")
 
 

@@ -39,7 +39,7 @@ async def _start(gateway: Gateway, options: Options, envoy: str) -> None:
     source = options.source
     if isinstance(source, Scripted):
         source = FromBackend(await gateway.start_scripted_vllm(source.model), source.model)
-    config = await configuration(source, options.listen)
+    config = await configuration(source, options.listen, options.characters)
     check_listen(config.listen_address)
     if options.metrics is not None:
         check_listen(Address.parse(options.metrics), "--metrics")

@@ -1,0 +1,248 @@
+"""The runner as a process: from its socket to the end of its last run.
+
+It reads the same file as the processor, for what runs need of it: models, characters, tool servers, and limits. It sees
+no key of any backend. A change applies to the runs to come; what can't be used leaves all as it was.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import errno
+import logging
+import socket
+from collections.abc import AsyncIterator, Iterator
+from contextlib import AsyncExitStack, ExitStack, asynccontextmanager, contextmanager, suppress
+from dataclasses import dataclass
+from pathlib import Path
+
+import uvicorn
+
+from extproc.config import Config, ConfigError
+from extproc.control.reloading import INTERVAL, Source
+from extproc.control.watched import Watched
+from extproc.observability.logs import line
+from extproc.observability.metrics_page import metrics_served
+from extproc.observability.run_metrics import RunMetrics
+from extproc.runner.characters import Character, Characters, State
+from extproc.runner.mcp_servers import ToolServers
+from extproc.runner.plan import Plan, problems_of
+from extproc.runner.rounds import client_of
+from extproc.runner.service import Runner, Terms
+from extproc.server.stopping import StopSignals, completes
+
+log = logging.getLogger(__name__)
+
+_BACKLOG = 2048
+_KEEP_ALIVE = 15
+"""Seconds that an idle connection is kept: longer than Envoy keeps its own."""
+
+
+@dataclass(frozen=True, slots=True)
+class RunnerOptions:
+    """The whole command line."""
+
+    config: Path
+    grace: float
+    """How many seconds runs get to end when the runner is asked to stop."""
+    metrics: str | None = None
+    """Where the metrics are served."""
+    sockets: Path | None = None
+    """The directory of the sockets, instead of where the configuration says."""
+    interval: float = INTERVAL
+    """Seconds between two looks at the files."""
+
+
+async def serve_runs(options: RunnerOptions) -> int:
+    """Serve until a signal comes; returns the exit status.
+
+    Then runs under way get their grace to end; a second signal ends them at once. Raises ConfigError, and OSError when
+    the socket can't be had.
+    """
+    source = Source(Watched(options.config), sockets=options.sockets)
+    config = source.read()
+    metrics = RunMetrics()
+    with StopSignals() as signals:
+        async with AsyncExitStack() as served:
+            if options.metrics is not None:
+                await served.enter_async_context(metrics_served(options.metrics, metrics.page))
+            client = await served.enter_async_context(client_of(config.inner_socket))
+            tools = await served.enter_async_context(_tools(config, metrics))
+            runner = Runner(tools.terms, client, metrics)
+            await served.enter_async_context(_listening(runner, config.runner_socket))
+            following = asyncio.create_task(_follow(source, tools, options.interval))
+            served.callback(following.cancel)
+            print(line("the runner is ready on unix:%s", config.runner_socket, logger=log), flush=True)
+            await signals.asked()
+            if runner.under_way:
+                log.info("stopping; runs still under way: %d", runner.under_way)
+
+            async def drain() -> None:
+                # New ones are still taken meanwhile: Envoy may not have been told yet.
+                try:
+                    await asyncio.wait_for(runner.until_idle(), options.grace)
+                except TimeoutError:
+                    log.warning("runs cut off after %g seconds: %d", options.grace, runner.under_way)
+
+            return 0 if await completes(drain(), unless=signals.insisted()) else 1
+
+
+class _Tools:
+    """Characters and tool servers, as the configuration in force has them."""
+
+    def __init__(self, config: Config, metrics: RunMetrics) -> None:
+        self._config = config
+        self._metrics = metrics
+        self._servers = ToolServers(config.tool_servers)
+        self._characters: Characters | None = None
+        self._told: set[str] = set()
+
+    async def start(self) -> None:
+        await self._servers.start()
+        await self._open_characters(self._config)
+
+    async def close(self) -> None:
+        if self._characters is not None:
+            await self._characters.close()
+        await self._servers.close()
+
+    async def _open_characters(self, config: Config) -> None:
+        if self._characters is not None:
+            await self._characters.close()
+        self._characters = None
+        if config.characters is not None:
+            self._characters = Characters(config.characters, config.runs.character_memory)
+            await self._characters.start()
+
+    async def reconfigure(self, config: Config) -> None:
+        """Go by another configuration; runs under way keep what they use."""
+        before, self._config = self._config, config
+        await self._servers.reconfigure(config.tool_servers)
+        memory = (before.runs.character_memory, config.runs.character_memory)
+        if before.characters != config.characters or memory[0] != memory[1]:
+            await self._open_characters(config)
+
+    async def look(self) -> None:
+        """Whether any of the files of characters has changed."""
+        if self._characters is not None:
+            await self._characters.look()
+
+    def terms(self) -> Terms:
+        """For a run that begins now."""
+        usable = {character.character_name: character for character in self._usable()}
+        servers = {server.name: self._servers.source(server.name) for server in self._config.tool_servers}
+        return Terms(self._config, usable, servers, self._held)
+
+    @contextmanager
+    def _held(self, planned: Plan) -> Iterator[None]:
+        """Keep the code that a run began with until it has ended."""
+        with ExitStack() as held:
+            for source in planned.sources.values():
+                if isinstance(source, Character):
+                    held.enter_context(source.used())
+            yield
+
+    def _usable(self) -> Iterator[Character]:
+        """The characters that are well, and have a model and servers."""
+        for character in self._characters or ():
+            if character.state is not State.FAILED_VALIDATION and not problems_of(character, self._config):
+                yield character
+
+    def tell(self) -> None:
+        """What is wrong with characters here and now, each once; and how many there are."""
+        problems: set[str] = set()
+        by_state = {state.value: 0 for state in State}
+        for character in self._characters or ():
+            found = problems_of(character, self._config) if character.state is not State.FAILED_VALIDATION else []
+            state = State.FAILED_VALIDATION if found else character.state
+            by_state[state.value] += 1
+            problems |= {f"{character.file.name}: {problem}" for problem in found}
+        for problem in sorted(problems - self._told):
+            log.error("the character is disabled: %s", problem)
+        self._told = problems
+        self._metrics.show_characters(by_state)
+        self._metrics.show_servers({state.name: state.connected for state in self._servers.states})
+
+
+@asynccontextmanager
+async def _tools(config: Config, metrics: RunMetrics) -> AsyncIterator[_Tools]:
+    tools = _Tools(config, metrics)
+    try:
+        await tools.start()
+        tools.tell()
+        yield tools
+    finally:
+        await tools.close()
+
+
+async def _follow(source: Source, tools: _Tools, interval: float) -> None:
+    """Take what changes on disk, until cancelled."""
+    while True:
+        await asyncio.sleep(interval)
+        try:
+            if await source.file.changed():
+                await tools.reconfigure(source.read())
+                log.info("the configuration has been read again")
+        except ConfigError as refusal:
+            log.error("the configuration is refused, what was in force stays: %s", refusal)
+        await tools.look()
+        tools.tell()
+
+
+def _bound(path: Path) -> socket.socket:
+    """A socket for nobody but our own user and group. Raises OSError."""
+    with socket.socket(socket.AF_UNIX) as attempt:
+        attempt.setblocking(False)
+        if attempt.connect_ex(str(path)) in (0, errno.EAGAIN):
+            raise OSError(f"can't listen on unix:{path}: somebody does already")
+    with suppress(FileNotFoundError):
+        path.unlink()  # of one that has ended
+    listening = socket.socket(socket.AF_UNIX)
+    try:
+        listening.bind(str(path))
+        path.chmod(0o660)
+        listening.listen(_BACKLOG)
+    except OSError as error:
+        listening.close()
+        raise OSError(f"can't listen on unix:{path}: {error.strerror}") from error
+    return listening
+
+
+class _Server(uvicorn.Server):
+    """One that leaves signals to whoever runs it, and tells when it serves."""
+
+    def __init__(self, config: uvicorn.Config) -> None:
+        super().__init__(config)
+        self.ready = asyncio.Event()
+
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        await super().startup(sockets)
+        self.ready.set()
+
+    @contextmanager
+    def capture_signals(self) -> Iterator[None]:
+        yield
+
+
+@asynccontextmanager
+async def _listening(runner: Runner, path: Path) -> AsyncIterator[None]:
+    """Serve inside the block. Raises OSError when the socket can't be had."""
+    listening = _bound(path)
+    server = _Server(
+        uvicorn.Config(
+            runner.application,
+            lifespan="off",
+            log_config=None,
+            access_log=False,
+            server_header=False,
+            date_header=False,
+            timeout_keep_alive=_KEEP_ALIVE,
+            timeout_graceful_shutdown=1,
+        )
+    )
+    serving = asyncio.create_task(server.serve([listening]))
+    try:
+        await server.ready.wait()
+        yield
+    finally:
+        server.should_exit = True
+        await serving
