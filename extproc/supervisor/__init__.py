@@ -5,7 +5,7 @@
     service.py   one of them, kept running
     run.py       ... under signals, in a private directory
     guide.py     what is printed when all is ready
-    child.py     one child process; tether.py keeps it from outliving us
+    child.py     one child process, which ends when we do
     binary.py    the Envoy binary: where it is, and what it says to a configuration
     backends.py  a look at the backends
 

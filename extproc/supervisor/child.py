@@ -10,7 +10,7 @@ from asyncio.subprocess import DEVNULL, PIPE, Process
 from contextlib import suppress
 from typing import Self
 
-from extproc.supervisor import tether
+from extproc import tether
 
 
 class Child:

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import httpx
 
-from extproc.supervisor import tether
+from extproc import tether
 from tests.clients.installed import client
 from tests.gateway import free_port, wait_until
 

@@ -21,7 +21,7 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import IO, Any
 
-from extproc.supervisor import tether
+from extproc import tether
 from tests.clients.installed import Installed
 from tests.real_vllm.server import has_ended
 

@@ -17,7 +17,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from extproc.supervisor import tether
+from extproc import tether
 from tests.real_vllm.cache import SetupError, built_once, is_complete, root
 
 _PYTHON = (3, 11)

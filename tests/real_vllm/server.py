@@ -17,7 +17,7 @@ from pathlib import Path
 
 import httpx
 
-from extproc.supervisor import tether
+from extproc import tether
 from tests.real_vllm.environment import Environment
 from tests.real_vllm.model import Model
 
