@@ -8,8 +8,8 @@ which are confined, and killed when they take too long. Here is what the rest of
     validation   the rules for what a file defines
     parameters   the rules for the arguments of a call
     pool         the workers of one character
-    workers      one worker, as the runner sees it (with channel and process)
-    worker       the program that runs in it, within sandbox
+    worker       one worker, as the runner sees it (with channel and process)
+    program      what runs in it, within sandbox
 """
 
 from extproc.runner.characters.character import Character

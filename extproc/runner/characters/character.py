@@ -14,7 +14,7 @@ from extproc.names import CHARACTER
 from extproc.runner.characters.parameters import ArgumentsError, Parameters
 from extproc.runner.characters.pool import BusyError, Pool
 from extproc.runner.characters.validation import Definition, Problem, State, checked, failed, named
-from extproc.runner.characters.workers import Answer, LoadError, Source, Worker
+from extproc.runner.characters.worker import Answer, LoadError, Source, Worker
 from extproc.runner.tools import ToolResult
 
 Json: TypeAlias = dict[str, Any]

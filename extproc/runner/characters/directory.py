@@ -14,7 +14,7 @@ from pathlib import Path
 
 from extproc.runner.characters.character import Character, load
 from extproc.runner.characters.validation import State
-from extproc.runner.characters.workers import Source
+from extproc.runner.characters.worker import Source
 
 log = logging.getLogger(__name__)
 

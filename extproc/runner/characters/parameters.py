@@ -67,12 +67,11 @@ def _place(error: ErrorDetails, arguments: Any) -> str:
     """Of a fault in the arguments, without the steps that only the model knows."""
     steps = []
     for step in error["loc"]:
-        if isinstance(arguments, dict) and step in arguments:
+        try:
             arguments = arguments[step]
-        elif isinstance(arguments, list) and isinstance(step, int) and step < len(arguments):
-            arguments = arguments[step]
-        elif error["type"] != "missing":
-            continue
+        except (KeyError, IndexError, TypeError):
+            if error["type"] != "missing":
+                continue
         steps.append(str(step))
     return ".".join(steps)
 

@@ -11,7 +11,7 @@ import logging
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
-from extproc.runner.characters.workers import LoadError, Source, Worker
+from extproc.runner.characters.worker import LoadError, Source, Worker
 
 log = logging.getLogger(__name__)
 

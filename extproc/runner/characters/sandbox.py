@@ -127,7 +127,7 @@ def _filter_calls(libc: ctypes.CDLL) -> bool:
     if program is None:
         return False
     wrapped = _Program(len(program) // 8, program)
-    return libc.prctl(_PR_SET_SECCOMP, 2, ctypes.byref(wrapped), 0, 0) == 0
+    return int(libc.prctl(_PR_SET_SECCOMP, 2, ctypes.byref(wrapped), 0, 0)) == 0
 
 
 _CREATE, _ADD_RULE, _RESTRICT = 444, 445, 446
@@ -154,7 +154,7 @@ def _shut_files(libc: ctypes.CDLL) -> bool:
             place = os.open(path, os.O_PATH)
             libc.syscall(_ADD_RULE, ruleset, 1, struct.pack("=Qi", rights, place), 0)
             os.close(place)
-    is_shut = libc.syscall(_RESTRICT, ruleset, 0) == 0
+    is_shut = int(libc.syscall(_RESTRICT, ruleset, 0)) == 0
     os.close(ruleset)
     return is_shut
 

@@ -167,7 +167,7 @@ def _tool_problems(where: str, item: Json, seen: dict[str, int]) -> Iterator[Pro
         yield Problem("ValueError", f"{where}.function", f"expected a dict, got {_got(tool, 'function')}")
         return
     yield from _name_problems(f"{where}.function.name", function, seen)
-    description = function.get("description")
+    description: Any = function.get("description")
     if not _is_text(description):
         yield Problem(
             "ValueError", f"{where}.function.description", f"expected some text, got {_got(function, 'description')}"
@@ -186,7 +186,7 @@ def _tool_problems(where: str, item: Json, seen: dict[str, int]) -> Iterator[Pro
 
 
 def _name_problems(where: str, function: Json, seen: dict[str, int]) -> Iterator[Problem]:
-    name = function.get("name")
+    name: Any = function.get("name")
     if not isinstance(name, str) or not _TOOL_NAME.fullmatch(name):
         yield Problem(
             "InvalidName",

@@ -1,203 +1,239 @@
-"""The program in which a character's code runs: `sandbox.py` confines the process, and then runs this.
+"""A worker as the runner sees it: a process that has loaded one character, and is asked for one call at a time.
 
-    worker.py MISSING DESCRIPTOR
-
-`MISSING` is what the sandbox couldn't do. Over the socket come first the character, as a header and its source, and
-then its calls, one at a time; a frame is four bytes of length and so much JSON (of the source: bytes). Every answer
-carries the id of its call. What is said here of a character is plain JSON, made of whatever its file defines: nobody
-has to trust it, and the processor doesn't.
-
-Nothing but the standard library, and little of that, because it has to start fast.
+Between its calls a worker is stopped: what a character has left running costs nothing, prints nothing and answers
+nothing. Whatever takes too long or breaks the protocol is killed, which works for a stopped process too.
 """
 
 from __future__ import annotations
 
+import asyncio
 import json
+import logging
 import os
+import secrets
+import signal
 import socket
-import struct
+import subprocess
 import sys
 from contextlib import suppress
-from types import ModuleType
-from typing import Any
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal, TypeAlias
 
-MOST_REPORT = 512 * 1024
-LONGEST_TEXT = 4096
-"""Characters of a result or of an error that are sent; the processor cuts them further."""
-MOST_ITEMS = 100
-"""Tools that are reported; so many are far too many already."""
-OUT_OF_MEMORY = 86
-"""The exit status of a worker that had no memory left to say so."""
+from extproc.runner.characters.channel import Channel
+from extproc.runner.characters.process import Output, Process
+from extproc.runner.characters.program import LONGEST_TEXT, MOST_REPORT, OUT_OF_MEMORY
 
-_LENGTH = struct.Struct("!I")
-_COROUTINE = 0x80
-"""CO_COROUTINE, from Python's code objects."""
+log = logging.getLogger(__name__)
+
+Json: TypeAlias = dict[str, Any]
+
+START = 20.0
+"""Seconds for a process to be there, whose machine may be busy."""
+LOAD = 5.0
+"""Seconds for a file to be imported, and to say what it defines."""
+_TO_DIE = 0.5
+"""Seconds for a process to end whose connection has: how tells why."""
+_HERE = Path(__file__).parent
+_PROGRAMS = tuple(str(_HERE / name) for name in ("sandbox.py", "program.py"))
+_ENVIRONMENT = {"PATH": "/usr/local/bin:/usr/bin:/bin", "LANG": "C.UTF-8", "MALLOC_ARENA_MAX": "2"}
+"""All that a worker gets of one. An arena of malloc's is 64 MB of addresses, which are limited, for each thread."""
+_MOST_ANSWER = 12 * LONGEST_TEXT + 1024
+"""Bytes: a character outside of the basic plane is twelve as JSON."""
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """A character's file, as it was read: what is loaded later is the same."""
+
+    name: str
+    file: Path
+    content: bytes = b""
+    fault: str = ""
+    """Why it couldn't be read."""
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """What came of a call."""
+
+    kind: Literal["text", "not_text", "error", "memory", "timeout", "crashed"]
+    text: str = ""
+
+
+class LoadError(Exception):
+    """A worker couldn't load its character; the text says why."""
+
+    def __init__(self, reason: str, *, is_passing: bool = False) -> None:
+        super().__init__(reason)
+        self.is_passing = is_passing
+        """It is the machine's fault, not the file's."""
 
 
 class Worker:
-    """A character, and what can be asked of it."""
+    """One process, for one call at a time."""
 
-    def __init__(self) -> None:
-        self._generator: Any = None
-        self._loop: Any = None
+    def __init__(self, process: Process, output: Output, channel: Channel) -> None:
+        self._process, self._output, self._channel = process, output, channel
+        self.report: bytes = b""
+        """What its character defines, as JSON that nobody has looked at yet."""
+        self.missing = ""
+        """What its sandbox lacks."""
+        self.calls = 0
+        self.ended = process.ended
+        self._is_killed = False
+        process.ended.add_done_callback(self._clean_up)
 
-    def load(self, name: str, file: str, source: bytes) -> dict[str, Any]:
-        """Run the file, and report what it defines."""
-        module = ModuleType(f"character_{name}")
-        module.__file__ = file
-        sys.modules[module.__name__] = module
+    @classmethod
+    async def start(cls, source: Source, memory: int) -> Worker:
+        """Raises LoadError."""
         try:
-            exec(compile(source, file, "exec"), module.__dict__)  # noqa: S102 - what all the rest is there to confine
-            generator = getattr(module, "PromptGenerator", None)
-            if generator is not None:
-                self._generator = generator()
-            if getattr(getattr(self._method("handle_tool_call"), "__code__", None), "co_flags", 0) & _COROUTINE:
-                self._start_loop()  # it takes too long to be part of a call
-            report = self._report(module)
-            json.dumps(report)
-        except BaseException as error:
-            return {"fault": f"{_described(error)}{_line(error, file)}"}
-        return report
-
-    def _report(self, module: ModuleType) -> dict[str, Any]:
-        get_tools, get_prompt = self._method("get_tools"), self._method("get_system_prompt")
-        get_prompt = get_prompt or getattr(module, "get_system_prompt", None)
-        tools = self._finished(get_tools()) if get_tools else getattr(module, "TOOLS", None)
-        prompt = self._finished(get_prompt()) if get_prompt else getattr(module, "SYSTEM_PROMPT", None)
-        return {
-            "tools": _listed(tools),
-            "handler": callable(self._method("handle_tool_call")),
-            "system_prompt": _plain(prompt),
-            "model": _plain(getattr(module, "MODEL", None)),
-            "tool_servers": _plain(getattr(module, "TOOL_SERVERS", None)),
-            "time_limit": _plain(getattr(module, "TIME_LIMIT", None)),
-        }
-
-    def call(self, tool: str, arguments: dict[str, Any]) -> tuple[str, str]:
-        """How it ended, and the text that goes with it."""
+            worker = await cls._started(source.name, memory)
+        except OSError as error:
+            raise LoadError(f"no process could be started: {error}", is_passing=True) from None
         try:
-            value = self._finished(self._generator.handle_tool_call(tool, arguments))
-            return ("text", value[:LONGEST_TEXT]) if isinstance(value, str) else ("not_text", type(value).__name__)
-        except MemoryError:
-            return "memory", ""
-        except BaseException as error:
-            with suppress(BaseException):
-                sys.__excepthook__(type(error), error, error.__traceback__)
-            return "error", _message(error) or type(error).__name__
+            await worker._load(source)
+        except BaseException:
+            worker.kill()
+            await asyncio.wait((worker.ended,))
+            raise
+        return worker
 
-    def _method(self, name: str) -> Any:
-        return getattr(self._generator, name, None)
+    @classmethod
+    async def _started(cls, name: str, memory: int) -> Worker:
+        ours, its = socket.socketpair()
+        with its:
+            readable, writable = os.pipe()
+            try:
+                process = Process(_spawned(memory, its.fileno(), writable))
+            except BaseException:
+                os.close(readable)
+                ours.close()
+                raise
+            finally:
+                os.close(writable)
+        ours.setblocking(False)
+        worker = cls(process, Output(readable, f"character {name}"), Channel())
+        try:
+            await asyncio.get_running_loop().create_connection(lambda: worker._channel, sock=ours)
+        except BaseException:
+            ours.close()
+            worker.kill()
+            raise
+        return worker
 
-    def _finished(self, value: Any) -> Any:
-        if not hasattr(type(value), "__await__"):
-            return value
+    async def _load(self, source: Source) -> None:
+        hello = await self._frame(MOST_REPORT, START)
+        if hello is None:
+            raise LoadError(f"its process didn't start: {await self._fate()}", is_passing=True)
+        with suppress(ValueError, AttributeError):
+            self.missing = str(json.loads(hello).get("missing", ""))
+        self._channel.send(json.dumps({"name": source.name, "file": str(source.file)}).encode())
+        self._channel.send(source.content)
+        report = await self._frame(MOST_REPORT, LOAD)
+        if report is None and not self._channel.is_broken:
+            raise LoadError(f"takes longer than {LOAD:g} s to be imported")
+        if report is None:
+            raise LoadError(f"ends its process when it is imported: {await self._fate()}")
+        self.report = report
+        self._rest()
 
-        async def awaited() -> Any:
-            return await value
+    async def call(self, tool: str, arguments: Json, seconds: float) -> Answer:
+        """Kills itself if it is cancelled, or `is_usable` no more for another reason."""
+        number = secrets.token_hex(8)
+        self.calls += 1
+        try:
+            self._process.signal(signal.SIGCONT)
+            self._channel.send(json.dumps({"id": number, "tool": tool, "input": arguments}).encode())
+            frame = await self._frame(_MOST_ANSWER, seconds)
+            if frame is None and not self._channel.is_broken:
+                self.kill()
+                return Answer("timeout")
+            answer = _answer(frame, number)
+            if answer is None:
+                return Answer("memory" if await self._status() == OUT_OF_MEMORY else "crashed")
+            if answer.kind == "memory":
+                self.kill()
+            else:
+                self._rest()
+            return answer
+        except BaseException:
+            self.kill()
+            raise
 
-        self._start_loop()
-        return self._loop.run_until_complete(awaited())
+    @property
+    def pid(self) -> int:
+        return self._process.pid
 
-    def _start_loop(self) -> None:
-        if self._loop is None:
-            import asyncio  # most characters do without
+    @property
+    def is_usable(self) -> bool:
+        return not (self._is_killed or self._channel.is_broken or self.ended.done())
 
-            self._loop = asyncio.new_event_loop()
+    def kill(self) -> None:
+        """End it now, whatever it does; `ended` says when it has."""
+        self._is_killed = True
+        self._process.signal(signal.SIGKILL)
+        self._channel.close()
+
+    async def _frame(self, most: int, seconds: float) -> bytes | None:
+        """None when there was none in time, or none is to come: then the channel is broken."""
+        expected = self._channel.expect(most)
+        # An answer that is there counts, however late we come to look at it.
+        await asyncio.wait((expected,), timeout=seconds)
+        return expected.result() if expected.done() else None
+
+    def _rest(self) -> None:
+        self._process.signal(signal.SIGSTOP)
+        self._output.end_call()
+
+    async def _status(self) -> int | None:
+        """How it ended whose connection has; None for one that did nothing but break that."""
+        self._channel.close()
+        await asyncio.wait((self.ended,), timeout=_TO_DIE)
+        self.kill()
+        return self.ended.result() if self.ended.done() else None
+
+    async def _fate(self) -> str:
+        """How it ended, in words."""
+        status = await self._status()
+        if status == OUT_OF_MEMORY:
+            return "it ran out of memory"
+        if status is None:
+            return "it has closed its connection"
+        if status >= 0:
+            return f"exit status {status}"
+        return f"killed by {signal.Signals(-status).name if -status in set(signal.Signals) else f'signal {-status}'}"
+
+    def _clean_up(self, _: object) -> None:
+        self._is_killed = True
+        self._channel.close()
+        self._output.close()
 
 
-def _plain(value: Any) -> dict[str, Any]:
-    """A value as JSON, or why it is none."""
+def _spawned(memory: int, connection: int, output: int) -> subprocess.Popen[bytes]:
+    """A new program, which holds nothing of ours but these two descriptors. That takes a millisecond."""
+    sandbox = (_PROGRAMS[0], str(os.getpid()), str(memory))
+    return subprocess.Popen(  # noqa: S603 - our own program
+        (sys.executable, "-I", "-B", "-X", "utf8", *sandbox, _PROGRAMS[1], str(connection)),
+        stdin=subprocess.DEVNULL,
+        stdout=output,
+        stderr=output,
+        pass_fds=(connection,),
+        env=_ENVIRONMENT,
+        cwd="/",
+        start_new_session=True,
+    )
+
+
+def _answer(frame: bytes | None, number: str) -> Answer | None:
+    """None when it isn't one to this call."""
+    if frame is None:
+        return None
     try:
-        return {"type": type(value).__name__, "json": json.loads(json.dumps(value, allow_nan=False))}
-    except (TypeError, ValueError, RecursionError) as error:
-        return {"type": type(value).__name__, "fault": _message(error)}
-
-
-def _listed(value: Any) -> dict[str, Any]:
-    """A list with each item by itself, so that one that is no JSON leaves the others."""
-    if not isinstance(value, list):
-        return {"type": type(value).__name__}
-    return {"type": "list", "count": len(value), "items": [_tool(item) for item in value[:MOST_ITEMS]]}
-
-
-def _tool(item: Any) -> dict[str, Any]:
-    plain = _plain(item)
-    if "fault" in plain and isinstance(item, dict) and isinstance(function := item.get("function"), dict):
-        # Parameters are where it happens, and they have a rule of their own.
-        rest = _plain({**item, "function": {**function, "parameters": None}})
-        if "json" in rest:
-            return {**rest, "parameters_fault": plain["fault"]}
-    return plain
-
-
-def _message(error: BaseException) -> str:
-    try:
-        return str(error)[:LONGEST_TEXT]
-    except BaseException:
-        return ""
-
-
-def _described(error: BaseException) -> str:
-    message = _message(error)
-    return f"{type(error).__name__}: {message}" if message else type(error).__name__
-
-
-def _line(error: BaseException, file: str) -> str:
-    """Where in the file it happened; a SyntaxError says so itself."""
-    line, traceback = 0, error.__traceback__
-    while traceback is not None:
-        if traceback.tb_frame.f_code.co_filename == file:
-            line = traceback.tb_lineno
-        traceback = traceback.tb_next
-    return f" (line {line})" if line else ""
-
-
-def _receive(connection: socket.socket) -> bytes:
-    (length,) = _LENGTH.unpack(_exactly(connection, _LENGTH.size))
-    return _exactly(connection, length)
-
-
-def _exactly(connection: socket.socket, size: int) -> bytes:
-    data = bytearray()
-    while len(data) < size:
-        part = connection.recv(size - len(data))
-        if not part:
-            raise EOFError
-        data += part
-    return bytes(data)
-
-
-def _send(connection: socket.socket, message: dict[str, Any]) -> None:
-    data = json.dumps(message).encode()
-    if len(data) > MOST_REPORT:
-        data = json.dumps({"fault": f"what it defines has more than {MOST_REPORT} bytes"}).encode()
-    connection.sendall(_LENGTH.pack(len(data)) + data)
-
-
-def main(missing: str, descriptor: int) -> None:
-    connection = socket.socket(fileno=descriptor)
-    for stream in (sys.stdout, sys.stderr):
-        stream.reconfigure(errors="backslashreplace", line_buffering=True)  # type: ignore[union-attr]
-    _send(connection, {"missing": missing})
-    header = json.loads(_receive(connection))
-    worker = Worker()
-    report = worker.load(header["name"], header["file"], _receive(connection))
-    while True:
-        with suppress(BaseException):  # they may be anything by now
-            sys.stdout.flush()
-            sys.stderr.flush()
-        _send(connection, report)
-        call = json.loads(_receive(connection))
-        kind, text = worker.call(call["tool"], call["input"])
-        report = {"id": call["id"], "kind": kind, "text": text}
-
-
-if __name__ == "__main__":
-    status = 0
-    try:
-        main(sys.argv[1], int(sys.argv[2]))
-    except MemoryError:
-        status = OUT_OF_MEMORY
-    except BaseException:
-        status = 1  # the processor is gone, or the character has closed the connection
-    os._exit(status)  # whatever threads or exit handlers a character has left
+        message = json.loads(frame)
+    except (ValueError, RecursionError):
+        return None
+    match message:
+        case {"id": str(of), "kind": "text" | "not_text" | "error" | "memory" as kind, "text": str(text)}:
+            return Answer(kind, text) if of == number else None
+    return None
