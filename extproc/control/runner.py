@@ -58,6 +58,7 @@ async def serve_runs(options: RunnerOptions) -> int:
     Then runs under way get their grace to end; a second signal ends them at once. Raises ConfigError, and OSError when
     the socket can't be had.
     """
+    logging.getLogger("httpx").setLevel(logging.WARNING)  # it tells of each request
     source = Source(Watched(options.config), sockets=options.sockets)
     config = source.read()
     metrics = RunMetrics()
@@ -66,7 +67,8 @@ async def serve_runs(options: RunnerOptions) -> int:
             if options.metrics is not None:
                 await served.enter_async_context(metrics_served(options.metrics, metrics.page))
             client = await served.enter_async_context(client_of(config.inner_socket))
-            tools = await served.enter_async_context(_tools(config, metrics))
+            tools = _Tools(config, metrics)
+            await served.enter_async_context(tools.running())
             runner = Runner(tools.terms, client, metrics)
             await served.enter_async_context(_listening(runner, config.runner_socket))
             following = asyncio.create_task(_follow(source, tools, options.interval))
@@ -96,14 +98,17 @@ class _Tools:
         self._characters: Characters | None = None
         self._told: set[str] = set()
 
-    async def start(self) -> None:
-        await self._servers.start()
-        await self._open_characters(self._config)
-
-    async def close(self) -> None:
-        if self._characters is not None:
-            await self._characters.close()
-        await self._servers.close()
+    @asynccontextmanager
+    async def running(self) -> AsyncIterator[None]:
+        """Have all of them there inside the block."""
+        async with self._servers:
+            try:
+                await self._open_characters(self._config)
+                self.tell()
+                yield
+            finally:
+                if self._characters is not None:
+                    await self._characters.close()
 
     async def _open_characters(self, config: Config) -> None:
         if self._characters is not None:
@@ -116,7 +121,7 @@ class _Tools:
     async def reconfigure(self, config: Config) -> None:
         """Go by another configuration; runs under way keep what they use."""
         before, self._config = self._config, config
-        await self._servers.reconfigure(config.tool_servers)
+        self._servers.reconfigure(config.tool_servers)
         memory = (before.runs.character_memory, config.runs.character_memory)
         if before.characters != config.characters or memory[0] != memory[1]:
             await self._open_characters(config)
@@ -161,17 +166,6 @@ class _Tools:
         self._told = problems
         self._metrics.show_characters(by_state)
         self._metrics.show_servers({state.name: state.connected for state in self._servers.states})
-
-
-@asynccontextmanager
-async def _tools(config: Config, metrics: RunMetrics) -> AsyncIterator[_Tools]:
-    tools = _Tools(config, metrics)
-    try:
-        await tools.start()
-        tools.tell()
-        yield tools
-    finally:
-        await tools.close()
 
 
 async def _follow(source: Source, tools: _Tools, interval: float) -> None:

@@ -28,7 +28,8 @@ _OPENINGS = (
 class JsonLines(logging.Formatter):
     """One JSON object per record, on one line.
 
-    `extra={"exchange": id}` adds the exchange's id, under the name by which Envoy's access log has it.
+    `extra={"exchange": id}` adds the exchange's id, under the name by which Envoy's access log has it, and
+    `extra={"fields": {...}}` adds these.
     """
 
     def format(self, record: logging.LogRecord) -> str:
@@ -41,6 +42,7 @@ class JsonLines(logging.Formatter):
         }
         if exchange := getattr(record, "exchange", None):
             line["request_id"] = exchange
+        line |= getattr(record, "fields", {})
         if record.exc_info and record.exc_info[0] is not None:
             kind, _, trace = record.exc_info
             line["exception"] = kind.__qualname__

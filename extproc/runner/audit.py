@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import logging
 
 from extproc.runner.driver import ToolRun
@@ -27,4 +26,4 @@ def audit(ran: ToolRun, *, run_id: str, client: str | None, model: str, shows_ar
         fields["client"] = client
     if shows_arguments:
         fields |= {"arguments": call.arguments, "result": result.text}
-    log.info("tool call %s", json.dumps(fields, ensure_ascii=False), extra={"exchange": run_id})
+    log.info("a tool has run", extra={"exchange": run_id, "fields": fields})

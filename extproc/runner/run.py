@@ -192,14 +192,19 @@ class Run:
         *,
         tokens: int | None = None,
         begun: bool = False,
+        joins: bool = True,
     ) -> None:
-        """`tokens`: the most that the answer may have. `begun`: the last message is the beginning of the answer."""
+        """`tokens`: the most that the answer may have. `begun`: the last message is the beginning of the answer.
+
+        `joins`: the client gets the texts of all rounds as one.
+        """
         self._messages = list(messages)
         self._offered = offered
         self._limits = limits
         self._new_id = new_id
         self._tokens = tokens
         self._begun = begun
+        self._joins = joins
         self._round = _Round(0)
         self._waiting: list[_Call] = []
         self._running: dict[str, _Call] = {}
@@ -273,7 +278,7 @@ class Run:
 
     def _joined(self, text: str) -> str:
         """With a blank line before the first words of a later round."""
-        first = not self._round.texts
+        first = self._joins and not self._round.texts
         if first and self._in_text and self.rounds > 1 and not text[:1].isspace():
             text = f"\n\n{text}"
         self._in_text = not text[-1:].isspace()

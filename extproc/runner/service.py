@@ -190,6 +190,7 @@ class _Answering:
             new_tool_call_id,
             tokens=planned.tokens,
             begun=planned.turn.begun,
+            joins=planned.spec.dialect != "responses",  # where each is an item
         )
         self._driver = Driver(
             self._run,
