@@ -132,13 +132,15 @@ class Gateway:
         trust: ssl.SSLContext | None = None,
     ) -> None:
         self.url = url
-        self.processor = 0
-        """The processor's process id."""
+        self.processor = self.runner = 0
+        """The processor's process id, and the runner's if there is one."""
         self.backends = backends
         self.processes: tuple[int, ...] = ()
         """The ids of the processor and of Envoy."""
         self.metrics = metrics
         """The URL of the processor's."""
+        self.runner_metrics = ""
+        """And of the runner's."""
         self._socket = admin
         self._admin = httpx.Client(transport=httpx.HTTPTransport(uds=str(admin)), base_url="http://envoy")
         self._log = log
@@ -193,6 +195,11 @@ class Gateway:
     def close(self) -> None:
         for client in (self._admin, self.http, self.openai):
             client.close()
+
+
+def _accepts(path: Path) -> bool:
+    with socket.socket(socket.AF_UNIX) as attempt:
+        return attempt.connect_ex(str(path)) == 0
 
 
 @contextmanager
@@ -259,12 +266,19 @@ def configured_gateway(
     try:
         # The processor first: it writes the files that a live Envoy begins with.
         until_healthy(f"unix:{processor}", children[0])
+        if load(config).runs_tools:
+            at = f"127.0.0.1:{free_port()}"
+            runner = [*EXTPROC, "runner", "--config", str(config), "--metrics", at, "--reread", "0.1", "--grace", "2"]
+            children.append(subprocess.Popen(runner))
+            gateway.runner, gateway.runner_metrics = children[1].pid, f"http://{at}/metrics"
+            wait_until(lambda: _accepts(folder / "runner.sock") or children[1].poll() is not None, 30)
         with log.open("wb") as envoy_log:
             command = [str(ENVOY), "-c", str(started), "--use-dynamic-base-id", "--concurrency", "1", "-l", "warning"]
-            children.append(subprocess.Popen([*command, *arguments], stdout=envoy_log, stderr=envoy_log))
-        wait_until(lambda: gateway.ready() or children[1].poll() is not None, 30)
-        assert children[1].poll() is None, log.read_text()
-        gateway.processes = tuple(child.pid for child in children)
+            envoys = subprocess.Popen([*command, *arguments], stdout=envoy_log, stderr=envoy_log)
+            children.append(envoys)
+        wait_until(lambda: gateway.ready() or envoys.poll() is not None, 30)
+        assert envoys.poll() is None, log.read_text()
+        gateway.processes = (children[0].pid, envoys.pid)
         yield gateway
     finally:
         gateway.close()
