@@ -66,13 +66,13 @@ class EnvoyAdmin:
             await asyncio.sleep(_POLL)
 
     async def stop_accepting(self) -> None:
-        """Close the listening sockets and let everything under way go on.
+        """Close the sockets that clients come by and let everything under way go on, which may ask by the inner one.
 
         `drain_listeners` alone leaves idle connections open for further requests; with a failed health check Envoy
         closes each of them behind its next answer. Its `graceful` variant goes on accepting for ten minutes.
         """
         await self._ask("POST", "/healthcheck/fail")
-        await self._ask("POST", "/drain_listeners")
+        await self._ask("POST", "/drain_listeners?inboundonly")
 
     async def until_idle(self) -> None:
         """Wait until every request is answered and the last byte was handed to the system."""
