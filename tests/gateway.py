@@ -176,14 +176,20 @@ class Gateway:
 
     def access_log(self, request_id: str) -> dict[str, Any]:
         """The access-log line of one request; Envoy writes it when the exchange is over, and flushes in its time."""
+        [line] = self.access_lines(request_id, 1)
+        return line
+
+    def access_lines(self, request_id: str, number: int) -> list[dict[str, Any]]:
+        """The lines of a request that has so many, in their order."""
         deadline = time.monotonic() + 10
         while time.monotonic() < deadline:
             self._admin.post("/reopen_logs")
-            for line in self._log.read_text().splitlines():
-                if line.startswith("{") and (entry := json.loads(line))["request_id"] == request_id:
-                    return dict(entry)
+            lines = [json.loads(line) for line in self._log.read_text().splitlines() if line.startswith("{")]
+            found: list[dict[str, Any]] = [line for line in lines if line["request_id"] == request_id]
+            if len(found) >= number:
+                return found
             time.sleep(0.02)
-        raise AssertionError(f"no access-log line for {request_id}")
+        raise AssertionError(f"no {number} access-log lines for {request_id}")
 
     def ready(self) -> bool:
         """Whether Envoy serves."""

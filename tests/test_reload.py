@@ -21,7 +21,7 @@ from extproc.control.watched import Watched
 from extproc.exchange.api_keys import hash_line
 from scripted_vllm import Reply, ScriptedVLLM
 from tests.gateway import free_port
-from tests.reloadable import CHAT, PATIENCE, REFUSED, Gateway, Load, Stream, eventually, request, running
+from tests.reloadable import CHAT, PATIENCE, REFUSED, TOOLS, Gateway, Load, Stream, eventually, request, running
 
 KEY = "a-key-that-nobody-guesses"
 
@@ -70,6 +70,24 @@ def test_a_removed_model_is_not_found_while_its_running_stream_ends_well(gateway
     assert stream.text() == "word " * 40
     # And then Envoy forgets the backend.
     eventually(lambda: gateway.stat("cluster_manager.active_clusters") == "2")
+
+
+def test_retries_can_be_switched_on_and_go_on_when_the_listeners_change(gateway: Gateway) -> None:
+    def demanded() -> str:
+        gateway.backend.play(Reply("No."), Reply('<tool_call>\n{"name": "look", "arguments": {}}\n</tool_call>'))
+        return gateway.http.post(CHAT, json=request("coder", tools=TOOLS, tool_choice="required")).text
+
+    settings = gateway.settings("coder", sockets=str(gateway.processor.parent))
+    settings["models"][0]["retry"] = True
+    settings["backends"][0]["structured_outputs"] = False
+    gateway.reload(settings)
+    assert '"look"' in demanded()
+    for limit in (2_000_000, 3_000_000):
+        gateway.reload({**settings, "limits": {"max_body_bytes": limit}})
+        assert '"look"' in demanded()
+    gateway.reload({**settings, "listen": f"127.0.0.1:{free_port()}"})
+    gateway.reload(settings)
+    assert '"look"' in demanded()
 
 
 def test_a_backend_that_moves_leaves_its_running_stream_alone(gateway: Gateway) -> None:

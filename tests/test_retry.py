@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import orjson
@@ -15,15 +16,29 @@ from extproc.exchange.phases import Phase
 from extproc.exchange.protocol import ProtocolError
 from extproc.exchange.request import PREPARING
 from extproc.exchange.response import LARGE_ANSWER, RETRY_TIMEOUT
+from extproc.wire import ProcessingRequest
 from scripted_vllm import Reply
 from scripted_vllm.troubles import Cut, Fail, Refuse, Stall
 from tests.gateway import MODEL, AskedVLLM, Gateway, configured_gateway
 from tests.test_answer import CALL, completion, stream
-from tests.test_exchange import EVENTS, JSON, asked, metadata, only, response_body, response_headers, said
+from tests.test_exchange import (
+    EVENTS,
+    JSON,
+    asked,
+    metadata,
+    only,
+    request_body,
+    request_headers,
+    response_body,
+    response_headers,
+    said,
+    started,
+)
 from tests.test_exchange_reports import Counted
 from tests.test_request import MESSAGES, WEATHER
 
 WORDS = "I would rather not."
+TRACE = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
 WRONG = '<tool_call>\n{"name": "get_whether", "arguments": {}}\n</tool_call>'
 SETTINGS = """
 models:
@@ -59,10 +74,60 @@ class TestExchange:
         _, effect = self.retried(kind, first, Counted())
         request = orjson.loads(effect.body)
         last = request["messages"][-1]
-        assert (effect.backend.name, request["model"], last["role"]) == ("qwen", MODEL, "user")
+        assert (effect.backend, request["model"], last["role"]) == ("qwen", MODEL, "user")
         rejected = last["content"].rpartition("Your last answer was rejected: ")[2]
         assert violation in rejected
         assert rejected.endswith("You must call the tool get_weather now: answer with a <tool_call> block only.")
+
+    @pytest.mark.parametrize("kind", [EVENTS, JSON], ids=["stream", "whole"])
+    def test_it_goes_to_the_same_backend_by_envoy(self, kind: dict[str, str]) -> None:
+        exchange, effect = self.retried(kind, WORDS, Counted())
+        assert effect.socket == Path("/run/extproc/inner.sock")
+        assert effect.request_id == exchange.id
+        assert effect.headers == {
+            "content-type": "application/json",
+            "x-request-id": exchange.id,
+            "x-extproc-backend": "qwen",
+            "x-extproc-again": "1",
+        }
+
+    @pytest.mark.parametrize(
+        ("given", "sent"),
+        [
+            ([("x-request-id", "a b~")], {"x-request-id": "a b~"}),
+            ([("x-request-id", "\xe9")], {"x-request-id": None}),
+            ([("x-request-id", " a")], {"x-request-id": None}),
+            ([("traceparent", TRACE), ("tracestate", "a=1")], {"traceparent": TRACE, "tracestate": "a=1"}),
+            ([("tracestate", "a=1"), ("tracestate", "b=2")], {"tracestate": "a=1,b=2"}),
+            ([("tracestate", "x" * 512)], {"tracestate": "x" * 512}),
+            ([("traceparent", TRACE), ("tracestate", "x" * 513)], {"traceparent": TRACE, "tracestate": None}),
+            ([("tracestate", "a=1\r\nb: 2")], {"tracestate": None}),
+            ([("tracestate", "")], {"tracestate": None}),
+            ([("authorization", "Bearer sk"), ("cookie", "a=b")], {"authorization": None, "cookie": None}),
+        ],
+        ids=["id", "latin-1", "space", "trace", "in two", "long", "too long", "two lines", "empty", "key"],
+    )
+    def test_it_belongs_to_the_trace_of_the_first(
+        self, given: list[tuple[str, str]], sent: dict[str, str | None]
+    ) -> None:
+        headers = request_headers()
+        for name, value in given:
+            headers.request_headers.headers.headers.add(key=name, raw_value=value.encode())
+        headers_sent = self.effect_of(headers).headers
+        assert {name: headers_sent.get(name) for name in sent} == sent
+
+    def test_a_conversation_that_has_a_replica_stays_there(self) -> None:
+        settings = SETTINGS.replace("health_check: false", "health_check: false, affinity: true")
+        assert self.effect_of(request_headers(), settings).headers["x-extproc-affinity"]
+
+    def effect_of(self, headers: ProcessingRequest, settings: str = SETTINGS) -> CallBackend:
+        exchange = started(None, parse(settings.format(model=MODEL, port=1), source="test"))
+        exchange.receive(headers)
+        exchange.receive(request_body(DEMAND))
+        exchange.receive(response_headers(JSON))
+        *_, effect = exchange.receive(response_body(completion(WORDS)))
+        assert isinstance(effect, CallBackend)
+        return effect
 
     def test_envoy_gives_a_message_more_time_once_which_does_for_reading_and_for_asking_again(self) -> None:
         config = parse(SETTINGS.format(model=MODEL, port=1), source="test")

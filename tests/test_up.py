@@ -26,7 +26,7 @@ import pytest
 import extproc
 from extproc.config import parse
 from extproc.supervisor.backends import complaints
-from scripted_vllm import Reply, ScriptedVLLM
+from scripted_vllm import Reply, ScriptedVLLM, Stall
 from tests.gateway import EXTPROC, curl, free_port, limited
 from tests.test_cli import run
 
@@ -431,6 +431,29 @@ def test_a_stream_that_runs_at_sigterm_is_finished_while_nobody_new_is_let_in() 
     calls = [call for delta in deltas for call in delta["delta"].get("tool_calls", ())]
     assert "".join(call["function"].get("arguments", "") for call in calls) == '{"city": "Paris"}'
     assert deltas[-1]["finish_reason"] == "tool_calls"
+
+
+def test_a_call_that_is_demanded_at_sigterm_is_still_asked_for_a_second_time(tmp_path: Path) -> None:
+    with ScriptedVLLM(model="qwen").running() as backend:
+        (tmp_path / "extproc.yaml").write_text(f"""
+models: [{{name: qwen, backend: qwen, tools: prompt, retry: true}}]
+backends: [{{name: qwen, address: "127.0.0.1:{backend.port}", structured_outputs: false, health_check: false}}]
+""")
+        with up("--config", str(tmp_path / "extproc.yaml")) as running, ThreadPoolExecutor(1) as thread:
+            backend.play(Reply("No.", trouble=Stall(after=None, seconds=2)), Reply(CALL))
+            request = {"model": "qwen", "messages": [{"role": "user", "content": "?"}], "tools": TOOLS}
+            demanded = thread.submit(
+                httpx.post,
+                f"{running.url}/v1/chat/completions",
+                json={**request, "tool_choice": "required"},
+                timeout=PATIENCE,
+            )
+            assert backend.wait_for(lambda: any(each.route != "/v1/models" for each in backend.requests), PATIENCE)
+            running.process.terminate()
+            retry(lambda: not accepts(running.address))
+            assert not demanded.done()
+            assert "get_weather" in demanded.result(PATIENCE).text
+            assert running.ended()[0] == 0
 
 
 def accepts(address: tuple[str, int]) -> bool:

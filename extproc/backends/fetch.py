@@ -29,17 +29,12 @@ class Answer(NamedTuple):
     body: bytes
 
 
-class NoAnswerError(ConnectionError):
-    """The connection ended before the first byte of an answer: another server may be asked instead."""
-
-
 async def fetch(
     streams: Streams, method: str, path: str, *, host: str, headers: Mapping[str, str] = _NONE, body: bytes = b""
 ) -> Answer:
     """Send a request over a new connection, which is closed afterwards, come what may.
 
-    Raises OSError: NoAnswerError when nothing was said, and only then. Raises ValueError for a request that HTTP has no
-    words for.
+    Raises OSError, and ValueError for a request that HTTP has no words for.
     """
     reader, writer = streams
     http = h11.Connection(h11.CLIENT)
@@ -102,9 +97,7 @@ async def _piece(reader: asyncio.StreamReader, *, begun: bool) -> bytes:
     try:
         piece = await reader.read(_PIECE)
     except OSError as error:
-        if begun:
-            raise OSError("its answer is cut off") from error
-        raise NoAnswerError("it ended the connection without an answer") from error
+        raise OSError("its answer is cut off" if begun else "it ended the connection without an answer") from error
     if not piece and not begun:
-        raise NoAnswerError("it closed the connection without an answer")
+        raise OSError("it closed the connection without an answer")
     return piece

@@ -6,10 +6,12 @@ network, a test or a replay from what it has.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TypeAlias
 
-from extproc.config import Backend, Config
+from extproc.config import Config
 from extproc.contract.errors import ApiError, backend_garbage
 from extproc.exchange.content_coding import UnreadableCodingError, decoded
 from extproc.exchange.routing import route_by_model
@@ -85,11 +87,16 @@ class Breathe:
 
 @dataclass(frozen=True, slots=True)
 class CallBackend:
-    """A chat completion has to be asked of a backend once more. Its result is None when none came."""
+    """A chat completion has to be asked of a backend once more, by way of Envoy. Its result is None when none came."""
 
-    backend: Backend
+    backend: str
+    """Its name, for a recording."""
+    socket: Path
+    """Where Envoy takes what the gateway asks itself."""
+    headers: Mapping[str, str]
     body: bytes
     request_id: str
+    """For logs."""
     timeout: float
     """Seconds, for the whole answer."""
 

@@ -2,9 +2,16 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 
 from extproc.wire import HeaderMap, ProcessingMode, ProtocolConfiguration
+
+_SENDABLE = re.compile(r"[!-~]([ -~]*[!-~])?")
+"""Header values that need no care: printable ASCII."""
+_LONGEST_TRACE = 512
+"""Characters of a `tracestate` that W3C wants to go on at least; a `traceparent` has 55."""
+_TRACE = ("traceparent", "tracestate")
 
 
 class ProtocolError(Exception):
@@ -39,6 +46,22 @@ def fields_of(headers: HeaderMap, *wanted: str) -> dict[str, str]:
         for field in headers.headers
         if field.key in wanted
     }
+
+
+def trace_of(headers: HeaderMap) -> dict[str, str]:
+    """The header fields of its client's trace (W3C's). One that is too long is left out: cut it would say something
+    else."""
+    found: dict[str, str] = {}
+    for field in headers.headers:
+        if field.key in _TRACE:  # `tracestate` may come in several fields
+            value = field.raw_value.decode("utf-8", "replace") or field.value
+            found[field.key] = f"{found[field.key]},{value}" if field.key in found else value
+    return {name: value for name, value in found.items() if len(value) <= _LONGEST_TRACE and is_sendable(value)}
+
+
+def is_sendable(value: str) -> bool:
+    """Whether a header may have this value, whoever it came from."""
+    return _SENDABLE.fullmatch(value) is not None
 
 
 def is_event_stream(fields: Mapping[str, str]) -> bool:

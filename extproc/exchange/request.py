@@ -15,7 +15,7 @@ from extproc.exchange.effects import Prepare
 from extproc.exchange.host import LATER, Host, ignores_overrides
 from extproc.exchange.leases import Leases, too_large
 from extproc.exchange.phases import Phase
-from extproc.exchange.protocol import ProtocolError, check_protocol, fields_of
+from extproc.exchange.protocol import ProtocolError, check_protocol, fields_of, trace_of
 from extproc.exchange.replies import (
     Step,
     immediate,
@@ -67,6 +67,8 @@ class RequestHalf:
         self.leases = Leases(context)
         self.id = ""
         """The request's `x-request-id`, for logs; made up when Envoy sends none."""
+        self.trace: dict[str, str] = {}
+        """The header fields of the client's trace, which what is asked on its behalf belongs to as well."""
         self.surface = CHAT
         """The client's dialect; that of chat completions where nothing tells it."""
         self.prepared: UpstreamRequest | None = None
@@ -91,6 +93,7 @@ class RequestHalf:
     def headers(self, headers: HttpHeaders) -> Step:
         fields = fields_of(headers.headers, *WANTED, "x-request-id", "content-length", "content-type")
         self.id = fields.get("x-request-id", "")[:LONGEST_ID] or str(uuid.uuid4())
+        self.trace = trace_of(headers.headers)
         if not fields.keys() >= {":path", ":method"}:
             raise ProtocolError("configure Envoy's ext_proc filter without forward_rules that hide :path or :method")
         self.surface = dialect_of(fields, self.context)

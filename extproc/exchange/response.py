@@ -23,11 +23,19 @@ from extproc.exchange.content_coding import Decoder, UnreadableCodingError
 from extproc.exchange.effects import BackendResponse, Breathe, CallBackend, ReadCompletion
 from extproc.exchange.host import UNSURE
 from extproc.exchange.phases import Phase
-from extproc.exchange.protocol import content_length, fields_of, is_event_stream, kept, may_be_an_answer, status_of
+from extproc.exchange.protocol import (
+    content_length,
+    fields_of,
+    is_event_stream,
+    is_sendable,
+    kept,
+    may_be_an_answer,
+    status_of,
+)
 from extproc.exchange.replies import Step, more_time, mutation, streamed, whole_body, with_metadata
 from extproc.exchange.request import PREPARING, RequestHalf
 from extproc.exchange.streaming import StreamedResponse
-from extproc.names import REPLY_HEADER, RUNNER, USAGE_HEADER
+from extproc.names import AFFINITY_HEADER, AGAIN_HEADER, BACKEND_HEADER, REPLY_HEADER, RUNNER, USAGE_HEADER
 from extproc.surfaces import streamed_answer
 from extproc.turn.answer import Rewritten, StreamedAnswer
 from extproc.turn.spec import ResponseSpec
@@ -338,11 +346,19 @@ class ResponseHalf:
 
     def _retry(self, problem: str) -> CallBackend | None:
         """`problem` is what is wrong with the calls of the answer, if anything."""
-        again = self._prepared.again
-        if again is None or not problem:
+        request, prepared = self._request, self._prepared
+        if prepared.again is None or not problem:
             return None
-        backend = self._request.context.config.backends_by_name[self._prepared.backend]
-        return CallBackend(backend, again.body(problem), self._request.id, RETRY_TIMEOUT)
+        headers = {
+            "content-type": "application/json",
+            **({"x-request-id": request.id} if is_sendable(request.id) else {}),
+            **request.trace,
+            BACKEND_HEADER: prepared.backend,
+            AGAIN_HEADER: "1",
+            **({AFFINITY_HEADER: prepared.affinity} if prepared.affinity is not None else {}),
+        }
+        body, socket = prepared.again.body(problem), request.context.config.inner_socket
+        return CallBackend(prepared.backend, socket, headers, body, request.id, RETRY_TIMEOUT)
 
     def retried(self, response: BackendResponse | None) -> Step:
         """What the client gets in the end: of two answers the better one."""

@@ -143,7 +143,7 @@ class _Recording:
             if reply.HasField("request_body") and self._store.settings.model not in (None, _model(reply)):
                 self._drop()
         elif isinstance(reply, CallBackend):
-            self._keep(Kind.ASKED, reply.body, backend=reply.backend.name)
+            self._keep(Kind.ASKED, reply.body, backend=reply.backend)
 
     def _drop(self) -> None:
         """Keep nothing of it, and leave its room to others."""

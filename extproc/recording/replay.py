@@ -194,7 +194,7 @@ class _Playing:
             case Breathe():
                 return None
             case CallBackend():
-                self.note(Kind.ASKED, {"backend": effect.backend.name, "body": bytes_as_json(effect.body)})
+                self.note(Kind.ASKED, {"backend": effect.backend, "body": bytes_as_json(effect.body)})
                 if not self._said:
                     raise _NoAnswerError
                 said, answer = self._said.popleft()

@@ -23,7 +23,7 @@ import grpc
 from grpc_health.v1 import health, health_pb2, health_pb2_grpc
 from grpc_reflection.v1alpha import reflection
 
-from extproc.backends.client import call_again
+from extproc.backends.again import call_again
 from extproc.config import Config, Limits
 from extproc.exchange.context import ExchangeContext
 from extproc.exchange.effects import Breathe, CallBackend, Effect, Prepare, ReadCompletion, Result

@@ -1,7 +1,7 @@
 """A demanded call that didn't come, or came wrong, is asked for once more: what the backend is sent then.
 
-The conversation stays as it was up to its end, so that a replica that has its prefix in its cache finds it there: the
-one that answered first, and any replica may get the second request. The first answer is not quoted: its markup would
+The conversation stays as it was up to its end, so that a replica that has its prefix in its cache finds it there: with
+`affinity` that is the one that gets the second request too. The first answer is not quoted: its markup would
 have to be broken to do no harm, and a broken example is worse than none.
 """
 
