@@ -95,6 +95,7 @@ ACCESS_LOG = {
     "request_id": "%REQ(X-REQUEST-ID):128%",
     "method": "%REQ(:METHOD):20%",
     "path": "%PATH(NQ:PATH):200%",
+    "route": "%ROUTE_NAME%",
     "traceparent": "%REQ(TRACEPARENT):64%",
     "round": f"%REQ({ROUND_HEADER}):8%",
     "status": "%RESPONSE_CODE%",
