@@ -503,6 +503,18 @@ def test_serve_warns_when_others_can_read_what_is_sent(good: Path) -> None:
         assert len(records(run("serve", "--config", good, "--listen", f"127.0.0.1:{port}"))) == 1
 
 
+def test_serve_warns_where_retries_can_not_be(good: Path, tmp_path: Path) -> None:
+    good.write_text(f"sockets: {tmp_path}/none\n{GOOD.replace('format: hermes', 'retry: true')}")
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        serve = ("serve", "--config", good, "--listen", f"127.0.0.1:{taken.getsockname()[1]}")
+        (warned, warning), _ = records(run(*serve))
+        assert warned == "warning"
+        assert f"{tmp_path}/none (`sockets`), which isn't there" in warning
+        assert len(records(run(*serve, "--sockets", tmp_path))) == 1
+        good.write_text(f"sockets: {tmp_path}/none\n{GOOD}")
+        assert len(records(run(*serve))) == 1
+
+
 def test_serve_says_why_it_does_not_start_in_the_form_of_its_log(good: Path) -> None:
     good.write_text(GOOD.replace("tools: prompt", "tools: magic").replace("format: hermes", "format: [hermes]"))
     done = run_apart("serve", "--config", good)

@@ -91,6 +91,7 @@ async def serve(options: Options) -> int:
     last = LastInForce(options.envoy.directory) if options.envoy else None
     beginning = _beginning(source, last)
     config = beginning.config
+    _tell_missing_sockets(config)
     telemetry = Telemetry(config, beginning.source.digest)
     reports = BackendReports(lambda: processor.context.config)
     context = ExchangeContext(config, beginning.keys, reports.by_backend, since=int(time.time()))
@@ -233,6 +234,15 @@ async def _when_taken(envoy: EnvoyFiles, processor: Processor, beginning: _Begin
     if processor.context.config is beginning.config:
         last.keep(beginning.source.file.content)
     await processor.show_envoy_health()
+
+
+def _tell_missing_sockets(config: Config) -> None:
+    if any(model.retry for model in config.models) and not config.sockets.is_dir():
+        log.warning(
+            "no call is asked for a second time, although there are models with `retry`: Envoy takes that by a socket "
+            "in the directory %s (`sockets`), which isn't there",
+            config.sockets,
+        )
 
 
 async def _tell_hidden_replicas(config: Config) -> None:
