@@ -294,8 +294,12 @@ def _leaving(config: Config, left: list[Config]) -> list[Backend]:
     return [backend for name, backend in known.items() if name not in config.backends_by_name]
 
 
-_NOT_FOR_ENVOY = {"models", "api_keys", "recording", "withheld", "media_urls", "allowed_origins"}
-"""Settings that Envoy's configuration doesn't depend on, but for whether there are keys at all,"""
+_NOT_FOR_ENVOY = {
+    *("models", "api_keys", "recording", "withheld", "media_urls", "allowed_origins"),
+    *("characters", "tool_servers", "runs"),
+}
+"""Settings that Envoy's configuration doesn't depend on, but for whether there are keys at all, tools that run on our
+side, and requests of the gateway's own,"""
 _NOT_FOR_LISTENER = {"silence_seconds", "concurrent_requests"}
 """some of the limits,"""
 _NOT_FOR_CLUSTERS = {"structured_outputs", "parameters"}
@@ -314,4 +318,6 @@ def _for_envoy(config: Config) -> dict[str, Any]:
     told["limits"] = config.limits.model_dump(exclude=_NOT_FOR_LISTENER)
     told["api_keys"] = config.api_keys is not None
     told["allowed_origins"] = config.allowed_origins
+    told["characters"] = config.runs_tools
+    told["models"] = config.asks_itself
     return told

@@ -56,7 +56,6 @@ from extproc.names import (
     METADATA_NAMESPACE,
     OWN_HEADERS,
     REPLY_HEADER,
-    ROUND_HEADER,
 )
 
 PROCESSING = timedelta(seconds=5)
@@ -97,7 +96,6 @@ ACCESS_LOG = {
     "path": "%PATH(NQ:PATH):200%",
     "route": "%ROUTE_NAME%",
     "traceparent": "%REQ(TRACEPARENT):64%",
-    "round": f"%REQ({ROUND_HEADER}):8%",
     "status": "%RESPONSE_CODE%",
     "details": "%RESPONSE_CODE_DETAILS%",
     "flags": "%RESPONSE_FLAGS%",

@@ -34,6 +34,7 @@ from extproc.names import (
     CLIENT_HEADER,
     DROPPED_HEADER,
     PATH_HEADER,
+    ROUND_HEADER,
     RUNNER,
 )
 from extproc.surfaces import CHAT, ROUTES
@@ -76,6 +77,7 @@ class RequestHalf:
         self.shown: dict[str, str] = {}
         """Header fields that every answer of this exchange gets."""
         self._inner = inner
+        self._round: dict[str, str] = {}  # which of a run it is, for the access log
         self._headers_alone = False
         self._modes_known = False
         self._path = CHAT_PATH
@@ -91,12 +93,14 @@ class RequestHalf:
         self._headers_alone, self._modes_known = check_protocol(protocol), True
 
     def headers(self, headers: HttpHeaders) -> Step:
-        fields = fields_of(headers.headers, *WANTED, "x-request-id", "content-length", "content-type")
+        fields = fields_of(headers.headers, *WANTED, ROUND_HEADER, "x-request-id", "content-length", "content-type")
         self.id = fields.get("x-request-id", "")[:LONGEST_ID] or str(uuid.uuid4())
         self.trace = trace_of(headers.headers)
         if not fields.keys() >= {":path", ":method"}:
             raise ProtocolError("configure Envoy's ext_proc filter without forward_rules that hide :path or :method")
         self.surface = dialect_of(fields, self.context)
+        if self._inner and ROUND_HEADER in fields:
+            self._round = {"round": fields[ROUND_HEADER][:8]}
         match admit(fields, self.context, foreign=self.host is not None, inner=self._inner):
             case Refused(error, extra, client):
                 return self.refuse(error, keep=extra, client=client)
@@ -186,7 +190,7 @@ class RequestHalf:
         if to_runner:  # which counts, round by round, what comes of it
             return Phase.RESPONSE_HEADERS, [with_metadata(reply, _routed_to(prepared))]
         if self.is_chat:
-            return Phase.RESPONSE_HEADERS, [with_metadata(reply, self.stats.accepted(prepared))]
+            return Phase.RESPONSE_HEADERS, [with_metadata(reply, self.stats.accepted(prepared) | self._round)]
         return Phase.PASSED_BY, [with_metadata(reply, _routed_to(prepared))]
 
     def _take_place(self, backend: Backend, reply: ProcessingResponse) -> None:
