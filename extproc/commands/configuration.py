@@ -89,9 +89,30 @@ def _check(options: argparse.Namespace) -> int:
             written.write_text(bootstrap, encoding="utf-8")
             validate(envoy, written)
         by_envoy = "accepted by Envoy"
-    models, backends = _count(config.models, "model"), _count(config.backends, "backend")
-    print(f"{path}: OK: {models}, {backends}, listening on {config.listen}; {by_envoy}")
+    characters, problems = _characters(config)
+    for problem in problems:
+        print(f"extproc: {problem}", file=sys.stderr)
+    counted = [_count(config.models, "model"), _count(config.backends, "backend"), *characters]
+    if problems:
+        return 1
+    print(f"{path}: OK: {', '.join(counted)}, listening on {config.listen}; {by_envoy}")
     return 0
+
+
+def _characters(config: Config) -> tuple[list[str], list[str]]:
+    """How many there are, in words, and what is wrong with them: their code runs, as confined as ever."""
+    if config.characters is None:
+        return [], []
+    from extproc.runner.characters import look, tell
+    from extproc.runner.plan import problems_of
+
+    if not config.characters.is_dir():
+        return [], [f"{config.characters}: no such directory (`characters`)"]
+    found = asyncio.run(look(config.characters, config.runs.character_memory))
+    problems = [f"{config.characters / problem}" for character in found for problem in tell(character)]
+    for character in found:
+        problems += [f"{character.file}: {problem}" for problem in problems_of(character, config)]
+    return [_count(found, "character")], problems
 
 
 def _warnings(config: Config) -> Iterator[str]:
