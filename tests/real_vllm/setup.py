@@ -11,10 +11,9 @@ import sys
 
 from tests.real_vllm.cache import SetupError, locked, require_space, root
 from tests.real_vllm.environment import Environment
-from tests.real_vllm.model import NAME, Model
+from tests.real_vllm.model import Model
 
 _GIGABYTES_ENVIRONMENT = 3.5
-_GIGABYTES_MODEL = 2.5
 
 
 def main() -> int:
@@ -30,9 +29,9 @@ def main() -> int:
     return 0
 
 
-def set_up() -> None:
+def set_up(model: Model | None = None) -> None:
     """Make the environment and the model unless they are there. Raises SetupError."""
-    environment, model = Environment(), Model()
+    environment, model = Environment(), model or Model()
     if not (environment.is_ready and model.is_ready):
         with locked(root()):  # Another run may have finished them meanwhile: look again.
             if not environment.is_ready:
@@ -40,10 +39,10 @@ def set_up() -> None:
                 require_space(root(), _GIGABYTES_ENVIRONMENT)
                 environment.make()
             if not model.is_ready:
-                print(f"{NAME}, in {model.directory}:", flush=True)
-                require_space(root(), _GIGABYTES_MODEL)
+                print(f"{model.name}, in {model.directory}:", flush=True)
+                require_space(root(), 5 * model.megabytes / 1000)
                 model.make(environment)
-    print(f"vLLM and {NAME} are ready in {root()}", flush=True)
+    print(f"vLLM and {model.name} are ready in {root()}", flush=True)
 
 
 if __name__ == "__main__":
