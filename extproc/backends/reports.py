@@ -20,6 +20,8 @@ log = logging.getLogger(__name__)
 
 _PATIENCE = 5.0
 _RUNNER_AGAIN = 1.0
+_PATIENT = 15
+"""Times that the runner isn't there, until that is told: it may be starting."""
 _AGAIN = 30.0
 """Seconds until all are asked again: a backend that is up now may tell more, and one may serve something else."""
 
@@ -47,15 +49,24 @@ class BackendReports:
 
     async def _ask_runner(self) -> None:
         """Which characters there are. It is next door, and they come and go with their files."""
+        missed = 0
         while True:
             config = self._config()
-            if config.characters is None:
+            if not config.runs_tools:
                 self._reports.pop(RUNNER, None)
             else:
                 try:
                     self._reports[RUNNER] = await _characters(config)
+                    missed = 0
                 except (OSError, ValueError) as error:
-                    log.debug("the runner doesn't tell its characters: %s", error)
+                    missed += 1
+                    if missed == _PATIENT:
+                        log.warning(
+                            "characters and tool servers can't be used: start `extproc runner`, which doesn't answer on "
+                            "unix:%s (%s)",
+                            config.runner_socket,
+                            type(error).__name__,
+                        )
             await asyncio.sleep(_RUNNER_AGAIN)
 
     async def _ask_backends(self) -> None:
