@@ -62,8 +62,8 @@ class BackendReports:
                     missed += 1
                     if missed == _PATIENT:
                         log.warning(
-                            "characters and tool servers can't be used: start `extproc runner`, which doesn't answer on "
-                            "unix:%s (%s)",
+                            "characters and tool servers can't be used: start `extproc runner`, which doesn't answer "
+                            "on unix:%s (%s)",
                             config.runner_socket,
                             type(error).__name__,
                         )
