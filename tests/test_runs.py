@@ -15,6 +15,7 @@ import httpx
 import openai
 import pytest
 
+from extproc.exchange.api_keys import hash_line
 from scripted_vllm import Reply, ScriptedVLLM
 from scripted_vllm.troubles import Cut, Fail
 from tests.gateway import MODEL, AskedVLLM, Gateway, configured_gateway, wait_until
@@ -384,3 +385,50 @@ class TestTrouble:
         model.play(Reply(DONE))
         assert narrator(gateway).is_success
         assert time.monotonic() - began < 20
+
+
+KEY = "k-0123456789abcdef"
+
+
+@pytest.fixture(scope="module")
+def guarded(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Gateway]:
+    """With API keys, and an Envoy that follows changes."""
+    folder = tmp_path_factory.mktemp("guarded")
+    (folder / "characters").mkdir()
+    (folder / "characters" / "slow.py").write_text(SLOW)
+    (folder / "keys").write_text(hash_line("alice", KEY))
+    with AskedVLLM().running() as backend:
+        configuration = f"""
+models: [{{name: coder, upstream_model: {MODEL}, backend: qwen, tools: prompt}}]
+backends: [{{name: qwen, address: "127.0.0.1:{backend.port}", health_check: false}}]
+api_keys: {folder}/keys
+characters: characters
+limits: {{concurrent_requests: 1}}
+"""
+        with configured_gateway(folder, configuration, backend, live=True) as gateway:
+            gateway.http.headers["authorization"] = f"Bearer {KEY}"
+            yield gateway
+
+
+class TestGuarded:
+    def test_a_round_is_its_clients(self, guarded: Gateway) -> None:
+        guarded.backend.play(Reply(call("wait", seconds=0)), Reply(DONE))
+        answer = guarded.chat("character/slow", **{"x-request-id": "guarded-1"})
+        assert answer.json()["choices"][0]["message"]["content"] == DONE
+        rounds = [entry for entry in guarded.access_lines("guarded-1", 3) if "round" in (entry["extproc"] or {})]
+        assert [entry["extproc"]["round"] for entry in rounds] == ["1", "2"]
+        assert guarded.http.post("/v1/chat/completions", headers={"authorization": ""}).status_code == 401
+        for request in guarded.backend.requests:
+            assert "authorization" not in dict(request.headers)
+
+    def test_a_runner_that_is_asked_to_stop_lets_runs_end(self, guarded: Gateway) -> None:
+        guarded.backend.play(Reply(f"One moment.\n{call('wait', seconds=0.7)}"), Reply(DONE))
+        body = {"model": "character/slow", "messages": [{"role": "user", "content": "Go on."}], "stream": True}
+        with guarded.http.stream("POST", "/v1/chat/completions", json=body) as answer:
+            lines = answer.iter_lines()
+            assert next(lines)
+            os.kill(guarded.runner, signal.SIGTERM)
+            assert "data: [DONE]" in list(lines)
+        wait_until(lambda: guarded.chat("character/slow").status_code == 503, 10)
+        error = guarded.chat("character/slow").json()["error"]
+        assert (error["type"], error["code"]) == ("server_error", "backend_unreachable")

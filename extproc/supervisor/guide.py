@@ -8,6 +8,7 @@ import shlex
 from pathlib import Path
 
 from extproc.config import Address, Config
+from extproc.names import CHARACTER
 
 _REQUEST = """{
   "model": %(model)s,
@@ -29,7 +30,7 @@ def guide(config: Config, metrics: str | None = None, recordings: Path | None = 
 Ready at {base_url}
 
 {_models(config)}
-{_metrics(metrics)}{_recordings(recordings)}
+{_characters(config)}{_metrics(metrics)}{_recordings(recordings)}
 Try it, with a tool:
 
 {_curl(base_url, model, with_key=config.api_keys is not None)}
@@ -50,6 +51,12 @@ def reachable(address: Address) -> Address:
     if not ipaddress.ip_address(address.host).is_unspecified:
         return address
     return Address("::1" if ":" in address.host else "127.0.0.1", address.port)
+
+
+def _characters(config: Config) -> str:
+    if config.characters is None:
+        return ""
+    return f"\nCharacters of {config.characters}, each as the model {CHARACTER}NAME: see GET /v1/models\n"
 
 
 def _metrics(address: str | None) -> str:
