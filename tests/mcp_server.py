@@ -7,6 +7,7 @@ import base64
 import json
 import os
 import sys
+import warnings
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Any
@@ -24,6 +25,7 @@ ANYTHING: dict[str, Any] = {"type": "object"}
 IMAGE = base64.b64encode(b"x" * 1234).decode()
 PAGE = 5
 """Tools."""
+METHOD_NOT_FOUND = {"jsonrpc": "2.0", "id": 1, "error": {"code": -32601, "message": "Method not found"}}
 
 
 def text(said: str, *, is_error: bool = False) -> types.CallToolResult:
@@ -46,6 +48,11 @@ class ToolBox:
         self.cancelled = asyncio.Event()
         """Set when a call has been cancelled."""
         self.listed = 0
+        self.open = 0
+        """How many requests are being served."""
+        self.sessions: set[bytes] = set()
+        self.forgotten: set[bytes] = set()
+        """The sessions that it has been asked in, and those that it knows no more."""
         self.bus = InMemorySubscriptionBus()
         self.server: Server[Any] = Server(
             "tests",
@@ -93,7 +100,8 @@ class ToolBox:
                 finally:
                     self.cancelled.set()
             case "ask.back":
-                return text(str(await context.session.list_roots()))
+                with warnings.catch_warnings(action="ignore"):  # the SDK would rather not be asked to
+                    return text(str(await context.session.list_roots()))
             case "add":
                 self.tools.append(types.Tool(name=f"added{len(self.tools)}", input_schema=ANYTHING))
                 await self.bus.publish(ToolsListChanged())
@@ -101,23 +109,54 @@ class ToolBox:
                 return text("added")
         raise AssertionError(params.name)
 
-    def app(self, *, key: str | None = None, legacy: bool = False, **options: Any) -> ASGIApp:
-        """The server as an application. `legacy`: it knows no protocol without a handshake."""
+    def app(
+        self, *, key: str | None = None, legacy: bool = False, silent_at: tuple[bytes, ...] = (), **options: Any
+    ) -> ASGIApp:
+        """The server as an application.
+
+        `legacy`: it knows no protocol without a handshake. `silent_at`: it never answers what holds one of these.
+        """
         inner = self.server.streamable_http_app(**options)
 
+        async def answer(scope: Scope, receive: Receive, send: Send) -> None:
+            headers = dict(scope["headers"])
+            session = headers.get(b"mcp-session-id", b"")
+            if key is not None and headers.get(b"authorization") != f"Bearer {key}".encode():
+                await _answer(send, 401, {"error": f"the key isn't {key}"})
+            elif legacy and headers.get(b"mcp-method") == b"server/discover":
+                await _answer(send, 200, METHOD_NOT_FOUND)
+            elif session in self.forgotten:
+                await _answer(send, 404, {})
+            else:
+                self.sessions |= {session} - {b""}
+                first = await receive()
+                if any(words in first["body"] for words in silent_at):
+                    while (await receive())["type"] != "http.disconnect":
+                        pass
+                else:
+                    await inner(scope, _again(first, receive), send)
+
         async def app(scope: Scope, receive: Receive, send: Send) -> None:
-            if scope["type"] == "http":
-                headers = dict(scope["headers"])
-                if key is not None and headers.get(b"authorization") != f"Bearer {key}".encode():
-                    await _answer(send, 401, {"error": f"the key isn't {key}"})
-                    return
-                if legacy and headers.get(b"mcp-method") == b"server/discover":
-                    error = {"jsonrpc": "2.0", "id": 1, "error": {"code": -32601, "message": "Method not found"}}
-                    await _answer(send, 200, error)
-                    return
-            await inner(scope, receive, send)
+            if scope["type"] != "http":
+                await inner(scope, receive, send)
+                return
+            self.open += 1
+            try:
+                await answer(scope, receive, send)
+            finally:
+                self.open -= 1
 
         return app
+
+
+def _again(first: Message, rest: Receive) -> Receive:
+    """What has been received once, and what follows it."""
+    messages = [first]
+
+    async def receive() -> Message:
+        return messages.pop() if messages else await rest()
+
+    return receive
 
 
 async def _answer(send: Send, status: int, body: Any) -> None:
@@ -133,11 +172,13 @@ async def _answer(send: Send, status: int, body: Any) -> None:
 @asynccontextmanager
 async def served(app: ASGIApp, port: int = 0) -> AsyncIterator[int]:
     """Serve it on a port of 127.0.0.1."""
-    config = uvicorn.Config(app, port=port, log_config=None, log_level="critical", ws="none", timeout_graceful_shutdown=0)
+    config = uvicorn.Config(
+        app, port=port, log_config=None, log_level="critical", ws="none", timeout_graceful_shutdown=0
+    )
     server = uvicorn.Server(config)
     task = asyncio.create_task(server._serve())  # `serve` would take our signals
     try:
-        while not server.started:
+        while not server.started:  # noqa: ASYNC110 - it has no event for that
             await asyncio.sleep(0.005)
         yield server.servers[0].sockets[0].getsockname()[1]
     finally:
@@ -151,9 +192,6 @@ async def main() -> None:
     async with stdio_server() as (incoming, outgoing):
         options = box.server.create_initialization_options(NotificationOptions(tools_changed=True))
         await box.server.run(incoming, outgoing, options)
-    if cancelled := os.environ.get("CANCELLED_FILE"):
-        with open(cancelled, "w") as file:  # noqa: ASYNC230, PTH123
-            file.write(str(box.cancelled.is_set()))
 
 
 if __name__ == "__main__":

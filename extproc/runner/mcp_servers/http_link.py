@@ -40,7 +40,9 @@ _SENDABLE = re.compile(r"[!-~]+")
 _GIVEN_UP = b'\n\ndata: {"jsonrpc":"2.0","id":0,"error":{"code":0,"message":"given up"}}\n\n'
 """How a stream of events ends that nobody waits for: were it just to end, the SDK would ask for the rest of it."""
 _GET_AGAIN = 1.0
-"""Seconds between two streams for what the server says of its own accord, whatever it wishes."""
+"""Seconds between two streams that the SDK asks for, whatever the server wishes: it may end each of them at once,"""
+_MOST_STREAMS = 8
+"""and as long as it does, the SDK asks for the rest of an answer that nobody waits for any more."""
 
 
 class KeyFileError(Exception):
@@ -81,6 +83,7 @@ class _Link(httpx2.AsyncBaseTransport):
         self._inner = inner
         self._connection = connection
         self._requests: dict[Any, _Request] = {}
+        self._streams: set[_Request] = set()
         self._get_at = 0.0
         self._had_stream = False
 
@@ -102,7 +105,9 @@ class _Link(httpx2.AsyncBaseTransport):
         await self._inner.aclose()
 
     async def _get(self, request: httpx2.Request) -> httpx2.Response:
-        """Open the stream for what the server says of its own accord."""
+        """Open a stream: for what the server says of its own accord, or for the rest of an answer."""
+        if len(self._streams) >= _MOST_STREAMS:
+            return httpx2.Response(405)
         loop = asyncio.get_running_loop()
         await asyncio.sleep(self._get_at - loop.time())
         self._get_at = loop.time() + _GET_AGAIN
@@ -110,7 +115,9 @@ class _Link(httpx2.AsyncBaseTransport):
         if response.status_code in _GONE and self._had_stream:
             self._connection.lose(f"it answers with HTTP status {response.status_code}")
         self._had_stream = self._had_stream or response.is_success
-        return await _checked(response, _Request(), lambda: None)
+        stream = _Request()
+        self._streams.add(stream)
+        return await _checked(response, stream, lambda: self._streams.discard(stream))
 
     async def _ask(self, request: httpx2.Request, number: Any) -> httpx2.Response:
         asked = self._requests[number] = _Request()

@@ -12,12 +12,12 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, TypeAlias
 
-import orjson
 from mcp import types
 
 from extproc.config.tools import Policy, ToolServer
 from extproc.contract.arguments import SchemaCheck, schema_check
 from extproc.contract.errors import quoted
+from extproc.contract.json_body import encode
 from extproc.contract.schemas import schema_problems
 
 Json: TypeAlias = dict[str, Any]
@@ -100,15 +100,15 @@ def _problem(name: str, tool: types.Tool) -> str | None:
     if len(name) > LONGEST_NAME:
         return f"{quoted(name)} would be longer than {LONGEST_NAME} characters"
     try:
-        size = len(orjson.dumps(tool.input_schema))
-    except orjson.JSONEncodeError:
+        size = len(encode(tool.input_schema))
+    except ValueError:
         return "its inputSchema isn't JSON"
     if size > LARGEST_SCHEMA:
         return f"its inputSchema has more than {LARGEST_SCHEMA} bytes"
     if tool.input_schema.get("type") != "object":
         return "its inputSchema isn't the schema of an object"
     for problem in schema_problems(tool.input_schema, "inputSchema", strict=False):
-        return f"{problem.param}: {problem.message}"
+        return problem.message
     return None
 
 

@@ -10,8 +10,8 @@ from __future__ import annotations
 import asyncio
 import logging
 import random
-from collections.abc import Iterator
-from contextlib import AbstractAsyncContextManager, AsyncExitStack, contextmanager
+from collections.abc import AsyncIterator, Iterator
+from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager, contextmanager
 from dataclasses import dataclass
 from typing import Any, Final, TypeAlias
 from urllib.parse import unquote, urlsplit
@@ -37,6 +37,8 @@ Json: TypeAlias = dict[str, Any]
 
 CONNECT_SECONDS: Final = 10.0
 """How long a server may take to begin a session, and to list its tools."""
+_LISTEN_SECONDS = 1.0
+"""How long the listing of the tools waits until a server has agreed to tell of changes."""
 _MOST_PAGES = 100
 _LIST_AGAIN = 1.0
 """Seconds between two listings, however often the server says that its tools have changed."""
@@ -167,7 +169,7 @@ class Server:
                 # any time, and here the content is only text for a model.
                 said = await client.session.send_request(types.CallToolRequest(params=params), _Answer)
             except MCPError as error:
-                if error.code == types.CONNECTION_CLOSED or connection.lost:
+                if connection.lost or self._client is not client:  # its code says little: servers use the SDK's own
                     return self._unavailable()
                 if error.code == types.HEADER_MISMATCH:  # the schema that we know is an old one
                     connection.change_tools()
@@ -231,18 +233,16 @@ class Server:
                 client = await stack.enter_async_context(
                     Client(transport, mode=self._mode, cache=None, client_info=_CLIENT)
                 )
+                await stack.enter_async_context(_told_of_changes(client, connection))
                 await self._list(client, connection)
             self._client, self._connection, self._error = client, connection, None
             log.info("the tool server %r is connected to, and offers %d tools", self.name, len(self._offer.tools))
             self._tried.set()
-            listening = asyncio.create_task(_listen(client, connection))
             try:
                 await self._attend(client, connection)
             finally:
                 self._client = None
                 self._fail(connection.lost or "the session has ended")
-                listening.cancel()
-                await asyncio.wait((listening,))
 
     async def _transport(self, connection: Connection) -> AbstractAsyncContextManager[Any]:
         settings = self._settings
@@ -263,7 +263,8 @@ class Server:
                     async with asyncio.timeout(CONNECT_SECONDS):
                         await self._list(client, connection)
                 except (MCPError, ValidationError, TimeoutError) as error:
-                    self._note((f"its tools can't be listed: {self._words(error)}",))
+                    if not connection.lost:
+                        self._note((f"its tools can't be listed: {self._words(error)}",))
                 await connection.lost_within(_LIST_AGAIN)
 
     async def _list(self, client: Client, connection: Connection) -> None:
@@ -291,10 +292,28 @@ class Server:
         self._noted = notes
 
 
-async def _listen(client: Client, connection: Connection) -> None:
-    """Where the protocol wants it: ask to be told of changes. (What is told, the gate sees.)"""
+@asynccontextmanager
+async def _told_of_changes(client: Client, connection: Connection) -> AsyncIterator[None]:
+    """Where the protocol wants it, ask to be told of changes: before the tools are listed, so that none is missed."""
+    begun: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+    listening = asyncio.create_task(_listen(client, connection, begun))
+    try:
+        await asyncio.wait((listening, begun), timeout=_LISTEN_SECONDS, return_when=asyncio.FIRST_COMPLETED)
+        begun.cancel()
+        yield
+    finally:
+        listening.cancel()
+        await asyncio.wait((listening,))
+
+
+async def _listen(client: Client, connection: Connection, begun: asyncio.Future[None]) -> None:
+    """What is told, the gate sees."""
     try:
         async with client.listen(tools_list_changed=True) as changes:
+            if begun.done():  # that took its time, and who knows what has changed since
+                connection.change_tools()
+            else:
+                begun.set_result(None)
             async for _ in changes:
                 pass
         connection.lose("it has ended the subscription to changes")
