@@ -40,7 +40,18 @@ class ToolBox:
             types.Tool(name="weather", description="Says what the weather is like.", input_schema=CITY),
             *(
                 types.Tool(name=name, input_schema=ANYTHING)
-                for name in ("environment", "fail", "crash", "image", "big", "hang", "ask.back", "add", "structured")
+                for name in (
+                    "environment",
+                    "fail",
+                    "crash",
+                    "image",
+                    "big",
+                    "hang",
+                    "ask.back",
+                    "add",
+                    "structured",
+                    "ask",
+                )
             ),
         ]
         self.hanging = asyncio.Event()
@@ -102,6 +113,9 @@ class ToolBox:
             case "ask.back":
                 with warnings.catch_warnings(action="ignore"):  # the SDK would rather not be asked to
                     return text(str(await context.session.list_roots()))
+            case "ask":
+                question = types.ListRootsRequest()
+                return types.InputRequiredResult(input_requests={"roots": question})
             case "add":
                 self.tools.append(types.Tool(name=f"added{len(self.tools)}", input_schema=ANYTHING))
                 await self.bus.publish(ToolsListChanged())

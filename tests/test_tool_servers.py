@@ -38,6 +38,8 @@ each_transport = pytest.mark.parametrize(
     ],
     ids=lambda options: "-".join(options) or "modern",
 )
+each_era = pytest.mark.parametrize("legacy", [False, True], ids=["modern", "legacy"])
+"""Protocols before 2026 begin with a handshake, and tell of changes and of what is cancelled in other ways."""
 
 
 def in_loop(test: Callable[P, Awaitable[None]]) -> Callable[P, None]:
@@ -113,7 +115,7 @@ async def test_tools_are_listed_and_called(options: dict[str, Any]) -> None:
         assert it.name == "srv"
         assert names(it)[:3] == ["srv__weather", "srv__environment", "srv__fail"]  # of three pages
         assert "srv__ask_back" in names(it)
-        assert len(names(it)) == 10
+        assert len(names(it)) == 11
         assert await it.call("srv__weather", '{"city": "Rome"}') == ToolResult("Sunny in Rome.")
         assert await it.call("srv__fail", "") == ToolResult("Error: the oven is cold", "failed")
         assert await it.call("srv__image", "") == ToolResult("Here it is:\n[image: image/png, 1234 bytes]")
@@ -137,7 +139,7 @@ async def test_a_program_is_a_server_too(monkeypatch: pytest.MonkeyPatch, caplog
         assert environment.keys() - {"LC_CTYPE"} <= {"PATH", "HOME", "LANG", "TZ", "PYTHONPATH"}
 
         assert (await it.call("real__add", "")).text == "added"
-        await until(lambda: "real__added10" in names(it))
+        await until(lambda: "real__added11" in names(it))
 
         assert await it.call("real__crash", "") == ToolResult(
             "Error: the tool server 'real' can't be reached", "unavailable"
@@ -150,14 +152,12 @@ async def test_a_program_is_a_server_too(monkeypatch: pytest.MonkeyPatch, caplog
         assert "it has ended with exit status 3" in caplog.text
 
 
-@each_transport
+@each_era
 @in_loop
-async def test_changed_tools_are_listed_again(options: dict[str, Any]) -> None:
-    if "stateless_http" in options:
-        pytest.skip("such a server can't tell")
-    async with web(ToolBox(), options) as it:
+async def test_changed_tools_are_listed_again(legacy: bool) -> None:
+    async with web(ToolBox(), {"legacy": legacy}) as it:
         await it.call("srv__add", "")
-        await until(lambda: "srv__added10" in names(it))
+        await until(lambda: "srv__added11" in names(it))
 
 
 @in_loop
@@ -216,6 +216,9 @@ async def test_nothing_can_be_asked_of_us() -> None:
         assert begun["params"]["capabilities"] == {}
     async with web(ToolBox(), {"legacy": True}) as it:
         assert (await it.call("srv__ask_back", "")).text == "Error: List roots not supported"
+    async with web(ToolBox(), {}) as it:
+        print(await it.call("srv__ask", ""))
+        assert (await it.call("srv__ask", "")).outcome == "failed"
 
 
 @pytest.mark.parametrize(
@@ -236,14 +239,13 @@ async def test_odd_answers(call: str, arguments: Any, result: ToolResult) -> Non
 # Time
 
 
-@each_transport
+@each_era
 @in_loop
-async def test_a_call_has_its_time(options: dict[str, Any]) -> None:
+async def test_a_call_has_its_time(legacy: bool) -> None:
     box = ToolBox()
-    async with web(box, options, tools={"hang": {"seconds": 0.2}}) as it:
+    async with web(box, {"legacy": legacy}, tools={"hang": {"seconds": 0.1}}) as it:
         assert await it.call("srv__hang", "") == ToolResult("Error: Tool execution timed out", "timeout")
-        if options.get("legacy", False) and "stateless_http" not in options:
-            await box.cancelled.wait()
+        await box.cancelled.wait()
         assert (await it.call("srv__weather", '{"city": "Rome"}')).outcome == "ok"
 
 
@@ -254,11 +256,10 @@ async def test_a_cancelled_call_is_cancelled_there(options: dict[str, Any]) -> N
     async with web(box, options) as it:
         call = asyncio.create_task(it.call("srv__hang", ""))
         await box.hanging.wait()
-        before = time.monotonic()
         call.cancel()
         with pytest.raises(asyncio.CancelledError):
-            await call
-        assert time.monotonic() - before < 0.1
+            async with asyncio.timeout(1):  # a tenth of that on a machine that isn't busy
+                await call
         await box.cancelled.wait()
         assert (await it.call("srv__weather", '{"city": "Rome"}')).outcome == "ok"
 
@@ -292,12 +293,12 @@ async def test_a_server_that_never_begins_holds_up_nobody(
         mute, other = servers.source("odd"), servers.source("other")
         assert (await mute.call("odd__echo", "")).outcome == "unknown_tool"
         await servers.tried()
-        assert other.definitions
+        await until(lambda: other.definitions)
         assert not mute.definitions
         state, _ = servers.states
         assert (state.name, state.connected, state.tools) == ("odd", False, 0)
         assert state.error == "it hasn't begun a session within 0.3 s"
-    assert caplog.text.count("'odd' can't be used") == 1
+    assert caplog.text.count("'odd' can't be used: it hasn't begun a session within 0.3 s") == 1
 
 
 @in_loop
@@ -310,14 +311,14 @@ async def test_a_server_that_knows_but_the_handshake_gets_it_at_the_second_try(m
 @in_loop
 async def test_a_flood_is_let_through_slowly(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(gate, "MESSAGES_A_SECOND", 100)
+    monkeypatch.setattr(program, "_PATIENCE", 0.1)
     async with source(odd()) as it:
         flood = asyncio.create_task(it.call("odd__flood", '{"messages": 100000}'))
-        began, longest = time.monotonic(), 0.0
-        while time.monotonic() < began + 0.3:
-            before = time.monotonic()
+        turns, end = 0, time.monotonic() + 0.2
+        while time.monotonic() < end:
             await asyncio.sleep(0)
-            longest = max(longest, time.monotonic() - before)
-        assert longest < 0.2
+            turns += 1
+        assert turns > 100  # as many as the loop has time for
         assert not flood.done()
         flood.cancel()
 
@@ -368,7 +369,7 @@ async def test_a_call_that_is_given_up_leaves_nothing_open(
         assert (await it.call("srv__weather", '{"city": "Rome"}')).outcome == "ok"
 
 
-@pytest.mark.parametrize("legacy", [False, True])
+@each_era
 @in_loop
 async def test_a_key_is_read_at_each_connection(legacy: bool, tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.DEBUG, "extproc")
@@ -419,7 +420,9 @@ async def test_an_answer_has_bounds(transport: str, monkeypatch: pytest.MonkeyPa
 
 
 @in_loop
-async def test_a_program_that_doesnt_read_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_program_that_doesnt_read_is_given_up(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
     monkeypatch.setattr(program, "_SENDING", 0.2)
     monkeypatch.setattr(program, "_PATIENCE", 0.1)
     async with ToolServers([odd()]) as servers:
@@ -428,7 +431,7 @@ async def test_a_program_that_doesnt_read_is_given_up(monkeypatch: pytest.Monkey
         await it.call("odd__deaf", "")
         result = await it.call("odd__echo", json.dumps({"long": "x" * 500_000}))
         assert result.outcome == "unavailable"
-        assert servers.states[0].error == "it reads nothing for 0.2 s"
+        assert "'odd' can't be used: it reads nothing for 0.2 s" in caplog.text
 
 
 @in_loop
@@ -463,8 +466,7 @@ async def test_nothing_of_a_program_is_left(monkeypatch: pytest.MonkeyPatch) -> 
     async with source(odd("stubborn")) as it:
         pids = [int((await it.call(f"odd__{name}", "")).text) for name in ("pid", "child")]
         assert not any(map(has_ended, pids))
-    assert has_ended(pids[0])
-    await until(lambda: has_ended(pids[1]))
+    await until(lambda: all(map(has_ended, pids)))
 
 
 def test_a_program_doesnt_outlive_us() -> None:

@@ -142,7 +142,12 @@ class _Link(httpx2.AsyncBaseTransport):
         """Tell the server something. What it has to say to it makes no difference."""
         with anyio.move_on_after(_ASIDE):
             response = await self._inner.handle_async_request(request)
-            await response.aclose()
+            try:
+                assert isinstance(response.stream, httpx2.AsyncByteStream)
+                async for _ in response.stream:  # read, so that the connection can be used again
+                    pass
+            finally:
+                await response.aclose()
             return httpx2.Response(response.status_code)
         return httpx2.Response(202)
 

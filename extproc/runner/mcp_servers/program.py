@@ -42,14 +42,14 @@ _SENDING = 10.0
 _PATIENCE = 1.0
 """Seconds that it has to end, once its input has ended; and again once it has been told to."""
 
-Incoming: TypeAlias = MemoryObjectReceiveStream[SessionMessage]
-Outgoing: TypeAlias = MemoryObjectSendStream[SessionMessage]
+Messages: TypeAlias = MemoryObjectReceiveStream[SessionMessage]
+Sink: TypeAlias = MemoryObjectSendStream[SessionMessage]
 
 
 @asynccontextmanager
 async def program(
     name: str, command: Sequence[str], environment: Mapping[str, str], connection: Connection
-) -> AsyncIterator[tuple[Incoming, Outgoing]]:
+) -> AsyncIterator[tuple[Messages, Sink]]:
     """Start it, and end it on the way out. Raises OSError."""
     process = await _start(command, environment)
     assert process.stdin is not None
@@ -68,10 +68,13 @@ async def program(
         for task in tasks:
             task.cancel()
         try:
+            await asyncio.wait(tasks)
             await _end(process)
         finally:  # should we be cancelled meanwhile, it ends at once
             _signal(process, signal.SIGKILL)
             logging_task.cancel()
+            # What has left its session may still have the pipes. `Process` has no way to close our ends.
+            process._transport.close()  # type: ignore[attr-defined]
             for stream in (said, incoming, outgoing, unsent):
                 stream.close()
 
@@ -87,7 +90,7 @@ async def _start(command: Sequence[str], environment: Mapping[str, str]) -> Proc
     )
 
 
-async def _read(process: Process, said: MemoryObjectSendStream[SessionMessage], connection: Connection) -> None:
+async def _read(process: Process, said: Sink, connection: Connection) -> None:
     """Hand on its messages, until the end. What is none is left out: programs print all kinds of things."""
     assert process.stdout is not None
     with suppress(anyio.BrokenResourceError, anyio.ClosedResourceError):  # nobody listens any more
@@ -107,9 +110,7 @@ async def _read(process: Process, said: MemoryObjectSendStream[SessionMessage], 
                     connection.lose(f"it has ended with exit status {status}")
 
 
-async def _write(
-    stdin: StreamWriter, unsent: MemoryObjectReceiveStream[SessionMessage], connection: Connection
-) -> None:
+async def _write(stdin: StreamWriter, unsent: Messages, connection: Connection) -> None:
     try:
         async for item in unsent:
             stdin.write(item.message.model_dump_json(by_alias=True, exclude_unset=True).encode() + b"\n")
@@ -118,6 +119,7 @@ async def _write(
     except TimeoutError:
         connection.lose(f"it reads nothing for {_SENDING:g} s")
     except OSError:
+        await asyncio.sleep(_PATIENCE)  # nearly always it has ended, and how is about to be known
         connection.lose("it can't be written to")
 
 
@@ -163,7 +165,7 @@ async def _end(process: Process) -> None:
 
 
 async def _drain(stdout: StreamReader) -> None:
-    with suppress(OSError, RuntimeError):  # RuntimeError: its reader is still on the way out
+    with suppress(OSError):
         while await stdout.read(1 << 16):
             pass
 

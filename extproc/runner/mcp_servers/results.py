@@ -50,7 +50,7 @@ def arguments_of(tool: OfferedTool, text: str) -> Json:
 
 def error(message: str, outcome: Outcome, secrets: Iterable[str] = ()) -> ToolResult:
     """A call that led to nothing."""
-    return ToolResult(bounded(f"{_ERROR}{without(secrets, message)}", LONGEST_ERROR), outcome)
+    return ToolResult(bounded(_marked(without(secrets, message)), LONGEST_ERROR), outcome)
 
 
 def result(said: types.CallToolResult, secrets: Iterable[str] = ()) -> ToolResult:
@@ -58,8 +58,11 @@ def result(said: types.CallToolResult, secrets: Iterable[str] = ()) -> ToolResul
     text = without(secrets, "\n".join(_parts(said)))
     if not said.is_error:
         return ToolResult(bounded(text, LONGEST))
-    text = text or "the tool failed, and says nothing of why"
-    return ToolResult(bounded(text if text.startswith(_ERROR) else f"{_ERROR}{text}", LONGEST), "failed")
+    return ToolResult(bounded(_marked(text or "the tool failed, and says nothing of why"), LONGEST), "failed")
+
+
+def _marked(text: str) -> str:
+    return text if text.startswith(_ERROR) else f"{_ERROR}{text}"
 
 
 def _parts(said: types.CallToolResult) -> Iterable[str]:

@@ -50,7 +50,7 @@ _CALLS_AT_ONCE = 64
 _SHORTEST_SECRET = 6
 """Characters. What is shorter stands in many a text without being meant."""
 _CLIENT = types.Implementation(name="extproc", version="1")
-_Answer: TypeAdapter[types.CallToolResult | types.InputRequiredResult] = TypeAdapter(
+_ANSWER: TypeAdapter[types.CallToolResult | types.InputRequiredResult] = TypeAdapter(
     types.CallToolResult | types.InputRequiredResult
 )
 
@@ -167,7 +167,7 @@ class Server:
             try:
                 # Not `call_tool`, which holds the structured content against a schema of the server's: that may take
                 # any time, and here the content is only text for a model.
-                said = await client.session.send_request(types.CallToolRequest(params=params), _Answer)
+                said = await client.session.send_request(types.CallToolRequest(params=params), _ANSWER)
             except MCPError as error:
                 if connection.lost or self._client is not client:  # its code says little: servers use the SDK's own
                     return self._unavailable()
@@ -200,7 +200,7 @@ class Server:
                 self._mode = "legacy" if self._mode == "auto" else "auto"
                 connection.lose(f"it hasn't begun a session within {CONNECT_SECONDS:g} s")
             except KeyFileError as error:
-                connection.lost = str(error)
+                connection.lose(str(error))
             except OSError as error:
                 connection.lose(f"it can't be started: {error.strerror or error}")
             except Exception as error:
