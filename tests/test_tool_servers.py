@@ -217,8 +217,8 @@ async def test_nothing_can_be_asked_of_us() -> None:
     async with web(ToolBox(), {"legacy": True}) as it:
         assert (await it.call("srv__ask_back", "")).text == "Error: List roots not supported"
     async with web(ToolBox(), {}) as it:
-        print(await it.call("srv__ask", ""))
-        assert (await it.call("srv__ask", "")).outcome == "failed"
+        it_asks = "Error: the tool asks for more, which nobody can answer here"
+        assert await it.call("srv__ask", "") == ToolResult(it_asks, "failed")
 
 
 @pytest.mark.parametrize(
@@ -268,20 +268,12 @@ async def test_a_cancelled_call_is_cancelled_there(options: dict[str, Any]) -> N
 async def test_a_program_is_told_what_is_cancelled() -> None:
     async with source(odd(tools={"hang": {"seconds": 0.1}})) as it:
         assert (await it.call("odd__hang", "")).outcome == "timeout"
-        call = asyncio.create_task(it.call("odd__hang", ""))
-        await asyncio.sleep(0)
-        while sum(message.get("params", {}).get("name") == "hang" for message in await seen(it)) < 2:
-            pass
-        call.cancel()
-        messages = await seen(it)
-        hanging = [message["id"] for message in messages if message.get("params", {}).get("name") == "hang"]
-        cancelled = [m["params"]["requestId"] for m in messages if m.get("method") == "notifications/cancelled"]
-        assert cancelled == hanging[: len(cancelled)]
-        while len(cancelled) < 2:
-            cancelled = [
-                m["params"]["requestId"] for m in await seen(it) if m.get("method") == "notifications/cancelled"
-            ]
-        assert cancelled == hanging
+        cancelled: list[Any] = []
+        while not cancelled:
+            messages = await seen(it)
+            cancelled = [each["params"] for each in messages if each.get("method") == "notifications/cancelled"]
+        hanging = [each["id"] for each in messages if each.get("params", {}).get("name") == "hang"]
+        assert [each["requestId"] for each in cancelled] == hanging
 
 
 @in_loop
@@ -394,8 +386,7 @@ def test_a_key_has_to_be_a_word(content: bytes, tmp_path: Path) -> None:
         http_link.read_key(tmp_path / "key")
 
 
-@in_loop
-async def test_credentials_in_a_url_arent_shown() -> None:
+def test_credentials_in_a_url_arent_shown() -> None:
     secrets = server._secrets("https://me:p%40ssword@host/mcp?token=abcdef&x=1", "the-key")
     assert set(secrets) == {"the-key", "p%40ssword", "p@ssword", "token=abcdef&x=1", "abcdef"}
 
