@@ -57,7 +57,7 @@ def test_nothing_else_is_installed() -> None:
     assert versions == needed("dev"), "`make clean` and start again"
 
 
-@pytest.mark.parametrize(("which", "extras"), [("image", ()), ("dev", ("dev", "envoy"))])
+@pytest.mark.parametrize(("which", "extras"), [("image", ("runner",)), ("dev", ("dev", "envoy", "runner"))])
 def test_what_depends_on_nothing_isnt_pinned(which: str, extras: tuple[str, ...]) -> None:
     declared = list(PROJECT["project"]["dependencies"])
     for extra in extras:

@@ -58,7 +58,7 @@ async def serve_runs(options: RunnerOptions) -> int:
     Then runs under way get their grace to end; a second signal ends them at once. Raises ConfigError, and OSError when
     the socket can't be had.
     """
-    for library in ("httpx", "uvicorn"):  # which tell of each request, and of every start and end
+    for library in ("httpx2", "uvicorn"):  # which tell of each request, and of every start and end
         logging.getLogger(library).setLevel(logging.WARNING)
     source = Source(Watched(options.config), sockets=options.sockets)
     config = source.read()

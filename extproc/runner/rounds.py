@@ -6,7 +6,7 @@ from collections.abc import AsyncGenerator, Mapping
 from pathlib import Path
 from typing import Any, TypeAlias
 
-import httpx
+import httpx2
 
 from extproc.contract.errors import ApiError, backend_garbage
 from extproc.contract.json_body import encode
@@ -23,18 +23,18 @@ _KEPT = ("retry-after", "retry-after-ms", "x-should-retry")
 """Of the head of an error."""
 
 
-def client_of(socket: Path) -> httpx.AsyncClient:
+def client_of(socket: Path) -> httpx2.AsyncClient:
     """For all runs. It takes as many connections as there are rounds under way."""
-    limits = httpx.Limits(max_connections=None, max_keepalive_connections=100, keepalive_expiry=60)
-    transport = httpx.AsyncHTTPTransport(uds=str(socket), limits=limits)
-    timeout = httpx.Timeout(None, connect=CONNECT_TIMEOUT)
-    return httpx.AsyncClient(transport=transport, base_url="http://gateway", timeout=timeout, trust_env=False)
+    limits = httpx2.Limits(max_connections=None, max_keepalive_connections=100, keepalive_expiry=60)
+    transport = httpx2.AsyncHTTPTransport(uds=str(socket), limits=limits)
+    timeout = httpx2.Timeout(None, connect=CONNECT_TIMEOUT)
+    return httpx2.AsyncClient(transport=transport, base_url="http://gateway", timeout=timeout, trust_env=False)
 
 
 class ModelRounds:
     """The rounds of one run."""
 
-    def __init__(self, client: httpx.AsyncClient, body: Json, tokens_name: str, headers: Mapping[str, str]) -> None:
+    def __init__(self, client: httpx2.AsyncClient, body: Json, tokens_name: str, headers: Mapping[str, str]) -> None:
         """`body` and `headers` are what all rounds have in common; `tokens_name` is what limits their length."""
         self._client = client
         self._body = body
@@ -63,20 +63,20 @@ class ModelRounds:
                     for one in reader.feed(piece):
                         self.envelope = self.envelope or reader.envelope
                         yield one
-        except (httpx.ConnectError, httpx.ConnectTimeout):
+        except (httpx2.ConnectError, httpx2.ConnectTimeout):
             raise ApiError(
                 503,
                 "The gateway doesn't take requests of its own just now.",
                 "server_error",
                 code="gateway_unreachable",
             ) from None
-        except httpx.TransportError:
+        except httpx2.TransportError:
             yield ModelEnded(asked.round, error=backend_garbage("it is cut off."))
             return
         for one in reader.close():
             yield one
 
-    async def _error(self, response: httpx.Response) -> ApiError:
+    async def _error(self, response: httpx2.Response) -> ApiError:
         body = bytearray()
         async for piece in response.aiter_raw():
             body += piece

@@ -17,7 +17,7 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import TypeAlias
 
-import httpx
+import httpx2
 import orjson
 from starlette.applications import Starlette
 from starlette.requests import ClientDisconnect, Request
@@ -78,7 +78,7 @@ class Terms:
 class Runner:
     """Answers by runs. `application` is what an ASGI server serves."""
 
-    def __init__(self, terms: Callable[[], Terms], client: httpx.AsyncClient, metrics: RunMetrics) -> None:
+    def __init__(self, terms: Callable[[], Terms], client: httpx2.AsyncClient, metrics: RunMetrics) -> None:
         """`client` asks the gateway itself."""
         self._terms = terms
         self._client = client
@@ -176,7 +176,7 @@ class _Answering:
         planned: Plan,
         surface: Surface,
         headers: Headers,
-        client: httpx.AsyncClient,
+        client: httpx2.AsyncClient,
         metrics: RunMetrics,
     ) -> None:
         self._plan = planned
