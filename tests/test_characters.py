@@ -1,0 +1,399 @@
+"""What a character's file may define, what becomes of one that breaks a rule, and how a call's arguments are read.
+
+The rules are those of the data model of characters' tools: its tables, its names of errors, its words.
+"""
+
+from __future__ import annotations
+
+import copy
+import json
+from collections.abc import Callable
+from typing import Any, TypeAlias
+
+import pytest
+
+from extproc.runner.characters import program
+from extproc.runner.characters.parameters import ArgumentsError, Parameters
+from extproc.runner.characters.process import Lines
+from extproc.runner.characters.validation import Definition, State, checked, named
+
+Json: TypeAlias = dict[str, Any]
+
+GENERATOR = """
+class PromptGenerator:
+    def handle_tool_call(self, tool_name, tool_input):
+        return "done"
+"""
+
+
+def defined(source: str) -> Definition:
+    """What a file of this content defines. Only for content that does nothing: it runs here."""
+    worker = program.Worker()
+    try:
+        return checked(json.dumps(worker.load("c", "c.py", source.encode())).encode())
+    finally:
+        if worker._loop is not None:
+            worker._loop.close()
+
+
+def tool(**changes: Any) -> Json:
+    function = {"name": "log", "description": "Log an event", "parameters": PARAMETERS, **changes}
+    return {"type": "function", "function": {key: value for key, value in function.items() if value is not ...}}
+
+
+def with_tools(*tools: Any, generator: str = GENERATOR) -> str:
+    return f"TOOLS = {list(tools)!r}\n{generator}"
+
+
+def with_parameters(**changes: Any) -> str:
+    return with_tools(tool(parameters={**PARAMETERS, **changes}))
+
+
+def with_property(schema: Any) -> str:
+    return with_parameters(properties={"event": schema})
+
+
+PARAMETERS: Json = {
+    "type": "object",
+    "properties": {
+        "event": {"type": "string", "description": "The event"},
+        "importance": {"type": "string", "enum": ["low", "medium", "high"]},
+    },
+    "required": ["event"],
+}
+MANY = [f"v{number}" for number in range(11)]
+
+
+def names(*given: str) -> str:
+    return with_tools(*(tool(name=name) for name in given))
+
+
+BROKEN: dict[str, tuple[str, str, str]] = {
+    # what: content, error, place
+    "a tuple of tools": (f"TOOLS = ()\n{GENERATOR}", "TypeError", "TOOLS"),
+    "a dict of tools": (f"TOOLS = {{}}\n{GENERATOR}", "TypeError", "TOOLS"),
+    "eleven tools": (names(*(f"t{number}" for number in range(11))), "ValueError", "TOOLS"),
+    "a tool that is text": (with_tools("log"), "ValueError", "tools[0]"),
+    "a tool without a type": (with_tools({"function": tool()["function"]}), "ValueError", "tools[0].type"),
+    "a tool of another type": (with_tools({**tool(), "type": "custom"}), "ValueError", "tools[0].type"),
+    "a tool without a function": (with_tools({"type": "function"}), "ValueError", "tools[0].function"),
+    "a function that is text": (with_tools({"type": "function", "function": "x"}), "ValueError", "tools[0].function"),
+    "a tool that is no JSON": (with_tools(tool(strict={1, 2})), "ValueError", "tools[0]"),
+    "a name that is missing": (with_tools(tool(name=...)), "InvalidName", "tools[0].function.name"),
+    "a name that is a number": (with_tools(tool(name=5)), "InvalidName", "tools[0].function.name"),
+    "a name used twice": (names("log", "other", "log"), "DuplicateName", "tools[2].function.name"),
+    "an empty name": (names(""), "InvalidName", "tools[0].function.name"),
+    "a name with a hyphen": (names("log-it"), "InvalidName", "tools[0].function.name"),
+    "a name with an underscore first": (names("_log"), "InvalidName", "tools[0].function.name"),
+    "a name with a digit first": (names("1log"), "InvalidName", "tools[0].function.name"),
+    "a name with a line end": (names("log\n"), "InvalidName", "tools[0].function.name"),
+    "a name of another alphabet": (names("журнал"), "InvalidName", "tools[0].function.name"),
+    "a name of 51 characters": (names("a" * 51), "InvalidName", "tools[0].function.name"),
+    "no description": (with_tools(tool(description=...)), "ValueError", "tools[0].function.description"),
+    "an empty description": (with_tools(tool(description="")), "ValueError", "tools[0].function.description"),
+    "a blank description": (with_tools(tool(description=" ")), "ValueError", "tools[0].function.description"),
+    "a description that is a list": (with_tools(tool(description=["x"])), "ValueError", "tools[0].function.description"),
+    "a description of 201 characters": (
+        with_tools(tool(description="x" * 201)), "ValueError", "tools[0].function.description",
+    ),
+    "parameters that are a list": (with_tools(tool(parameters=[])), "ValidationError", "tools[0].function.parameters"),
+    "empty parameters": (with_tools(tool(parameters={})), "ValidationError", "tools[0].function.parameters.type"),
+    "parameters of another type": (with_parameters(type="array"), "ValidationError", "tools[0].function.parameters.type"),
+    "eleven properties": (
+        with_parameters(properties=dict.fromkeys([*MANY, "event"], {"type": "string"})),
+        "ValidationError", "tools[0].function.parameters.properties",
+    ),
+    "eleven values": (with_property({"enum": MANY}), "ValidationError", "tools[0].function.parameters.properties.event.enum"),
+    "a type that there isn't": (
+        with_property({"type": "text"}), "ValidationError", "tools[0].function.parameters.properties.event.type",
+    ),
+    "a property that is no schema": (
+        with_property("string"), "ValidationError", "tools[0].function.parameters.properties.event",
+    ),
+    "required that is no list": (
+        with_parameters(required="event"), "ValidationError", "tools[0].function.parameters.required",
+    ),
+    "a reference": (
+        with_property({"$ref": "#/$defs/a"}), "ValidationError", "tools[0].function.parameters.properties.event.$ref",
+    ),
+    "a schema that refers to itself": (
+        with_property({"type": "array", "items": {"$ref": "#"}}),
+        "ValidationError", "tools[0].function.parameters.properties.event.items.$ref",
+    ),
+    "a dynamic reference": (
+        with_property({"$dynamicRef": "#a"}),
+        "ValidationError", "tools[0].function.parameters.properties.event.$dynamicRef",
+    ),
+    "parameters that contain themselves": (
+        f"P = {PARAMETERS!r}\nP['properties']['event']['items'] = P\n"
+        f"TOOLS = [{{'type': 'function', 'function': {{'name': 'log', 'description': 'x', 'parameters': P}}}}]{GENERATOR}",
+        "ValidationError", "tools[0].function.parameters",
+    ),
+    "parameters with infinity": (
+        with_property({"type": "number"}).replace("'number'", "'number', 'maximum': float('inf')"),
+        "ValidationError", "tools[0].function.parameters",
+    ),
+    "parameters of 40 kB": (
+        with_property({"description": "x" * 40_000}), "ValidationError", "tools[0].function.parameters",
+    ),
+    "a length that no string has": (
+        with_property({"type": "string", "minLength": 10**30}), "ValidationError", "tools[0].function.parameters",
+    ),
+    "tools and no generator": (
+        with_tools(tool(), generator=""), "MissingMethod", "PromptGenerator.handle_tool_call",
+    ),
+    "tools and no method": (
+        with_tools(tool(), generator="class PromptGenerator: pass"), "MissingMethod", "PromptGenerator.handle_tool_call",
+    ),
+    "a method that is none": (
+        with_tools(tool(), generator="class PromptGenerator:\n handle_tool_call = 5"),
+        "MissingMethod", "PromptGenerator.handle_tool_call",
+    ),
+    "a system prompt that is a list": ("SYSTEM_PROMPT = []", "TypeError", "SYSTEM_PROMPT"),
+    "a model that is a number": ("MODEL = 4", "TypeError", "MODEL"),
+    "an empty model": ("MODEL = ''", "TypeError", "MODEL"),
+    "tool servers that are text": ("TOOL_SERVERS = 'wiki'", "TypeError", "TOOL_SERVERS"),
+    "tool servers that are numbers": ("TOOL_SERVERS = [1]", "TypeError", "TOOL_SERVERS"),
+    "a time limit that is text": ("TIME_LIMIT = '1'", "TypeError", "TIME_LIMIT"),
+    "a time limit that is a boolean": ("TIME_LIMIT = True", "TypeError", "TIME_LIMIT"),
+    "a time limit of nothing": ("TIME_LIMIT = 0", "TypeError", "TIME_LIMIT"),
+    "a time limit of an hour": ("TIME_LIMIT = 3600", "TypeError", "TIME_LIMIT"),
+    "a time limit that is no number": ("TIME_LIMIT = float('nan')", "TypeError", "TIME_LIMIT"),
+    "a syntax error": ("def", "LoadError", ""),
+    "an exception": ("\n1 / 0", "LoadError", ""),
+    "an exit": ("import sys; sys.exit('no')", "LoadError", ""),
+    "a generator that raises": ("class PromptGenerator:\n def __init__(self): 1 / 0", "LoadError", ""),
+    "tools that raise": ("class PromptGenerator:\n def get_tools(self): 1 / 0", "LoadError", ""),
+    "bytes that are no text": ("x = '\\udc80'\nraise ValueError(x)", "LoadError", ""),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("what", BROKEN)
+def test_a_file_that_breaks_a_rule_has_failed_and_says_which_and_where(what: str) -> None:
+    content, kind, where = BROKEN[what]
+    found = defined(content)
+    if what == "a length that no string has":  # what no model can be made of is told when one is made
+        with pytest.raises(ValueError, match="no model"):
+            Parameters(found.tools[0]["function"]["parameters"])
+        return
+    assert found.state is State.FAILED_VALIDATION
+    assert [(problem.kind, problem.where) for problem in found.problems] == [(kind, where)]
+    assert found.tools == ()
+
+
+SOUND: dict[str, tuple[str, State]] = {
+    "an empty file": ("", State.LOADED_NO_TOOLS),
+    "no tools": ("TOOLS = None", State.LOADED_NO_TOOLS),
+    "a list of no tools": ("TOOLS = []", State.LOADED_NO_TOOLS),
+    "one tool": (with_tools(tool()), State.LOADED_WITH_TOOLS),
+    "ten tools": (names(*(f"t{number}" for number in range(10))), State.LOADED_WITH_TOOLS),
+    "a name of 50 characters": (names("a" * 50), State.LOADED_WITH_TOOLS),
+    "a name of one letter": (names("A"), State.LOADED_WITH_TOOLS),
+    "names that differ in case": (names("log", "Log"), State.LOADED_WITH_TOOLS),
+    "a description of 200 characters": (with_tools(tool(description="x" * 200)), State.LOADED_WITH_TOOLS),
+    "no parameters": (with_tools(tool(parameters=...)), State.LOADED_WITH_TOOLS),
+    "parameters that are None": (with_tools(tool(parameters=None)), State.LOADED_WITH_TOOLS),
+    "ten properties": (
+        with_parameters(properties=dict.fromkeys([*MANY[:9], "event"], {"type": "string"})), State.LOADED_WITH_TOOLS,
+    ),
+    "ten values": (with_property({"enum": MANY[:10]}), State.LOADED_WITH_TOOLS),
+    **{
+        f"a property of type {kind}": (with_property({"type": kind}), State.LOADED_WITH_TOOLS)
+        for kind in ("string", "number", "boolean", "array", "object", "integer", "null", ["string", "null"])
+    },
+    "a property called $ref": (with_parameters(properties={"$ref": {"type": "string"}, "event": {}}), State.LOADED_WITH_TOOLS),
+    "a value called $ref": (with_property({"enum": [{"$ref": "#"}]}), State.LOADED_WITH_TOOLS),
+    "a method that is async": (
+        with_tools(tool(), generator=GENERATOR.replace("def", "async def")), State.LOADED_WITH_TOOLS,
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("what", SOUND)
+def test_a_sound_file_is_loaded(what: str) -> None:
+    content, state = SOUND[what]
+    found = defined(content)
+    assert (found.problems, found.state) == ((), state)
+
+
+def test_all_that_is_wrong_is_told_at_once() -> None:
+    bad = tool(name="_x", description="", parameters={"type": "array", "properties": {"a": {"$ref": "#"}}})
+    found = defined(f"MODEL = 1\nTOOLS = {[bad, 5]!r}")
+    assert [(problem.kind, problem.where) for problem in found.problems] == [
+        ("InvalidName", "tools[0].function.name"),
+        ("ValueError", "tools[0].function.description"),
+        ("ValidationError", "tools[0].function.parameters.type"),
+        ("ValidationError", "tools[0].function.parameters.properties.a.$ref"),
+        ("ValueError", "tools[1]"),
+        ("MissingMethod", "PromptGenerator.handle_tool_call"),
+        ("TypeError", "MODEL"),
+    ]
+
+
+def test_a_fault_says_in_which_line_it_is() -> None:
+    assert "line 2" in defined("\n1 / 0").problems[0].message
+    assert "line 3" in defined("\n\ndef").problems[0].message
+
+
+def test_get_tools_wins_over_the_variable() -> None:
+    method = f"{GENERATOR}    def get_tools(self): return {[tool(name='other')]!r}"
+    assert [one["function"]["name"] for one in defined(with_tools(tool(), generator=method)).tools] == ["other"]
+    assert defined(with_tools(tool(), generator=f"{GENERATOR}    def get_tools(self): return None")).tools == ()
+
+
+@pytest.mark.parametrize(
+    ("content", "prompt"),
+    [
+        ("", None),
+        ("SYSTEM_PROMPT = 'variable'", "variable"),
+        ("SYSTEM_PROMPT = 'variable'\ndef get_system_prompt(): return 'function'", "function"),
+        (
+            "SYSTEM_PROMPT = 'variable'\ndef get_system_prompt(): return 'function'\n"
+            "class PromptGenerator:\n def get_system_prompt(self): return 'method'",
+            "method",
+        ),
+        ("class PromptGenerator:\n async def get_system_prompt(self): return 'async'", "async"),
+    ],
+)
+def test_the_system_prompt_is_the_method_s_the_function_s_or_the_variable(content: str, prompt: str | None) -> None:
+    assert defined(content).system_prompt == prompt
+
+
+def test_settings_are_read() -> None:
+    found = defined("MODEL = 'qwen3'\nTOOL_SERVERS = ['wiki', 'shop']\nTIME_LIMIT = 2")
+    assert (found.model, found.tool_servers, found.time_limit) == ("qwen3", ("wiki", "shop"), 2)
+    bare = defined("")
+    assert (bare.model, bare.tool_servers, bare.time_limit) == (None, (), 0.1)
+
+
+@pytest.mark.parametrize(
+    "report",
+    [b"", b"{", b"[]", b"null", b"5", b"{}", b'{"tools": 5}', b'{"fault": {}}', b"\xff", b"[" * 100_000,
+     b'{"tools": {"type": "list", "count": "x", "items": [{}]}, "handler": true}'],
+)  # fmt: skip
+def test_a_report_that_lies_is_a_failure_and_no_more(report: bytes) -> None:
+    assert checked(report).state is State.FAILED_VALIDATION
+
+
+@pytest.mark.parametrize("name", ["narrator", "A", "0", "a-b_c", "x" * 64])
+def test_names_of_characters(name: str) -> None:
+    assert named(name) is None
+
+
+@pytest.mark.parametrize("name", ["", "-a", "_a", "a b", "a.b", "é", "x" * 65, "a\n", "a/b"])
+def test_names_that_no_character_may_have(name: str) -> None:
+    problem = named(name)
+    assert problem is not None
+    assert problem.kind == "InvalidName"
+
+
+def one(schema: Json, **more: Any) -> Json:
+    return {"type": "object", "properties": {"v": schema}, "required": ["v"], **more}
+
+
+NESTED = {"type": "object", "properties": {"a": {"type": "string", "default": "z"}, "b": {"type": "integer"}}}
+READ: dict[str, tuple[Json | None, Json, Json]] = {
+    "what is optional and missing is None": (PARAMETERS, {"event": "x"}, {"event": "x", "importance": None}),
+    "null is as good as missing": (PARAMETERS, {"event": "x", "importance": None}, {"event": "x", "importance": None}),
+    "a default is filled in": (
+        {"type": "object", "properties": {"v": {"type": "string", "default": "d"}}}, {}, {"v": "d"},
+    ),
+    "a default stands for null": (
+        {"type": "object", "properties": {"v": {"type": "string", "default": "d"}}}, {"v": None}, {"v": "d"},
+    ),
+    "null stays where it is a value": (
+        {"type": "object", "properties": {"v": {"type": ["string", "null"], "default": "d"}}}, {"v": None}, {"v": None},
+    ),
+    "what isn't a property is left out": (one({"type": "string"}), {"v": "x", "more": 1}, {"v": "x"}),
+    "what is allowed to be more stays": (
+        one({"type": "string"}, additionalProperties=True), {"v": "x", "more": 1}, {"v": "x", "more": 1},
+    ),
+    "without parameters all stays": (None, {"a": [1]}, {"a": [1]}),
+    "without properties all stays": ({"type": "object"}, {"a": 1}, {"a": 1}),
+    "an integer stays one": (one({"type": "number"}), {"v": 5}, {"v": 5}),
+    "a number as text": (one({"type": "number"}), {"v": "5.5"}, {"v": 5.5}),
+    "an integer as text": (one({"type": "integer"}), {"v": "5"}, {"v": 5}),
+    "an integer as a float": (one({"type": "integer"}), {"v": 5.0}, {"v": 5}),
+    "a boolean as text": (one({"type": "boolean"}), {"v": "true"}, {"v": True}),
+    "an array": (one({"type": "array", "items": {"type": "integer"}}), {"v": [1, "2"]}, {"v": [1, 2]}),
+    "an array of anything": (one({"type": "array"}), {"v": [1, "2"]}, {"v": [1, "2"]}),
+    "an object within": (one(NESTED), {"v": {"b": 1}}, {"v": {"a": "z", "b": 1}}),
+    "an object of anything": (one({"type": "object"}), {"v": {"x": 1}}, {"v": {"x": 1}}),
+    "one type or another": (one({"type": ["integer", "null"]}), {"v": None}, {"v": None}),
+    "one schema or another": (one({"anyOf": [{"type": "integer"}, {"type": "array"}]}), {"v": []}, {"v": []}),
+    "values that are objects": (one({"enum": [{"a": 1}, 1.5]}), {"v": {"a": 1}}, {"v": {"a": 1}}),
+    "any value": (one({}), {"v": {"x": [1]}}, {"v": {"x": [1]}}),
+    "a pattern that Pydantic can't read": (one({"type": "string", "pattern": "a(?=b)"}), {"v": "x"}, {"v": "x"}),
+    **{
+        f"a property called {name}": (
+            {"type": "object", "properties": {name: {"type": "string"}}, "required": [name]}, {name: "x"}, {name: "x"},
+        )
+        for name in ("class", "_x", "model_config", "json", "copy", "with space", "é", "__init__", "p0")
+    },
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("what", READ)
+def test_arguments_are_read_by_the_parameters(what: str) -> None:
+    schema, arguments, expected = READ[what]
+    before = copy.deepcopy(schema)
+    read = Parameters(schema).read(arguments)
+    assert json.dumps(read) == json.dumps(expected)  # 5 isn't 5.0, and 1 isn't true
+    assert schema == before
+
+
+REFUSED: dict[str, tuple[Json, Json, str]] = {
+    "what is required and missing": (PARAMETERS, {}, "event: Field required"),
+    "another value": (PARAMETERS, {"event": "x", "importance": "no"}, "importance: Input should be 'low', 'medium' or 'h"),
+    "a boolean for a string": (one({"type": "string"}), {"v": True}, "v: Input should be a valid string"),
+    "a number for a string": (one({"type": "string"}), {"v": 5}, "v: Input should be a valid string"),
+    "a boolean for a number": (one({"type": "number"}), {"v": True}, "v: Input should be a valid number, not a boolean"),
+    "a boolean for an integer": (one({"type": "integer"}), {"v": False}, "v: Input should be a valid number, not a boo"),
+    "a fraction for an integer": (one({"type": "integer"}), {"v": 5.5}, "v: Input should be a valid integer"),
+    "text that is no number": (one({"type": "number"}), {"v": "x"}, "v: Input should be a valid number"),
+    "infinity": (one({"type": "number"}), {"v": "inf"}, "v: Input should be a finite number"),
+    "a boolean for a value": (one({"enum": [1]}), {"v": True}, "v: Input should be one of 1"),
+    "another constant": (one({"const": "x"}), {"v": "y"}, "v: Input should be 'x'"),
+    "null for a string": (one({"type": "string"}), {"v": None}, "v: Input should be a valid string"),
+    "an element of another type": (one({"type": "array", "items": {"type": "integer"}}), {"v": [1, "x"]}, "v.1: Input"),
+    "something missing within": (one({**NESTED, "required": ["b"]}), {"v": {}}, "v.b: Field required"),
+    "neither of two": (one({"anyOf": [{"type": "integer"}, {"type": "null"}]}), {"v": []}, "v: Input should be a valid"),
+    "more than is allowed": (one({}, additionalProperties=False), {"v": 1, "w": 2}, "w: Extra inputs are not permitted"),
+    "too long": (one({"type": "string", "maxLength": 2}), {"v": "abc"}, "v: String should have at most 2 characters"),
+    "too small": (one({"type": "number", "minimum": 3}), {"v": "2"}, "v: Input should be greater than or equal to 3"),
+    "another pattern": (one({"type": "string", "pattern": "^a"}), {"v": "b"}, "v: String should match pattern '^a'"),
+    "required and no property": ({"type": "object", "required": ["z"]}, {}, "z: Field required"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("what", REFUSED)
+def test_arguments_that_break_the_parameters_are_refused_by_the_place_of_the_first_fault(what: str) -> None:
+    schema, arguments, message = REFUSED[what]
+    with pytest.raises(ArgumentsError) as caught:
+        Parameters(schema).read(arguments)
+    assert str(caught.value).startswith(message)
+
+
+def flat(data: bytes, sizes: Callable[[int], int]) -> list[str]:
+    lines, shown, at, step = Lines(), [], 0, 0
+    while at < len(data):
+        shown += lines.take(data[at : at + sizes(step)])
+        at, step = at + sizes(step), step + 1
+    return shown + lines.end()
+
+
+@pytest.mark.parametrize("size", [1, 3, 1000])
+def test_what_is_printed_is_logged_by_line_and_without_control_characters(size: int) -> None:
+    assert flat("a\n\x1b[2Jb\n\nü".encode() + b"\xff", lambda _: size) == ["a", "�[2Jb", "", "ü�"]
+
+
+@pytest.mark.parametrize("size", [7, 65536])
+def test_of_too_many_lines_the_rest_is_counted(size: int) -> None:
+    shown = flat(b"x\n" * 1000, lambda _: size)
+    assert shown[:-1] == ["x"] * Lines.MOST
+    assert shown[-1] == "... and 950 more lines (1900 bytes)"
+
+
+def test_of_a_long_line_the_rest_is_counted() -> None:
+    shown = flat(b"x" * 100_000, lambda _: 4096)
+    assert shown == ["x" * Lines.LONGEST, f"... and 0 more lines ({100_000 - Lines.MOST_BYTES} bytes)"]
