@@ -22,6 +22,8 @@ class Channel(asyncio.Protocol):
         self._most = 0
         self._expected: asyncio.Future[bytes | None] | None = None
         self.is_broken = False
+        self.is_breached = False
+        """The other side has sent what it shouldn't have, so there is no reason to wait for its end."""
 
     def send(self, data: bytes) -> None:
         if self._transport is not None and not self.is_broken:
@@ -54,14 +56,18 @@ class Channel(asyncio.Protocol):
             return
         self._buffer += data
         if self._expected is None or self._expected.done():
-            self.close()
+            self._breach()
             return
         if len(self._buffer) < _LENGTH.size:
             return
         (length,) = _LENGTH.unpack_from(self._buffer)
         whole = _LENGTH.size + length
         if length > self._most or len(self._buffer) > whole:
-            self.close()
+            self._breach()
         elif len(self._buffer) == whole:
             self._expected.set_result(bytes(self._buffer[_LENGTH.size :]))
             self._buffer.clear()
+
+    def _breach(self) -> None:
+        self.is_breached = True
+        self.close()

@@ -14,6 +14,8 @@ log = logging.getLogger(__name__)
 _POLL = 0.05
 """Seconds between looks at a process where the kernel doesn't tell of its end."""
 _PIPE = 64 * 1024
+_PAUSE = 0.005
+"""Seconds between looks at what is only counted."""
 _READS = 32
 """Chunks that are read at once when a call has ended: a pipe holds 16 at most."""
 
@@ -72,9 +74,14 @@ class Lines:
         self._lines, self._bytes = self.MOST, self.MOST_BYTES
         self._left_out = self._bytes_left_out = 0
 
+    @property
+    def is_full(self) -> bool:
+        """Whether nothing more of this call is logged."""
+        return not self._lines or self._bytes <= 0
+
     def take(self, data: bytes) -> list[str]:
         """The lines that are whole now."""
-        if not self._lines or self._bytes <= 0:
+        if self.is_full:
             self._count(data)
             return []
         room = data[: self._bytes]
@@ -114,7 +121,9 @@ class Output:
         self._descriptor = descriptor
         self._who = who
         self._lines = Lines()
-        asyncio.get_running_loop().add_reader(descriptor, self._read)
+        self._loop = asyncio.get_running_loop()
+        self._pause: asyncio.TimerHandle | None = None
+        self._loop.add_reader(descriptor, self._read)
 
     def end_call(self) -> None:
         """Log what there is of a call that has ended. The next may print as much again."""
@@ -127,7 +136,9 @@ class Output:
         """Log the rest, and read no more."""
         self.end_call()
         if self._descriptor >= 0:
-            asyncio.get_running_loop().remove_reader(self._descriptor)
+            if self._pause is not None:
+                self._pause.cancel()
+            self._loop.remove_reader(self._descriptor)
             os.close(self._descriptor)
             self._descriptor = -1
 
@@ -140,10 +151,18 @@ class Output:
         except BlockingIOError:
             return False
         if not data:  # closed by the worker; its end is told elsewhere
-            asyncio.get_running_loop().remove_reader(self._descriptor)
+            self._loop.remove_reader(self._descriptor)
             return False
         self._log(self._lines.take(data))
+        if self._lines.is_full and self._pause is None:
+            # Each line of a million would wake us. Once the pipe is full, it is the worker that waits.
+            self._loop.remove_reader(self._descriptor)
+            self._pause = self._loop.call_later(_PAUSE, self._resume)
         return True
+
+    def _resume(self) -> None:
+        self._pause = None
+        self._loop.add_reader(self._descriptor, self._read)
 
     def _log(self, lines: list[str]) -> None:
         for line in lines:

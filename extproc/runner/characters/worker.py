@@ -188,8 +188,8 @@ class Worker:
 
     async def _status(self) -> int | None:
         """How it ended whose connection has; None for one that did nothing but break that."""
-        self._channel.close()
-        await asyncio.wait((self.ended,), timeout=_TO_DIE)
+        if self._channel.is_broken and not self._channel.is_breached:
+            await asyncio.wait((self.ended,), timeout=_TO_DIE)
         self.kill()
         return self.ended.result() if self.ended.done() else None
 
@@ -199,7 +199,7 @@ class Worker:
         if status == OUT_OF_MEMORY:
             return "it ran out of memory"
         if status is None:
-            return "it has closed its connection"
+            return "it has broken its connection"
         if status >= 0:
             return f"exit status {status}"
         return f"killed by {signal.Signals(-status).name if -status in set(signal.Signals) else f'signal {-status}'}"
