@@ -61,6 +61,14 @@ def processes() -> list[int]:
     return found
 
 
+def state(pid: int) -> str:
+    """As the kernel names it: T is stopped, Z has ended, though nobody has asked how, and X is gone."""
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rsplit(")")[1].split()[0]
+    except OSError:
+        return "X"
+
+
 def of(loaded: Characters, name: str) -> Character:
     character = loaded.get(name)
     assert character is not None
@@ -187,10 +195,9 @@ def test_what_a_thread_does_after_the_return_is_not_taken_for_an_answer(hostile:
     async def test() -> None:
         async with characters(hostile) as loaded:
             bad = of(loaded, "hostile")
-            assert await attack(bad, "forge_later") == ToolResult("later")
-            for _ in range(5):
-                assert (await attack(bad, "fine")).text in ("fine", CRASHED)
-            assert await attack(bad, "fine") == ToolResult("fine")
+            results = [await attack(bad, how) for how in ("forge_later", *["fine"] * 5)]
+            assert {result.text for result in results} <= {"later", "fine", CRASHED}
+            assert [result.text for result in results].count(CRASHED) <= 1
 
     run(test())
 
@@ -200,8 +207,7 @@ def test_between_its_calls_a_worker_is_stopped(hostile: Path) -> None:
         async with characters(hostile) as loaded:
             bad = of(loaded, "hostile")
             await attack(bad, "leave_a_thread_running")
-            for pid in bad.pids:
-                await until(lambda pid=pid: Path(f"/proc/{pid}/stat").read_text().rsplit(")")[1].split()[0] == "T")
+            await until(lambda: bad.pids and all(state(pid) == "T" for pid in bad.pids))
 
     run(test())
 
@@ -249,7 +255,7 @@ def test_what_is_wrong_with_a_call_is_told_in_the_model_s_words(tmp_path: Path) 
                 ("go", f'{{"where": "{"x" * 2035}"}}', "gone", "ok"),
                 ("go", f'{{"where": "{"x" * 2036}"}}', "Error: Invalid JSON arguments - they have 2049 bytes", INVALID),
                 ("go", f'{{"where": "{"ü" * 1020}"}}', "Error: Invalid JSON arguments - they have 2053 bytes", INVALID),
-                ("go", '{"where": "\ud800"}', "Error: Invalid parameters - where: ", INVALID),
+                ("go", '{"where": "\ud800"}', "gone", "ok"),
                 ("go", "{}", "Error: Invalid parameters - where: Field required", INVALID),
                 ("go", '{"where": 5}', "Error: Invalid parameters - where: Input should be a valid string", INVALID),
             ):
@@ -419,8 +425,10 @@ def test_a_changed_file_is_for_conversations_to_come(tmp_path: Path, caplog: pyt
                 assert await go(of(loaded, "c")) == "new"
                 assert await go(of(loaded, "d")) == "added"
                 assert await go(old) == "old"
-                for pid in old.pids:  # also those that are started later have the old code
+                killed = set(old.pids)
+                for pid in killed:
                     os.kill(pid, signal.SIGKILL)
+                await until(lambda: not killed & set(old.pids))  # those that are started later have the old code
                 assert await go(old) == "old"
             await until(lambda: not old.pids)
             assert await old.call("go", "{}") == ToolResult("Error: Tool is busy", "unavailable")
@@ -514,17 +522,9 @@ def test_workers_end_with_the_gateway_however_that_ends(hostile: Path) -> None:
         printed, _ = await gateway.communicate()
         pids = [int(pid) for pid in printed.split()]
         assert pids
-        await until(lambda: not any(Path(f"/proc/{pid}/cmdline").exists() and alive(pid) for pid in pids))
+        await until(lambda: all(state(pid) in "ZX" for pid in pids))
 
     run(test())
-
-
-def alive(pid: int) -> bool:
-    """And no zombie, which somebody else has to reap."""
-    try:
-        return Path(f"/proc/{pid}/stat").read_text().rsplit(")")[1].split()[0] not in "ZX"
-    except OSError:
-        return False
 
 
 def test_a_character_runs_in_the_least_memory_that_can_be_configured(hostile: Path) -> None:

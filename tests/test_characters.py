@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import copy
 import json
+import struct
 from collections.abc import Callable
 from typing import Any, TypeAlias
 
@@ -15,6 +16,7 @@ import pytest
 from extproc.runner.characters import program
 from extproc.runner.characters.parameters import ArgumentsError, Parameters
 from extproc.runner.characters.process import Lines
+from extproc.runner.characters.sandbox import seccomp_filter
 from extproc.runner.characters.validation import Definition, State, checked, named
 
 Json: TypeAlias = dict[str, Any]
@@ -84,6 +86,8 @@ BROKEN: dict[str, tuple[str, str, str]] = {
     "a tool without a function": (with_tools({"type": "function"}), "ValueError", "tools[0].function"),
     "a function that is text": (with_tools({"type": "function", "function": "x"}), "ValueError", "tools[0].function"),
     "a tool that is no JSON": (with_tools(tool(strict={1, 2})), "ValueError", "tools[0]"),
+    "a tool with half a character": (with_tools(tool(description="\ud800")), "ValueError", "tools[0]"),
+    "a tool with a huge integer": (with_property({"type": "string", "minLength": 10**30}), "ValueError", "tools[0]"),
     "a name that is missing": (with_tools(tool(name=...)), "InvalidName", NAME),
     "a name that is a number": (with_tools(tool(name=5)), "InvalidName", NAME),
     "a name used twice": (names("log", "other", "log"), "DuplicateName", "tools[2].function.name"),
@@ -140,9 +144,6 @@ BROKEN: dict[str, tuple[str, str, str]] = {
     "parameters of 40 kB": (
         with_property({"description": "x" * 40_000}), "ValidationError", SCHEMA,
     ),
-    "a length that no string has": (
-        with_property({"type": "string", "minLength": 10**30}), "ValidationError", SCHEMA,
-    ),
     "tools and no generator": (
         with_tools(tool(), generator=""), "MissingMethod", "PromptGenerator.handle_tool_call",
     ),
@@ -155,6 +156,7 @@ BROKEN: dict[str, tuple[str, str, str]] = {
         "MissingMethod", "PromptGenerator.handle_tool_call",
     ),
     "a system prompt that is a list": ("SYSTEM_PROMPT = []", "TypeError", "SYSTEM_PROMPT"),
+    "a system prompt with half a character": ("SYSTEM_PROMPT = '\\ud800'", "TypeError", "SYSTEM_PROMPT"),
     "a model that is a number": ("MODEL = 4", "TypeError", "MODEL"),
     "an empty model": ("MODEL = ''", "TypeError", "MODEL"),
     "tool servers that are text": ("TOOL_SERVERS = 'wiki'", "TypeError", "TOOL_SERVERS"),
@@ -177,10 +179,6 @@ BROKEN: dict[str, tuple[str, str, str]] = {
 def test_a_file_that_breaks_a_rule_has_failed_and_says_which_and_where(what: str) -> None:
     content, kind, where = BROKEN[what]
     found = defined(content)
-    if what == "a length that no string has":  # what no model can be made of is told when one is made
-        with pytest.raises(ValueError, match="no model"):
-            Parameters(found.tools[0]["function"]["parameters"])
-        return
     assert found.state is State.FAILED_VALIDATION
     assert [(problem.kind, problem.where) for problem in found.problems] == [(kind, where)]
     assert found.tools == ()
@@ -238,6 +236,12 @@ def test_all_that_is_wrong_is_told_at_once() -> None:
 def test_a_fault_says_in_which_line_it_is() -> None:
     assert "line 2" in defined("\n1 / 0").problems[0].message
     assert "line 3" in defined("\n\ndef").problems[0].message
+
+
+def test_what_a_fault_says_is_one_line() -> None:
+    (problem,) = defined("raise ValueError('a\\n\\x1b[2Jb' + 'x' * 10000 + '\\ud800')").problems
+    assert problem.message.startswith("ValueError: a [2Jbxxx")
+    assert len(problem.message) <= 500
 
 
 def test_get_tools_wins_over_the_variable() -> None:
@@ -402,3 +406,78 @@ def test_of_too_many_lines_the_rest_is_counted(size: int) -> None:
 def test_of_a_long_line_the_rest_is_counted() -> None:
     shown = flat(b"x" * 100_000, lambda _: 4096)
     assert shown == ["x" * Lines.LONGEST, f"... and 0 more lines ({100_000 - Lines.MOST_BYTES} bytes)"]
+
+
+def test_parameters_of_which_no_model_can_be_made_are_told_so() -> None:
+    with pytest.raises(ValueError, match="no model can be made of them"):
+        Parameters(one({"type": "string", "minLength": 10**30}))
+
+
+class Kernel:
+    """Decides as the kernel does about a system call of the process 100, in a test of the filter alone."""
+
+    CLONE_THREAD, VOID, OTHER = 0x10000, 0, 1 << 32
+    ALLOWED, REFUSED, UNKNOWN, KILLED = 0x7FFF0000, 0x50001, 0x50026, 0x80000000
+
+    def __init__(self, machine: str) -> None:
+        filtering = seccomp_filter(machine, 100)
+        assert filtering is not None
+        self._program = list(struct.iter_unpack("HBBI", filtering))
+        self._architecture = {"x86_64": 0xC000003E, "aarch64": 0xC00000B7}[machine]
+
+    def __call__(self, number: int, *arguments: int, architecture: int | None = None) -> int:
+        data = struct.pack(
+            "<IIQ6Q", number, architecture or self._architecture, 0, *arguments, *[0] * (6 - len(arguments))
+        )
+        value = at = 0
+        while True:
+            code, yes, no, operand = self._program[at]
+            at += 1
+            if code == 0x20:
+                (value,) = struct.unpack_from("<I", data, operand)
+            elif code == 0x06:
+                return int(operand)
+            else:
+                holds = {0x15: value == operand, 0x35: value >= operand, 0x45: bool(value & operand)}[code]
+                at += yes if holds else no
+
+
+CALLS = {
+    # what: x86_64, aarch64, arguments, decision
+    "read": (0, 63, (), Kernel.ALLOWED),
+    "socket": (41, 198, (), Kernel.ALLOWED),
+    "a process": (56, 220, (17,), Kernel.REFUSED),
+    "a thread": (56, 220, (Kernel.CLONE_THREAD | 17,), Kernel.ALLOWED),
+    "clone3": (435, 435, (), Kernel.UNKNOWN),
+    "execve": (59, 221, (), Kernel.REFUSED),
+    "ptrace": (101, 117, (), Kernel.REFUSED),
+    "kill itself": (62, 129, (100, 9), Kernel.ALLOWED),
+    "kill another": (62, 129, (101, 9), Kernel.REFUSED),
+    "kill all": (62, 129, ((1 << 64) - 1, 9), Kernel.REFUSED),
+    "kill its group": (62, 129, (0, 9), Kernel.REFUSED),
+    "a signal to its thread": (234, 131, (100, 100, 6), Kernel.ALLOWED),
+    "a signal to another's": (234, 131, (101, 101, 6), Kernel.REFUSED),
+    "prctl, to live on": (157, 167, (1, 0), Kernel.REFUSED),
+    "prctl, to name a thread": (157, 167, (15,), Kernel.ALLOWED),
+    "prlimit64, to read": (302, 261, (0, 7, Kernel.VOID, 1), Kernel.ALLOWED),
+    "prlimit64, to set": (302, 261, (0, 7, 1), Kernel.REFUSED),
+    "prlimit64, to set from far": (302, 261, (0, 7, Kernel.OTHER), Kernel.REFUSED),
+    "fcntl": (72, 25, (1, 3), Kernel.ALLOWED),
+    "fcntl, to own": (72, 25, (1, 8), Kernel.REFUSED),
+    "ioctl": (16, 29, (1, 0x5401), Kernel.ALLOWED),
+    "ioctl, to own": (16, 29, (1, 0x8901), Kernel.REFUSED),
+}
+
+
+@pytest.mark.parametrize("what", CALLS)
+def test_which_system_calls_a_character_may_make(what: str) -> None:
+    x86, arm, arguments, decision = CALLS[what]
+    assert Kernel("x86_64")(x86, *arguments) == decision
+    assert Kernel("aarch64")(arm, *arguments) == decision
+
+
+def test_system_calls_of_another_kind_are_none() -> None:
+    kernel = Kernel("x86_64")
+    assert kernel(0, architecture=0x40000003) == Kernel.KILLED  # those of 32 bits
+    assert kernel(0x40000000 | 59) == Kernel.REFUSED
+    assert seccomp_filter("riscv64", 100) is None

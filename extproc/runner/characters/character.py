@@ -211,7 +211,7 @@ async def load(source: Source, memory: int, *, keep: bool = True) -> tuple[Chara
     try:
         # In a thread, because the models of ten tools may take some milliseconds.
         definition, validators = await asyncio.to_thread(_checked, worker.report)
-        if keep and definition.state is State.LOADED_WITH_TOOLS and worker.is_usable:
+        if keep and definition.state is State.LOADED_WITH_TOOLS:
             return Character(source, definition, validators, Pool(source, memory, worker)), worker.missing
     except BaseException:
         worker.kill()

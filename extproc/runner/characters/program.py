@@ -175,7 +175,8 @@ def _send(connection: socket.socket, message: dict[str, Any]) -> None:
 
 
 def main(missing: str, descriptor: int) -> None:
-    connection = socket.socket(fileno=descriptor)
+    connection = socket.socket(fileno=os.dup(descriptor))  # the lowest that is free: ours may be beyond the limit
+    os.close(descriptor)
     for stream in (sys.stdout, sys.stderr):
         stream.reconfigure(errors="backslashreplace", line_buffering=True)  # type: ignore[union-attr]
     _send(connection, {"missing": missing})

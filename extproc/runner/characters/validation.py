@@ -19,6 +19,8 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import Any, Literal, TypeAlias
 
+import orjson
+
 from extproc.contract.schema_graph import REFERENCES, Path, SchemaGraph
 from extproc.contract.schemas import schema_problems, written
 
@@ -30,6 +32,7 @@ DEFAULT_SECONDS, MOST_SECONDS = 0.1, 60.0
 """How long one call may take."""
 _MOST_BYTES = 32 * 1024
 """Of one tool's parameters: a model of them is made in one step, which nobody can interrupt."""
+_LONGEST_WORDS = 500
 _TOOL_NAME = re.compile(r"[a-zA-Z][a-zA-Z0-9_]*")
 _CHARACTER_NAME = re.compile(r"[a-zA-Z0-9][a-zA-Z0-9_-]{0,63}")
 _TYPES = frozenset("string number integer boolean array object null".split())
@@ -91,7 +94,7 @@ def named(name: str) -> Problem | None:
 
 def failed(message: str) -> Definition:
     """Of a file that couldn't be imported."""
-    return Definition((Problem("LoadError", "", message),))
+    return Definition((Problem("LoadError", "", _cleaned(message)),))
 
 
 def checked(report: bytes) -> Definition:
@@ -105,7 +108,7 @@ def checked(report: bytes) -> Definition:
         values: Json = {}
         for key, (name, fits, expected) in _SETTINGS.items():
             value = settings[key].get("json")
-            if "fault" in settings[key] or not (value is None or fits(value)):
+            if "fault" in settings[key] or not (value is None or (fits(value) and _can_be_sent(value))):
                 problems.append(Problem("TypeError", name, f"expected {expected}"))
             elif value is not None:
                 values[key] = value
@@ -143,8 +146,8 @@ def _tools_problems(tools: Json, *, has_handler: bool) -> Iterator[Problem]:
     if tools["type"] != "list" or not isinstance(tools.get("items"), list):
         yield Problem("TypeError", "TOOLS", f"expected a list or None, got {str(tools['type'])[:50]}")
         return
-    if tools["count"] > MOST_TOOLS:
-        yield Problem("ValueError", "TOOLS", f"expected at most {MOST_TOOLS} tools, got {tools['count']}")
+    if (count := max(tools["count"], len(tools["items"]))) > MOST_TOOLS:
+        yield Problem("ValueError", "TOOLS", f"expected at most {MOST_TOOLS} tools, got {count}")
     seen: dict[str, int] = {}
     for index, item in enumerate(tools["items"]):
         yield from _tool_problems(f"tools[{index}]", item, seen)
@@ -154,11 +157,14 @@ def _tools_problems(tools: Json, *, has_handler: bool) -> Iterator[Problem]:
 
 def _tool_problems(where: str, item: Json, seen: dict[str, int]) -> Iterator[Problem]:
     if "fault" in item:
-        yield Problem("ValueError", where, f"isn't JSON: {item['fault']}")
+        yield Problem("ValueError", where, f"isn't JSON: {_cleaned(str(item['fault']))}")
         return
     tool = item["json"]
     if not isinstance(tool, dict):
         yield Problem("ValueError", where, f"expected a dict with 'type' and 'function', got {_shown(tool)}")
+        return
+    if not _can_be_sent(tool):
+        yield Problem("ValueError", where, "holds half a character (a lone surrogate), or an integer of over 64 bits")
         return
     if tool.get("type") != "function":
         yield Problem("ValueError", f"{where}.type", f"expected 'function', got {_got(tool, 'type')}")
@@ -179,7 +185,9 @@ def _tool_problems(where: str, item: Json, seen: dict[str, int]) -> Iterator[Pro
             f"expected at most {LONGEST_DESCRIPTION} characters, got {len(description)}",
         )
     if "parameters_fault" in item:
-        yield Problem("ValidationError", f"{where}.function.parameters", f"aren't JSON: {item['parameters_fault']}")
+        yield Problem(
+            "ValidationError", f"{where}.function.parameters", f"aren't JSON: {_cleaned(str(item['parameters_fault']))}"
+        )
     elif function.get("parameters") is not None:
         for path, message in _parameter_problems(function["parameters"]):
             yield Problem("ValidationError", f"{where}.function.parameters{path}", message)
@@ -245,6 +253,20 @@ def _dotted(path: Path) -> str:
         path, step = path
         steps.append(step)
     return written(reversed(steps))
+
+
+def _can_be_sent(value: Any) -> bool:
+    try:
+        orjson.dumps(value)
+    except TypeError:
+        return False
+    return True
+
+
+def _cleaned(text: str) -> str:
+    """Words of the file's, as part of a line."""
+    text = "".join(character if character.isprintable() else " " for character in text[:_LONGEST_WORDS])
+    return " ".join(text.split())
 
 
 def _got(of: Json, key: str) -> str:
