@@ -87,50 +87,47 @@ class Worker:
     @classmethod
     async def start(cls, source: Source, memory: int) -> Worker:
         """Raises LoadError."""
+        ours, its = socket.socketpair()
+        ours.setblocking(False)
         try:
-            worker = await cls._started(source.name, memory)
+            worker = cls._spawned(source.name, memory, its)
         except OSError as error:
+            ours.close()
             raise LoadError(f"no process could be started: {error}", is_passing=True) from None
+        finally:
+            its.close()
         try:
-            await worker._load(source)
+            await worker._load(source, ours)
         except BaseException:
             worker.kill()
             await asyncio.wait((worker.ended,))
+            ours.close()  # in case that it wasn't connected yet
             raise
         return worker
 
     @classmethod
-    async def _started(cls, name: str, memory: int) -> Worker:
-        ours, its = socket.socketpair()
-        with its:
-            readable, writable = os.pipe()
-            try:
-                process = Process(_spawned(memory, its.fileno(), writable))
-            except BaseException:
-                os.close(readable)
-                ours.close()
-                raise
-            finally:
-                os.close(writable)
-        ours.setblocking(False)
-        worker = cls(process, Output(readable, f"character {name}"), Channel())
+    def _spawned(cls, name: str, memory: int, its: socket.socket) -> Worker:
+        readable, writable = os.pipe()
         try:
-            await asyncio.get_running_loop().create_connection(lambda: worker._channel, sock=ours)
-        except BaseException:
-            ours.close()
-            worker.kill()
+            process = Process(_spawn(memory, its.fileno(), writable))
+        except OSError:
+            os.close(readable)
             raise
-        return worker
+        finally:
+            os.close(writable)
+        return cls(process, Output(readable, f"character {name}"), Channel())
 
-    async def _load(self, source: Source) -> None:
-        hello = await self._frame(MOST_REPORT, START)
+    async def _load(self, source: Source, connection: socket.socket) -> None:
+        expected = self._channel.expect(MOST_REPORT)
+        await asyncio.get_running_loop().create_connection(lambda: self._channel, sock=connection)
+        hello = await _within(START, expected)
         if hello is None:
             raise LoadError(f"its process didn't start: {await self._fate()}", is_passing=True)
         with suppress(ValueError, AttributeError):
             self.missing = str(json.loads(hello).get("missing", ""))
         self._channel.send(json.dumps({"name": source.name, "file": str(source.file)}).encode())
         self._channel.send(source.content)
-        report = await self._frame(MOST_REPORT, LOAD)
+        report = await _within(LOAD, self._channel.expect(MOST_REPORT))
         if report is None and not self._channel.is_broken:
             raise LoadError(f"takes longer than {LOAD:g} s to be imported")
         if report is None:
@@ -145,7 +142,7 @@ class Worker:
         try:
             self._process.signal(signal.SIGCONT)
             self._channel.send(json.dumps({"id": number, "tool": tool, "input": arguments}).encode())
-            frame = await self._frame(_MOST_ANSWER, seconds)
+            frame = await _within(seconds, self._channel.expect(_MOST_ANSWER))
             if frame is None and not self._channel.is_broken:
                 self.kill()
                 return Answer("timeout")
@@ -175,13 +172,6 @@ class Worker:
         self._process.signal(signal.SIGKILL)
         self._channel.close()
 
-    async def _frame(self, most: int, seconds: float) -> bytes | None:
-        """None when there was none in time, or none is to come: then the channel is broken."""
-        expected = self._channel.expect(most)
-        # An answer that is there counts, however late we come to look at it.
-        await asyncio.wait((expected,), timeout=seconds)
-        return expected.result() if expected.done() else None
-
     def _rest(self) -> None:
         self._process.signal(signal.SIGSTOP)
         self._output.end_call()
@@ -210,7 +200,14 @@ class Worker:
         self._output.close()
 
 
-def _spawned(memory: int, connection: int, output: int) -> subprocess.Popen[bytes]:
+async def _within(seconds: float, expected: asyncio.Future[bytes | None]) -> bytes | None:
+    """A frame; None when it wasn't there in time, or never will be: then the channel is broken."""
+    await asyncio.wait((expected,), timeout=seconds)
+    # One that is there counts, however late we come to look at it.
+    return expected.result() if expected.done() else None
+
+
+def _spawn(memory: int, connection: int, output: int) -> subprocess.Popen[bytes]:
     """A new program, which holds nothing of ours but these two descriptors. That takes a millisecond."""
     sandbox = (_PROGRAMS[0], str(os.getpid()), str(memory))
     return subprocess.Popen(  # noqa: S603 - our own program
