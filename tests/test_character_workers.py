@@ -11,7 +11,7 @@ import shutil
 import signal
 import sys
 import time
-from collections.abc import AsyncIterator, Callable, Coroutine
+from collections.abc import AsyncIterator, Callable, Coroutine, Iterator
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
@@ -38,18 +38,19 @@ def run(test: Coroutine[Any, Any, None]) -> None:
 @asynccontextmanager
 async def characters(directory: Path) -> AsyncIterator[Characters]:
     """All of a directory; in the end there is no process left of any."""
+    others = processes()
     loaded = Characters(directory, MEMORY)
     await loaded.start()
     try:
         yield loaded
     finally:
         await loaded.close()
-    assert processes() == []
+    assert processes() <= others
 
 
-def processes() -> list[int]:
+def processes() -> set[int]:
     """Those that were started as workers of this process, whoever is their parent now."""
-    found = []
+    found = set()
     for place in Path("/proc").iterdir():
         if place.name.isdigit():
             try:
@@ -57,7 +58,7 @@ def processes() -> list[int]:
             except OSError:
                 continue
             if any(word.endswith(b"sandbox.py") for word in command) and str(os.getpid()).encode() in command:
-                found.append(int(place.name))
+                found.add(int(place.name))
     return found
 
 
@@ -124,9 +125,11 @@ ATTACKS = {
     "answer_twice": CRASHED,
     "leave_a_thread_running": "left",
     "many_threads": "Error: .*|Tool crashed",
-    "a_million_lines": "printed",
+    "a_million_lines": f"printed|{TIMED_OUT}",  # it depends on the machine
     "break_print": "broken",
 }
+HASTY = {"many_threads", *(how for how, expected in ATTACKS.items() if TIMED_OUT in expected)}
+"""Those that take long, or don't end by themselves."""
 HARMLESS = {
     "become_another_program": REFUSED,
     "recursion": "Error: maximum recursion depth exceeded.*",
@@ -158,23 +161,41 @@ PATIENT = 20
 """Seconds for what ends by itself, on a machine that may be busy."""
 
 
+@pytest.fixture(scope="module")
+def besieged(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[asyncio.Runner, Characters]]:
+    """The characters that outlive one attack after the other."""
+    directory = tmp_path_factory.mktemp("characters")
+    for name in ("hostile", "calm"):
+        shutil.copy(SAMPLES / f"{name}.py", directory)
+    patient = (directory / "hostile.py").read_text()
+    (directory / "hasty.py").write_text(patient.replace("TIME_LIMIT = 20", "TIME_LIMIT = 0.3"))
+    others, loaded = processes(), Characters(directory, MEMORY)
+    with asyncio.Runner() as runner:
+        runner.run(loaded.start())
+        yield runner, loaded
+        runner.run(loaded.close())
+    assert processes() <= others
+
+
 @pytest.mark.parametrize("how", ATTACKS)
-def test_an_attack_ends_with_its_own_call(hostile: Path, how: str) -> None:
-    if ATTACKS[how] == TIMED_OUT:
-        file = hostile / "hostile.py"
-        file.write_text(file.read_text().replace("TIME_LIMIT = 20", "TIME_LIMIT = 0.3"))
+def test_an_attack_ends_with_its_own_call(
+    besieged: tuple[asyncio.Runner, Characters], how: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.INFO)
+    runner, loaded = besieged
+    bad, calm = of(loaded, "hasty" if how in HASTY else "hostile"), of(loaded, "calm")
 
     async def test() -> None:
-        async with characters(hostile) as loaded:
-            bad, calm = of(loaded, "hostile"), of(loaded, "calm")
-            result, beside = await asyncio.gather(attack(bad, how), calm.call("count", "{}"))
-            assert re.fullmatch(ATTACKS[how], result.text, re.DOTALL), result.text[:500]
-            assert beside == ToolResult("1")
-            if ATTACKS[how] != TIMED_OUT:  # whose time is short, and the machine may be busy
-                assert await attack(bad, "fine") == ToolResult("fine")
-            assert (await calm.call("count", "{}")).outcome == "ok"
+        result, beside = await asyncio.gather(attack(bad, how), calm.call("count", "{}"))
+        assert re.fullmatch(ATTACKS[how], result.text, re.DOTALL), result.text[:500]
+        assert beside.outcome == "ok"
+        if how not in HASTY:  # whose time is short, and the machine may be busy
+            assert await attack(bad, "fine") == ToolResult("fine")
+        assert (await calm.call("count", "{}")).outcome == "ok"
+        await until(lambda: processes() <= {pid for character in loaded for pid in character.pids})
+        assert len(caplog.records) < 100
 
-    run(test())
+    runner.run(test())
 
 
 def test_what_is_refused_or_fails_costs_no_worker(hostile: Path) -> None:
@@ -282,7 +303,7 @@ def test_a_call_that_is_cancelled_takes_its_worker_along(tmp_path: Path) -> None
             with pytest.raises(asyncio.CancelledError):
                 await call
             await until(lambda: before - set(c.pids))
-            assert time.monotonic() - began < 1  # it takes milliseconds, on a machine that has nothing else to do
+            assert time.monotonic() - began < 5  # milliseconds, on a machine that has nothing else to do
 
     run(test())
 
@@ -465,13 +486,14 @@ def test_a_look_tells_all_and_leaves_nothing(tmp_path: Path) -> None:
     (tmp_path / "broken.py").write_text(f"TOOLS = [{TOOL}, {TOOL}]")
 
     async def test() -> None:
+        others = processes()
         broken, sound = await look(tmp_path, MEMORY)
         assert tell(sound) == []
         assert tell(broken) == [
             "broken.py: tools[1].function.name: DuplicateName: 'go' is used twice",
             "broken.py: PromptGenerator.handle_tool_call: MissingMethod: there are tools, so it has to be there",
         ]
-        assert processes() == []
+        assert processes() <= others
 
     run(test())
 
