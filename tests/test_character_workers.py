@@ -549,6 +549,25 @@ def test_workers_end_with_the_gateway_however_that_ends(hostile: Path) -> None:
     run(test())
 
 
+def test_what_the_system_lacks_is_told_once(
+    hostile: Path,
+    tmp_path_factory: pytest.TempPathFactory,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    sandbox = tmp_path_factory.mktemp("programs") / "sandbox.py"
+    known = Path(workers._PROGRAMS[0]).read_text()
+    sandbox.write_text(known.replace('_ARCHITECTURES = {"x86_64"', '_ARCHITECTURES = {"another"'))
+    monkeypatch.setattr(workers, "_PROGRAMS", (str(sandbox), workers._PROGRAMS[1]))
+
+    async def test() -> None:
+        async with characters(hostile) as loaded:
+            assert await attack(of(loaded, "hostile"), "fine") == ToolResult("fine")
+        assert caplog.text.count("this system has no seccomp") == 1
+
+    run(test())
+
+
 def test_a_character_runs_in_the_least_memory_that_can_be_configured(hostile: Path) -> None:
     async def test() -> None:
         loaded = Characters(hostile, 64 << 20)
