@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 from extproc.config import parse
 from extproc.envoy.overload import HEAP_BYTES
 from extproc.exchange.concurrency import UPLOAD_BYTES
 from extproc.names import SMALL_BODY
+from extproc.runner.characters.pool import MOST, WARM
 from extproc.server.workers.child import memory_limit
 from extproc.server.workers.pool import MOST_LONG, MOST_QUICK
-from tests.k8s.rendered import BASE, rendered, settings
+from tests.k8s.rendered import BASE, K8S, Object, Pod, one, rendered, settings
 
+CHARACTERS = K8S / "overlays/characters"
 MIB = 1024 * 1024
 ENVOY_WITHOUT_HEAP = 96 * MIB
 """Its program, threads and sockets; 70 MB are all that it has when it does nothing."""
@@ -20,12 +24,21 @@ COPIES = 3
 """Of a body, in the processor: as it came, as it is sent to a worker, and as it comes back."""
 
 
-def memory_of(container: str) -> int:
-    (pod,) = (each["spec"]["template"]["spec"] for each in rendered(BASE) if each["kind"] == "Deployment")
-    (found,) = (each for each in pod["containers"] + pod["initContainers"] if each["name"] == container)
-    text = found["resources"]["limits"]["memory"]
-    assert text.endswith("Gi")
-    return int(text.removesuffix("Gi")) * 1024 * MIB
+RUNNER_IDLE, CHARACTER_PROCESS = 115 * MIB, 15 * MIB
+RUNS = 256 * MIB
+"""What a runner has at least for its runs."""
+
+
+def container(name: str, folder: Path = BASE) -> Object:
+    return Pod(one(rendered(folder), "Deployment", "extproc")).containers[name]
+
+
+def memory_of(name: str, folder: Path = BASE) -> int:
+    return size(container(name, folder)["resources"]["limits"]["memory"])
+
+
+def size(text: str) -> int:
+    return int(text[:-2]) * {"Mi": MIB, "Gi": 1024 * MIB}[text[-2:]]
 
 
 def largest_body() -> int:
@@ -47,6 +60,13 @@ def test_the_processor_and_its_workers_have_room_for_all_that_they_may_hold() ->
     held = COPIES * (MOST_QUICK + MOST_LONG)
     workers = 2 * WORKER_IDLE + memory_limit(largest_body())
     assert PROCESSOR_IDLE + held + workers <= memory_of("processor")
+
+
+def test_a_runner_has_room_for_a_character_at_its_worst_and_asks_for_what_it_always_has() -> None:
+    config = parse(settings(rendered(CHARACTERS)))
+    assert RUNNER_IDLE + MOST * config.runs.character_memory + RUNS <= memory_of("runner", CHARACTERS)
+    asked = container("runner", CHARACTERS)["resources"]["requests"]["memory"]
+    assert size(asked) >= RUNNER_IDLE + WARM * CHARACTER_PROCESS
 
 
 def test_a_body_that_envoy_buffers_is_one_that_the_processor_takes() -> None:

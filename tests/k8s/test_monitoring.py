@@ -11,9 +11,12 @@ import httpx
 import promql_parser
 import pytest
 import yaml
+from prometheus_client.parser import text_string_to_metric_families
 
 from extproc.config import parse
 from extproc.contract.errors import ApiError
+from extproc.observability.metrics_page import PATH
+from extproc.observability.run_metrics import RunMetrics
 from extproc.observability.telemetry import Telemetry
 from tests.k8s.envoy_container import METRICS, running
 from tests.k8s.rendered import BASE, K8S, ROOT, Object, Pod, of_kind, one, pods, render, rendered, settings
@@ -27,6 +30,9 @@ RULES: dict[str, Object] = {
     for rule in group["rules"]
 }
 each_alert = pytest.mark.parametrize("alert", RULES.values(), ids=RULES)
+
+RUNNER = "runner-metrics"
+"""The port of a container that only some pods have."""
 
 Metrics = dict[str, set[str]]
 """Labels by the name of a sample."""
@@ -85,7 +91,34 @@ def test_prometheus_is_sent_to_ports_that_are_there() -> None:
     monitor = one(OBJECTS, "PodMonitor", "extproc")["spec"]
     assert POD.selected_by(monitor["selector"])
     watched = {endpoint["port"] for endpoint in monitor["podMetricsEndpoints"]}
-    assert {ports[name] for name in watched} == {9002, METRICS}
+    assert {ports[name] for name in watched - {RUNNER}} == {9002, METRICS}
+
+
+@pytest.mark.parametrize("components", [["runner", "monitoring"], ["monitoring", "runner"]])
+def test_a_runner_is_watched_where_there_is_one(components: list[str], tmp_path: Path) -> None:
+    (tmp_path / "deploy").symlink_to(ROOT / "deploy")
+    made = {
+        "resources": ["../deploy/k8s/base"],
+        "components": [f"../deploy/k8s/components/{component}" for component in components],
+    }
+    (tmp_path / "mine").mkdir()
+    (tmp_path / "mine/kustomization.yaml").write_text(yaml.safe_dump(made), encoding="utf-8")
+    objects = render(tmp_path / "mine")
+    (port,) = Pod(one(objects, "Deployment", "extproc")).containers["runner"]["ports"]
+    watched = {
+        each["port"]: each["path"] for each in one(objects, "PodMonitor", "extproc")["spec"]["podMetricsEndpoints"]
+    }
+    assert watched[port["name"]] == PATH
+    rules = one(objects, "NetworkPolicy", "extproc")["spec"]["ingress"]
+    (open_to_it,) = (rule["ports"] for rule in rules if PROMETHEUS in rule["from"])
+    assert {"port": port["containerPort"], "protocol": "TCP"} in open_to_it
+
+
+def test_every_metric_of_a_runner_is_named() -> None:
+    readme = (K8S / "overlays/monitoring/README.md").read_text(encoding="utf-8")
+    for family in text_string_to_metric_families(RunMetrics().page().decode()):
+        name = f"{family.name}_total" if family.type == "counter" else family.name
+        assert name.endswith("_created") or f"`{name}`" in readme
 
 
 def test_the_overlay_adds_to_the_base_and_changes_nothing_in_it() -> None:

@@ -29,6 +29,7 @@ POD = Pod(one(OBJECTS, "Deployment", "extproc"))
 PROCESSOR, GATEWAY = POD.containers["processor"], POD.containers["envoy"]
 BOOTSTRAP: Object = yaml.safe_load((BASE / "envoy.yaml").read_text(encoding="utf-8"))
 MEMORY = {"medium": "Memory", "sizeLimit": "8Mi"}
+SOCKETS = {"name": "sockets", "mountPath": "/run/sockets"}
 
 each_container = pytest.mark.parametrize("container", POD.containers.values(), ids=POD.containers)
 
@@ -82,6 +83,14 @@ def test_socket_and_files_are_in_memory_that_both_containers_see() -> None:
     assert {"name": "shared", "emptyDir": MEMORY} in POD.spec["volumes"]
     assert {"name": "shared", "mountPath": folder} in PROCESSOR["volumeMounts"]
     assert {"name": "shared", "mountPath": folder, "readOnly": True} in GATEWAY["volumeMounts"]
+
+
+def test_envoy_may_listen_where_the_processor_has_it_listen_for_what_the_gateway_asks_itself() -> None:
+    assert str(serving().sockets) == SOCKETS["mountPath"]
+    assert SOCKETS in GATEWAY["volumeMounts"]
+    assert {**SOCKETS, "readOnly": True} in PROCESSOR["volumeMounts"]
+    (volume,) = (each for each in POD.spec["volumes"] if each["name"] == "sockets")
+    assert volume["emptyDir"]["medium"] == "Memory"
 
 
 def test_envoys_admin_interface_is_where_probes_and_the_processor_ask_and_nobody_else_can() -> None:

@@ -36,7 +36,7 @@ each_container = pytest.mark.parametrize("container", CONTAINERS.values(), ids=C
 each_kustomization = pytest.mark.parametrize("folder", EVERYTHING, ids=named)
 each_policy = pytest.mark.parametrize("policy", POLICIES.values(), ids=POLICIES)
 
-WRITABLE = {"shared", "home", "tmp", "shared-memory", "models"}
+WRITABLE = {"shared", "sockets", "home", "tmp", "shared-memory", "models"}
 """Volumes that somebody writes into; all others are mounted to be read."""
 
 
@@ -163,7 +163,7 @@ GATEWAYS = [K8S / "base", *(path for path in OVERLAYS if path.name not in ("envo
 def test_clients_come_in_by_envoys_listener_and_nothing_else_is_open(folder: Path) -> None:
     objects = rendered(folder)
     listen = parse(settings(objects)).listen_address.port
-    metrics = {9002, 9003} if folder.name == "monitoring" else set()
+    metrics = {9002, 9003, 9102} if folder.name == "monitoring" else set()
     assert ports_into(one(objects, "NetworkPolicy", "extproc")) == {listen} | metrics
 
 

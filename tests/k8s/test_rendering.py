@@ -76,7 +76,7 @@ def test_references_lead_to_objects_that_are_there(folder: Path) -> None:
     names = {kind: {each["metadata"]["name"] for each in of_kind(objects, kind)} for kind in kinds(objects)}
     for pod in pods(objects):
         for volume in pod.spec.get("volumes", []):
-            if "configMap" in volume:
+            if "configMap" in volume:  # one that is optional, too: the overlay is there to show it
                 assert volume["configMap"]["name"] in names["ConfigMap"]
             if "persistentVolumeClaim" in volume:
                 assert volume["persistentVolumeClaim"]["claimName"] in names["PersistentVolumeClaim"]
@@ -114,7 +114,8 @@ def test_the_settings_are_valid_and_so_is_what_envoy_makes_of_them(
     certificate = trustme.CA().issue_cert("llm.example.com")
     certificate.cert_chain_pems[0].write_to_path(tmp_path / "tls.crt")
     certificate.private_key_pem.write_to_path(tmp_path / "tls.key")
-    (tmp_path / "extproc.yaml").write_text(text.replace("/etc/tls", str(tmp_path)), encoding="utf-8")
+    text = text.replace("/etc/tls", str(tmp_path)).replace("/etc/characters", str(K8S / "overlays/characters"))
+    (tmp_path / "extproc.yaml").write_text(text, encoding="utf-8")
     assert main(["check", str(tmp_path / "extproc.yaml")]) == 0, capsys.readouterr().err
 
 
