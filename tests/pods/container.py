@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 import grpc
+import httpx
 from grpc_health.v1 import health_pb2
 
 from tests.gateway import wait_until
@@ -130,10 +131,11 @@ class Container:
 
     def _ask_for_readiness(self) -> None:
         """Until it ends or is to end."""
-        readiness = self._spec["readinessProbe"]
+        readiness = self._spec.get("readinessProbe")
+        period = readiness["periodSeconds"] if readiness is not None else 1
         while not self._stopping:
-            self.ready = self._asked(readiness)
-            if self._ends_within(readiness["periodSeconds"] * HURRY):
+            self.ready = readiness is None or self._asked(readiness)
+            if self._ends_within(period * HURRY):
                 return
 
     def _ends_within(self, seconds: float) -> bool:
@@ -151,6 +153,8 @@ class Container:
                 return self._exec(command, timeout) == 0
             case {"grpc": {"port": port}}:
                 return _serving(self._sandbox.port(port), probe["grpc"].get("service", ""), timeout)
+            case {"httpGet": {"path": path, "port": port}}:
+                return _answers(f"http://127.0.0.1:{self._sandbox.port(port_named(port, self._spec))}{path}", timeout)
         raise NotImplementedError(f"a probe such as {probe}")
 
     def _exec(self, command: Sequence[str], timeout: float | None) -> int:
@@ -166,6 +170,20 @@ class Container:
         words = [self._sandbox.text(word) for word in command]
         found = [Path(place, words[0]) for place in PATH.split(os.pathsep)]
         return [str(next(path for path in found if path.exists())), *words[1:]]
+
+
+def port_named(name: str, container: Object) -> int:
+    (port,) = (port["containerPort"] for port in container["ports"] if port["name"] == name)
+    assert isinstance(port, int)
+    return port
+
+
+def _answers(url: str, timeout: float) -> bool:
+    """The kubelet's HTTP probe."""
+    try:
+        return httpx.get(url, timeout=timeout).status_code < 400
+    except httpx.TransportError:
+        return False
 
 
 def _serving(port: int, service: str, timeout: float) -> bool:

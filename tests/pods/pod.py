@@ -1,9 +1,9 @@
 """A pod of the manifests, run as the kubelet would run it; and the Service in front of several.
 
-    start       the volumes, the sidecar, its startup probe, Envoy, its startup probe, readiness of both
+    start       the volumes, each sidecar and its startup probe, Envoy, its startup probe, readiness of all
     meanwhile   readiness is asked for; what ends is started again (restartPolicy Always)
     terminate   the pod leaves the Service, while nodes that don't know yet still send to it; Envoy's preStop hook,
-                SIGTERM to Envoy, then SIGTERM to the sidecar, all within the pod's grace period
+                SIGTERM to Envoy, then SIGTERM to the sidecars, the last one first, all within the pod's grace period
 
 Two times are shorter than in a cluster: HURRY of the probes, and of the hook's notice NOTICE. Everything that waits for
 something to happen, waits as long as in a cluster. Three things of the kubelet's are missing: it takes up to a second
@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import tempfile
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -26,7 +26,7 @@ from extproc.config import parse
 from scripted_vllm import ScriptedVLLM
 from tests.gateway import wait_until
 from tests.k8s.rendered import BASE
-from tests.pods.container import Container
+from tests.pods.container import Container, port_named
 from tests.pods.manifests import Manifests, manifests
 from tests.pods.sandbox import Sandbox, Secrets
 
@@ -44,38 +44,45 @@ class Ending:
     envoy: int
     """Its exit status; negative for a signal, as with subprocess."""
     processor: int
+    runner: int | None = None
 
 
 class Pod:
-    """The two containers, and what the cluster thinks of them."""
+    """The containers, and what the cluster thinks of them."""
 
     def __init__(self, manifests: Manifests, folder: Path, names: Mapping[str, str], secrets: Secrets) -> None:
         self._sandbox = Sandbox(manifests, folder, names, secrets)
         self._sandbox.lay_out()
         self._grace: int = manifests.pod["terminationGracePeriodSeconds"]
-        (sidecar,), (envoy,) = manifests.pod["initContainers"], manifests.pod["containers"]
-        assert sidecar["restartPolicy"] == "Always", "else it would have to end before Envoy starts"
-        self.processor = Container(sidecar, self._sandbox, folder / "processor.log")
-        self.envoy = Container(envoy, self._sandbox, folder / "envoy.log")
+        (processor, *others), (envoy,) = manifests.pod["initContainers"], manifests.pod["containers"]
+        sidecars = [processor, *others]
+        assert all(each["restartPolicy"] == "Always" for each in sidecars), "else they would end before Envoy starts"
+        self._containers = [
+            Container(each, self._sandbox, folder / f"{each['name']}.log") for each in (*sidecars, envoy)
+        ]
+        """In the order of their starts."""
+        self.processor, *runners, self.envoy = self._containers
+        self.runner = runners[0] if runners else None
         (listener,) = (port["containerPort"] for port in envoy["ports"])
         self.port = self._sandbox.port(listener)
         self.url = f"http://127.0.0.1:{self.port}"
-        self.metrics_url = f"http://127.0.0.1:{self._sandbox.port(_port_named('metrics', sidecar['ports']))}/metrics"
-        (listen,) = (word for word in sidecar["args"] if word.startswith("unix:"))
+        self.metrics_url = f"http://127.0.0.1:{self._sandbox.port(port_named('metrics', processor))}/metrics"
+        (listen,) = (word for word in processor["args"] if word.startswith("unix:"))
         self.socket = self._sandbox.text(listen).removeprefix("unix:")
-        self._admin = self._sandbox.text(sidecar["args"][sidecar["args"].index("--envoy-admin") + 1])
+        self.sockets = self._sandbox.volume("sockets")
+        self._admin = self._sandbox.text(processor["args"][processor["args"].index("--envoy-admin") + 1])
         self._hook: list[str] = envoy["lifecycle"]["preStop"]["exec"]["command"]
         self._left: float | None = None
 
     def start(self) -> None:
-        """Done when both containers have started; whether the pod is `ready`, is another question."""
-        for container in (self.processor, self.envoy):
+        """Done when all containers have started; whether the pod is `ready`, is another question."""
+        for container in self._containers:
             container.start()
 
     @property
     def ready(self) -> bool:
         """Whether it belongs to the Service."""
-        return self._left is None and self.processor.ready and self.envoy.ready
+        return self._left is None and all(container.ready for container in self._containers)
 
     @property
     def sent_to(self) -> bool:
@@ -85,6 +92,10 @@ class Pod:
     def configure(self, settings: str) -> None:
         """Bring it another extproc.yaml, as the kubelet does when the ConfigMap has changed."""
         self._sandbox.put("extproc", {"extproc.yaml": settings})
+
+    def characterize(self, files: Mapping[str, str]) -> None:
+        """The same for the ConfigMap of characters."""
+        self._sandbox.put("characters", files)
 
     def certify(self, pair: Mapping[str, str]) -> None:
         """Bring it another certificate and key, as the kubelet does when the Secret has changed."""
@@ -100,12 +111,16 @@ class Pod:
         begin = self._left = time.monotonic()
         verb, _, limit = self._hook[-3:]
         assert verb == "drain"
-        for container in (self.envoy, self.processor):
+        for container in self._containers:
             container.stop_probing()
         self.envoy.hook((verb, str(NOTICE), limit))
-        envoy = self.envoy.stop(self._remaining(begin))
-        processor = self.processor.stop(self._remaining(begin))
-        return Ending(time.monotonic() - begin, envoy, processor)
+        statuses = {each.name: each.stop(self._remaining(begin)) for each in reversed(self._containers)}
+        return Ending(time.monotonic() - begin, **statuses)
+
+    def kill(self) -> None:
+        """End all at once."""
+        for container in reversed(self._containers):
+            container.kill()
 
     def _remaining(self, begin: float) -> float:
         return begin + self._grace - time.monotonic()
@@ -152,8 +167,7 @@ class Cluster:
     def kill(self) -> None:
         """End those that are left."""
         for pod in self._pods:
-            pod.envoy.kill()
-            pod.processor.kill()
+            pod.kill()
 
 
 @contextmanager
@@ -169,9 +183,3 @@ def cluster(backend: ScriptedVLLM, kustomization: Path = BASE) -> Iterator[Clust
             yield made
         finally:
             made.kill()
-
-
-def _port_named(name: str, ports: Sequence[Mapping[str, object]]) -> int:
-    (port,) = (port["containerPort"] for port in ports if port["name"] == name)
-    assert isinstance(port, int)
-    return port
