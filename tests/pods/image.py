@@ -76,6 +76,13 @@ def test_the_commands_run(opt: Path) -> None:
     assert "hermes" in extproc(opt, "formats")
 
 
+def test_the_runner_has_what_it_needs(opt: Path) -> None:
+    loaded = subprocess.run(
+        [str(opt / "bin/python"), "-c", "import extproc.control.runner"], cwd=opt, env={}, check=False
+    )
+    assert loaded.returncode == 0
+
+
 def test_envoys_configuration_can_be_made(opt: Path) -> None:
     settings = str(ROOT / "deploy/k8s/base/extproc.yaml")
     assert "static_resources" in extproc(opt, "envoy", "--config", settings)

@@ -71,10 +71,10 @@ def test_the_image_is_run_by_the_number_that_the_pod_has() -> None:
     assert FINAL.all("USER") == [f"{context['runAsUser']}:{context['runAsGroup']}"]
 
 
-def test_its_command_is_the_pods_command() -> None:
-    (processor,) = manifests().pod["initContainers"]
+def test_its_command_is_that_of_the_pods_containers() -> None:
+    ours = manifests(K8S / "overlays/characters").pod["initContainers"]
     assert FINAL.all("ENTRYPOINT") == ['["extproc"]']
-    assert processor["command"] == ["extproc"]
+    assert [container["command"] for container in ours] == [["extproc"]] * 2
 
 
 def test_the_scripted_vllm_has_an_image_of_its_own_that_its_pod_runs() -> None:
