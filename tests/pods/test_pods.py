@@ -113,6 +113,16 @@ def test_a_changed_configmap_reaches_the_running_pod(pod: Pod) -> None:
     assert pod.processor.restarts == pod.envoy.restarts == 0
 
 
+def test_envoy_listens_for_what_the_gateway_asks_itself_once_a_model_needs_it(pod: Pod) -> None:
+    before = manifests().config_maps["extproc"]["extproc.yaml"]
+    assert not list(pod.sockets.iterdir())
+    pod.configure(before.replace("tools: prompt", "tools: prompt\n    retry: true"))
+    wait_until(lambda: [path.name for path in pod.sockets.iterdir()] == ["inner.sock"])
+    pod.configure(before)
+    with closing(Client(lambda: pod.url)) as client:
+        assert client.ask(STREAM_WITH_TOOLS).status == 200
+
+
 # ---- logs
 
 SECRET = "kept-to-oneself"
