@@ -148,6 +148,7 @@ HARMLESS = {
     "write_a_file": REFUSED,
     "raise_its_limits": REFUSED,
     "outlive_the_parent": REFUSED,
+    "reach_the_gateway_s_sockets": REFUSED,
     "change_the_user": REFUSED,
     "return_a_number": "Error: Tool must return string",
     "return_nothing": "Error: Tool must return string",

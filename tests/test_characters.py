@@ -445,7 +445,10 @@ class Kernel:
 CALLS = {
     # what: x86_64, aarch64, arguments, decision
     "read": (0, 63, (), Kernel.ALLOWED),
-    "socket": (41, 198, (), Kernel.ALLOWED),
+    "a socket of the Internet": (41, 198, (2, 1), Kernel.ALLOWED),
+    "one of IPv6": (41, 198, (10, 1), Kernel.ALLOWED),
+    "one of this machine": (41, 198, (1, 1), Kernel.REFUSED),
+    "one to the kernel": (41, 198, (16, 3), Kernel.REFUSED),
     "a process": (56, 220, (17,), Kernel.REFUSED),
     "a thread": (56, 220, (Kernel.CLONE_THREAD | 17,), Kernel.ALLOWED),
     "clone3": (435, 435, (), Kernel.UNKNOWN),

@@ -177,9 +177,11 @@ async def _follow(source: Source, tools: _Tools, interval: float) -> None:
             if await source.file.changed():
                 await tools.reconfigure(source.read())
                 log.info("the configuration has been read again")
+            await tools.look()
         except ConfigError as refusal:
             log.error("the configuration is refused, what was in force stays: %s", refusal)
-        await tools.look()
+        except OSError as error:
+            log.error("characters can't be looked at: %s", error)
         tools.tell()
 
 

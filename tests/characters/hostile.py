@@ -74,6 +74,11 @@ def recursion_without_a_limit() -> Any:
     return repr(deeper([]))
 
 
+def reach_the_gateway_s_sockets() -> Any:
+    with socket.socket(socket.AF_UNIX) as reaching:
+        reaching.connect("/run/extproc/inner.sock")
+
+
 def null_pointer() -> Any:
     return ctypes.string_at(0)
 

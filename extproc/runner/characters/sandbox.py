@@ -4,7 +4,7 @@
 
 What runs here is somebody's code, with our user's rights. It gets so many bytes of memory, can't start processes, send
 signals to any or look into them, can't write files, and ends when the parent does. Some of that is the kernel's to
-give: `confinement` says what it gave. What it doesn't take away: reading what our user may read, and the network.
+give: `confine` says what it gave. What it doesn't take away: reading what our user may read, and the network.
 
 This is a program of its own, with nothing but the standard library, because it has to start fast, and because all of
 this has to be in force before the first line of a character runs.
@@ -62,7 +62,7 @@ _DENIED: dict[str, tuple[int | None, int | None]] = {
 }  # fmt: skip
 _ASKED: dict[str, tuple[int, int]] = {
     "clone": (56, 220), "clone3": (435, 435), "kill": (62, 129), "tgkill": (234, 131), "prctl": (157, 167),
-    "fcntl": (72, 25), "ioctl": (16, 29), "prlimit64": (302, 261),
+    "fcntl": (72, 25), "ioctl": (16, 29), "prlimit64": (302, 261), "socket": (41, 198),
 }  # fmt: skip
 """Those whose arguments decide."""
 _ARCHITECTURES = {"x86_64": (0, 0xC000003E), "aarch64": (1, 0xC00000B7)}
@@ -104,6 +104,8 @@ def seccomp_filter(machine: str, pid: int) -> bytes | None:
         "kill": itself,
         "tgkill": itself,
         "prctl": [_argument(0), (_EQUAL, 0, 1, _PR_SET_PDEATHSIG), refuse, allow],
+        # Of sockets only those of the Internet: by others it would reach the gateway's own.
+        "socket": [_argument(0), (_EQUAL, 2, 0, 2), (_EQUAL, 1, 0, 10), refuse, allow],
         # To read a limit sets none: the pointer to the new one is null, in both halves.
         "prlimit64": [
             _argument(2), (_EQUAL, 1, 0, 0), refuse, _argument(2, high=True), (_EQUAL, 1, 0, 0), refuse, allow,
