@@ -36,7 +36,7 @@ def prepare(body: bytes, config: Config, path: str = CHAT_PATH, *, inner: bool =
     if model.tool_servers and not inner:
         read_for_run(fields, path, model, config)
         return UpstreamRequest(model.name, RUNNER, None, None)
-    return ask(ROUTES[path].read(fields, _rules(model, config)), model, config)
+    return ask(ROUTES[path].read(fields, _rules(model, config)), model, config, limited=not inner)
 
 
 def is_character(name: str, config: Config) -> bool:

@@ -45,9 +45,10 @@ class UpstreamRequest:
     """How the backend is asked once more for a demanded call, if it is."""
 
 
-def ask(turn: Turn, model: Model, config: Config) -> UpstreamRequest:
-    """What the model's backend is asked. Raises ApiError for a turn that the model's settings don't allow."""
-    for problem in limit_problems(turn, model):
+def ask(turn: Turn, model: Model, config: Config, *, limited: bool = True) -> UpstreamRequest:
+    """What the model's backend is asked. Raises ApiError for a turn that the model's settings don't allow, unless its
+    tools aren't to be `limited`: clients' are, and what the gateway offers beside them is the operator's."""
+    for problem in limit_problems(turn, model) if limited else ():
         raise problem
     backend = config.backends_by_name[model.backend]
     given, withheld = without(turn.parameters, config.withheld_from(backend))
