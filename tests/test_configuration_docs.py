@@ -9,6 +9,7 @@ import pytest
 from pydantic import BaseModel
 
 from extproc.config import Backend, Config, Model, parse
+from extproc.config.tools import Runs, ToolServer
 
 PAGE = (Path(__file__).parent.parent / "docs" / "configuration.md").read_text()
 
@@ -33,10 +34,20 @@ def told(heading: str) -> set[str]:
     return {name for row in rows for name in re.findall(r"`([^`]+)`", row)}
 
 
-@pytest.mark.parametrize(("heading", "model"), [("The whole", Config), ("Models", Model), ("Backends", Backend)])
+@pytest.mark.parametrize(
+    ("heading", "model"),
+    [("The whole", Config), ("Models", Model), ("Backends", Backend), ("Tool servers", ToolServer)],
+)
 def test_every_setting_is_told_and_no_other(heading: str, model: type[BaseModel]) -> None:
-    own = {name for name in settings_of(model) if not name.startswith(("models.", "backends."))}
-    assert told(heading) == own
+    elsewhere = ("models.", "backends.", "tool_servers.")
+    own = {name for name in settings_of(model) if not name.startswith(elsewhere)}
+    assert told(heading) - {"tool_servers"} == own - {"tool_servers"}
+    assert ("tool_servers" in told(heading)) is ("tool_servers" in model.model_fields)
+
+
+def test_the_defaults_of_runs_are_told() -> None:
+    rows = dict(re.findall(r"^\| `runs\.(\w+)` \| `?(\w+)`? \|", PAGE, re.MULTILINE))
+    assert rows == {name: f"{value:g}" if isinstance(value, float) else str(value).lower() for name, value in Runs()}
 
 
 def test_the_example_is_a_configuration() -> None:
