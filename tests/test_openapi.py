@@ -28,7 +28,8 @@ from extproc.contract.withheld import WITHHELD
 from extproc.envoy.local_replies import local_replies
 from extproc.exchange.admission import KEY_HEADERS
 from extproc.exchange.api_keys import hash_line
-from extproc.names import CHAT_PATH, DROPPED_HEADER, MODELS_PATH, USAGE_HEADER
+from extproc.names import CHAT_PATH, DROPPED_HEADER, MODELS_PATH, ROUNDS_HEADER, TOOLS_HEADER, USAGE_HEADER
+from extproc.runner.run import TIMED_OUT, TOO_LARGE, TOO_MANY_ROUNDS
 from extproc.surfaces.chat.messages import PART_TYPES, ROLES
 from extproc.surfaces.chat.request import problems
 from scripted_vllm import (
@@ -95,7 +96,7 @@ class TestTables:
         assert set(DOCUMENT["paths"]) == {CHAT_PATH, MODELS_PATH, f"{MODELS_PATH}/{{model}}"}
         for status, response in CHAT["responses"].items():
             assert {"x-request-id", DROPPED_HEADER} <= set(response["headers"]), status
-        assert USAGE_HEADER in CHAT["responses"]["200"]["headers"]
+        assert {USAGE_HEADER, ROUNDS_HEADER, TOOLS_HEADER} <= set(CHAT["responses"]["200"]["headers"])
 
     def test_the_parameters(self) -> None:
         known = {"model", "messages"} | TOOL_PARAMETERS | {row.name for row in PARAMETERS}
@@ -145,7 +146,11 @@ class TestTables:
     def test_the_codes_of_errors(self) -> None:
         told = {code["const"] for code in SCHEMAS["ErrorCode"]["oneOf"]}
         of_envoy = {error["error"]["code"] for error in errors_of_envoy()}
-        assert told == ANSWER_VIOLATIONS.union(OUT_OF_BOUNDS) | codes_in_the_source() | codes_of_backends() | of_envoy
+        of_runs = {TOO_MANY_ROUNDS, TOO_LARGE, TIMED_OUT}
+        known = (
+            ANSWER_VIOLATIONS.union(OUT_OF_BOUNDS) | codes_in_the_source() | codes_of_backends() | of_envoy | of_runs
+        )
+        assert told == known
 
 
 def codes_in_the_source() -> set[str]:

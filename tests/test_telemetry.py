@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 import httpx
 import pytest
@@ -24,7 +24,9 @@ from extproc.contract.parameters import TOOL_PARAMETERS
 from extproc.envoy.listener import ACCESS_LOG
 from extproc.names import DROPPED_HEADER
 from extproc.observability.metrics_page import metrics_served
+from extproc.observability.run_metrics import RunMetrics
 from extproc.observability.telemetry import KNOWN_PARAMETERS, Telemetry
+from extproc.runner.tools import Outcome
 from scripted_vllm import Received, Reply, ScriptedVLLM, Usage
 from scripted_vllm.script import Answer
 from tests.gateway import MODEL, Gateway, free_port, running_gateway
@@ -212,6 +214,32 @@ class TestDocumentation:
             for name, labels in re.findall(r"^`(\w+)(?:\{(.*)\})?`$", cell)
         }
         assert told == series(telemetry.registry.collect())
+
+    def test_it_tells_every_metric_of_the_runner_too(self) -> None:
+        metrics = RunMetrics()
+        metrics.ended("coder", "chat", "complete", seconds=1, rounds=2, deferred=1)
+        metrics.tool("clock", "get_time", "ok", 0.1)
+        metrics.show_characters({"LOADED_WITH_TOOLS": 1})
+        metrics.show_servers({"clock": True})
+        families = text_string_to_metric_families(metrics.page().decode())
+        # A histogram is told by the name of its family, without what Prometheus makes of it.
+        ignored = {"le"}
+        shown = {
+            (sample.name.removesuffix("_bucket"), frozenset(sample.labels.keys() - ignored))
+            for family in families
+            for sample in family.samples
+            if not sample.name.endswith(("_count", "_sum", "_created"))
+        }
+        told = {
+            (name, frozenset(labels.split(",") if labels else ()))
+            for cell in rows("Runs and tools")
+            for name, labels in re.findall(r"^`(\w+)(?:\{(.*)\})?`$", cell)
+        }
+        assert told == shown
+
+    def test_it_tells_every_outcome_of_a_tool(self) -> None:
+        row = next(line for line in DOCUMENT.splitlines() if line.startswith("| `extproc_execute_tool_duration"))
+        assert [outcome for outcome in get_args(Outcome) if f"`{outcome}`" not in row] == []
 
     def test_it_tells_every_fault(self) -> None:
         assert {cell.strip("`") for cell in rows("Invalid calls")} == ANSWER_VIOLATIONS
