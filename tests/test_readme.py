@@ -39,6 +39,11 @@ def test_the_second_command_gets_an_answer_that_uses_the_result(gateway: Gateway
     assert "18 degrees" in json.dumps(completion)
 
 
+def test_every_command_is_run_by_a_test() -> None:
+    _, _, character = blocks("bash")
+    assert "character/narrator" in character  # tests/test_run_docs.py runs it: it takes a gateway with characters
+
+
 def test_the_sample_configuration_is_valid() -> None:
     (sample,) = blocks("yaml")
     config = parse(sample)

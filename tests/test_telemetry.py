@@ -252,6 +252,7 @@ class TestDocumentation:
             "dropped",
             "error",
             "invalid_calls",
+            "round",
             "prompt_tokens",
             "completion_tokens",
             "total_tokens",
