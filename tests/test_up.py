@@ -27,7 +27,7 @@ import extproc
 from extproc.config import parse
 from extproc.supervisor.backends import complaints
 from scripted_vllm import Reply, ScriptedVLLM, Stall
-from tests.gateway import EXTPROC, curl, free_port, limited
+from tests.gateway import EXTPROC, MODEL, curl, free_port, limited
 from tests.test_cli import run
 
 CALL = '<tool_call>\n{"name": "get_weather", "arguments": {"city": "Paris"}}\n</tool_call>'
@@ -603,3 +603,23 @@ def test_a_backend_that_serves_several_models_or_cannot_be_asked_needs_a_name() 
         f"extproc: can't list the models of the backend at 127.0.0.1:{port}: connection refused; "
         "start it first, or name the model with --model\n"
     )
+
+
+def test_the_first_characters_may_come_while_it_runs(tmp_path: Path) -> None:
+    character = Path(__file__).parents[1] / "envoy/characters/narrator.py"
+    (tmp_path / "characters").mkdir()
+    (tmp_path / "characters" / "narrator.py").write_text(character.read_text())
+    with ScriptedVLLM().running() as backend:
+        config = tmp_path / "extproc.yaml"
+        settings = f"""
+models: [{{name: coder, upstream_model: {MODEL}, backend: b, tools: prompt}}]
+backends: [{{name: b, address: "127.0.0.1:{backend.port}"}}]
+"""
+        config.write_text(settings)
+        with up("--config", str(config)) as gateway:
+            body = {"model": "character/narrator", "messages": [{"role": "user", "content": "Hello!"}]}
+            at = f"{gateway.url}/v1/chat/completions"
+            assert httpx.post(at, json=body).status_code == 404
+            config.write_text(f"{settings}characters: characters\n")
+            retry(lambda: httpx.post(at, json=body, timeout=30).status_code == 200)
+            assert gateway.stop()[0] == 0

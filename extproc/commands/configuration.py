@@ -111,6 +111,8 @@ def _characters(config: Config) -> tuple[list[str], list[str]]:
     found = asyncio.run(look(config.characters, config.runs.character_memory))
     problems = [f"{config.characters / problem}" for character in found for problem in tell(character)]
     for character in found:
+        if tell(character):
+            continue
         problems += [f"{character.file}: {problem}" for problem in problems_of(character, config)]
     return [_count(found, "character")], problems
 

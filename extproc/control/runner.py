@@ -105,6 +105,7 @@ class _Tools:
         async with self._servers:
             try:
                 await self._open_characters(self._config)
+                await self._servers.tried()
                 self.tell()
                 yield
             finally:

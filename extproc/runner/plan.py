@@ -46,6 +46,8 @@ class Plan:
 
     model: str
     """As the client named it."""
+    label: str
+    """As the configuration names it, for metrics and logs: there are only so many."""
     turn: Turn
     body: Json
     """What every round asks, besides the conversation and how long the answer may be."""
@@ -111,6 +113,7 @@ def plan(
     tokens: int | None = parameters.get(tokens_name)
     return Plan(
         name,
+        model.name if character is None else name,
         turn,
         asked,
         messages,

@@ -332,7 +332,7 @@ class Run:
         if not current.goes_on:
             return self._end(Complete(self.usage))
         if current.number >= self._limits.rounds:
-            message = f"The model asked for tools in each of {current.number} rounds, the most that a run may have."
+            message = f"The model still asked for tools in round {current.number}, the last that a run may have."
             return self._end(ApiError(502, message, "server_error", code=TOO_MANY_ROUNDS))
         self._remember_calls()
         if (too_large := self._too_large()) is not None:

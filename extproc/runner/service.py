@@ -214,7 +214,7 @@ class _Answering:
                 end = await (self._whole(steps, send) if whole else self._stream(steps, send))
         finally:
             self._metrics.ended(
-                self._plan.model,
+                self._plan.label,
                 self._surface.name,
                 end,
                 seconds=time.monotonic() - began,
@@ -278,7 +278,7 @@ class _Answering:
         offered = ran.call.offered
         self._metrics.tool(offered.source, offered.name, ran.result.outcome, ran.seconds)
         shows = self._limits.log_arguments
-        audit(ran, run_id=self._id, client=self._client_name, model=self._plan.model, shows_arguments=shows)
+        audit(ran, run_id=self._id, client=self._client_name, model=self._plan.label, shows_arguments=shows)
 
 
 _EVENTS = {"content-type": "text/event-stream; charset=utf-8", "cache-control": "no-cache"}

@@ -21,16 +21,18 @@ from contextlib import suppress
 from http import HTTPStatus
 from importlib.util import find_spec
 from pathlib import Path
+from typing import NoReturn
 
 import grpc
 import yaml
 from grpc_health.v1 import health_pb2
 
 from extproc.backends.fetch import fetch
-from extproc.config import Address, Config
+from extproc.config import Address, Config, ConfigError, parse
 from extproc.config.recording import Recording
 from extproc.control.envoy_admin import EnvoyAdmin
 from extproc.control.publishing import EnvoyFiles
+from extproc.control.watched import Watched
 from extproc.names import HEALTH_PATH
 from extproc.server.descriptors import connections_that_fit, descriptor_limit
 from extproc.supervisor.binary import validate
@@ -42,6 +44,8 @@ from extproc.supervisor.service import Service, say
 _SCRIPTED_VLLM = "scripted_vllm"
 """A package of its own, of which nothing is imported here and which need not be installed."""
 _POLL = 0.05
+_LOOK = 1.0
+"""Seconds between two looks at the configuration."""
 _END_TIMEOUT = 5.0
 """For a child that has nothing left to do."""
 _SOCKET_PATH_BYTES = 100
@@ -120,8 +124,8 @@ class Gateway:
 
     async def watch(self) -> None:
         """Keep the two running. Raises GatewayError when the gateway can't go on; never returns."""
-        services = (self._processor, self._envoy, *((self._runner,) if self._runs_tools else ()))
-        tasks = [asyncio.create_task(service.keep_running()) for service in services]
+        lives = (self._processor.keep_running(), self._envoy.keep_running(), self._run_tools())
+        tasks = [asyncio.create_task(life) for life in lives]
         try:
             waited_for = [*tasks, self._scripted.ended] if self._scripted is not None else tasks
             await asyncio.wait(waited_for, return_when=asyncio.FIRST_COMPLETED)
@@ -134,6 +138,19 @@ class Gateway:
             await asyncio.wait(tasks)
         assert self._scripted is not None
         raise GatewayError(f"the scripted vLLM ended ({self._scripted.fate}); stopping everything")
+
+    async def _run_tools(self) -> NoReturn:
+        """Keep the runner running, from when the configuration first asks for it."""
+        file = Watched(self._configuration)
+        while not self._runs_tools:
+            await asyncio.sleep(_LOOK)
+            if await file.changed():
+                with suppress(ConfigError):  # which the processor tells
+                    self._runs_tools = parse(file.content.decode(), source=str(file.path)).runs_tools
+        if self._runner.child is None:
+            with suppress(GatewayError):  # it is tried again
+                await self._runner.begin()
+        await self._runner.keep_running()
 
     async def finish(self, grace: float) -> None:
         """Let requests under way come to their end, for at most `grace` seconds; then end the children."""
