@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 import threading
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -47,6 +47,8 @@ class Step:
     """What goes wrong at the first tries."""
     pace: float = 0.0
     """Seconds between two tokens: what has been written has then reached the client before the next comes."""
+    served: bool = False
+    """Its calls are all run by the gateway, and clients may leave them out when they tell the conversation again."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,9 +67,10 @@ def step(
     raw: str | None = None,
     troubles: Sequence[Trouble] = (),
     pace: float = 0.0,
+    served: bool = False,
 ) -> Step:
     """A step, as it is best read in a test."""
-    return Step(calls, says, (sees,) if isinstance(sees, str) else tuple(sees), raw, tuple(troubles), pace)
+    return Step(calls, says, (sees,) if isinstance(sees, str) else tuple(sees), raw, tuple(troubles), pace, served)
 
 
 @dataclass(slots=True)
@@ -110,7 +113,20 @@ class _Performance:
         texts = [message_text(message) for message in request.messages]
         roles = [message["role"] for message in request.messages]
         given = [at for at, text in enumerate(texts) if self.task in text and roles[at] == "user"]
-        return roles[given[0] :].count("assistant") if given else None
+        if not given:
+            return None
+        turn = 0
+        for message in request.messages[given[0] :]:
+            if message["role"] == "assistant":
+                turn = self._step_of(message, turn) + 1
+        return turn
+
+    def _step_of(self, message: Mapping[str, Any], turn: int) -> int:
+        """Which step it was that this message tells: `turn`, or a later one if that isn't told."""
+        told = json.dumps(message)
+        while turn < len(self.steps) and self.steps[turn].served and self.steps[turn].calls[0].name not in told:
+            turn += 1
+        return turn
 
     def _answer(self, step: Step, turn: int, trouble: Trouble | None) -> Reply:
         if step.raw is not None:

@@ -1,4 +1,4 @@
-"""One gateway for all clients, another that speaks TLS, a third for trouble, and a fresh home for each test."""
+"""A gateway for all clients, others for TLS, for tools of their own and for trouble, and a fresh home for each test."""
 
 from __future__ import annotations
 
@@ -13,6 +13,8 @@ from tests.clients.stage import Stage, running_stage
 from tests.clients.trouble import impatient_gateway
 from tests.gateway import Gateway
 
+_STAGES = ("stage", "tls_stage", "served_stage")
+
 
 @pytest.fixture(scope="session")
 def stage(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stage]:
@@ -23,6 +25,12 @@ def stage(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stage]:
 @pytest.fixture(scope="session")
 def tls_stage(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stage]:
     with running_stage(tmp_path_factory.mktemp("tls-stage"), tls=True) as stage:
+        yield stage
+
+
+@pytest.fixture(scope="session")
+def served_stage(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stage]:
+    with running_stage(tmp_path_factory.mktemp("served-stage"), served=True) as stage:
         yield stage
 
 
@@ -48,7 +56,7 @@ def sandbox(tmp_path: Path) -> Iterator[Sandbox]:
 @pytest.fixture(autouse=True)
 def answers_are_right(request: pytest.FixtureRequest) -> Iterator[None]:
     """Whatever a client makes of its answers, and whatever its test looks at."""
-    stages = [request.getfixturevalue(name) for name in ("stage", "tls_stage") if name in request.fixturenames]
+    stages = [request.getfixturevalue(name) for name in _STAGES if name in request.fixturenames]
     yield
     for stage in stages:
         stage.check_answers()

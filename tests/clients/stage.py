@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
+import httpx
 import trustme
 
 from tests.clients.actor import ASIDE, MODEL, WRITER_OF, Actor, Said, Step
@@ -16,6 +18,14 @@ from tests.tls_ends import trusting, write_certificate
 
 NATIVE = ("native", "deepseek-v3.2")
 """Models whose vLLM finds the calls; the second has a name that Cline 2 knows and calls natively."""
+_BOX = f"""
+tool_servers:
+  - name: box
+    command: ["{sys.executable}", -m, tests.mcp_server]
+    environment: {{PYTHONPATH: "{Path(__file__).parents[2]}"}}
+    allowed_tools: [weather]
+"""
+_BOX_IS_UP = 'extproc_tool_server_up{server="box"} 1.0'
 
 
 @dataclass(slots=True)
@@ -62,8 +72,8 @@ class Stage:
 
 
 @contextmanager
-def running_stage(folder: Path, *, tls: bool = False) -> Iterator[Stage]:
-    """Start everything in `folder`, and stop it at the end."""
+def running_stage(folder: Path, *, tls: bool = False, served: bool = False) -> Iterator[Stage]:
+    """Start everything in `folder`, and stop it at the end. `served`: models have the tools of an MCP server, `box`."""
     plain, parsing = Actor(), Actor(tool_parser=True)
     authority = trustme.CA()
     certificate = folder / "authority.pem"
@@ -72,21 +82,28 @@ def running_stage(folder: Path, *, tls: bool = False) -> Iterator[Stage]:
     trust = trusting(authority) if tls else None
     with plain.running(), parsing.running():
         recordings = folder / "recordings"
-        configuration = _configuration(plain, parsing)
+        configuration = _configuration(plain, parsing, ", tool_servers: [box]" if served else "")
+        if served:
+            configuration += _BOX
         configuration += f"recording: {{directory: {recordings}, files: 10000}}\n"
         if tls:
             configuration += f"tls: {{certificate: {folder}/tls.crt, key: {folder}/tls.key}}\n"
         with configured_gateway(folder, configuration, plain, parsing, trust=trust) as gateway:
+            if served:
+                wait_until(lambda: _BOX_IS_UP in httpx.get(gateway.runner_metrics).text, 30)
             yield Stage(gateway, plain, parsing, plain, certificate, recordings)
 
 
-def _configuration(plain: Actor, parsing: Actor) -> str:
+def _configuration(plain: Actor, parsing: Actor, more: str) -> str:
+    """`more` is what all models have besides."""
     models = [
-        f"  - {{name: {mode}-{name}, backend: plain, upstream_model: {MODEL}, tools: {mode}, format: {name}}}"
+        f"  - {{name: {mode}-{name}, backend: plain, upstream_model: {MODEL}, tools: {mode}, format: {name}{more}}}"
         for mode in ("prompt", "template")
         for name in WRITER_OF
     ]
-    models += [f"  - {{name: {name}, backend: parsing, upstream_model: {MODEL}, tools: native}}" for name in NATIVE]
+    models += [
+        f"  - {{name: {name}, backend: parsing, upstream_model: {MODEL}, tools: native{more}}}" for name in NATIVE
+    ]
     backends = [
         f'  - {{name: {name}, address: "127.0.0.1:{actor.port}", health_check: false}}'
         for name, actor in (("plain", plain), ("parsing", parsing))

@@ -88,6 +88,23 @@ def test_titles_and_what_comes_after_the_end_are_asides(actor: Actor) -> None:
     assert (actor.played, len(actor.asides)) == ([1], 3)
 
 
+def test_steps_of_the_gateways_own_tools_may_be_left_out_of_what_is_told(actor: Actor) -> None:
+    ask = Call("box__weather", {"city": "Bern"})
+    asked = {**TURN, "tool_calls": [{"id": "1", "type": "function", "function": {"name": "box__weather"}}]}
+    found = {"role": "tool", "tool_call_id": "1", "content": "Sunny"}
+    script = (step(ask, served=True), step(WRITE), step(ask, served=True), step(says="Done."))
+    actor.perform("write a.txt", *script)
+    for conversation in (
+        [USER],
+        [USER, asked, found],  # a round of the gateway's own
+        [USER, TURN, RESULT],  # what a client tells, to whom the call isn't shown
+        [USER, asked, found, TURN, RESULT],  # and one to whom it is
+        [USER, TURN, RESULT, asked, found],
+    ):
+        answered(actor, *conversation, tools=[TOOL], tool_choice="none")
+    assert (actor.played, actor.asides, actor.problems) == ([0, 1, 2, 2, 3], [], [])
+
+
 def test_a_step_that_misses_what_it_waits_for_is_refused(actor: Actor) -> None:
     actor.perform("write a.txt", step(WRITE), step(says="Done.", sees="written"))
     answer = answered(actor, PROMPT, USER, TURN, {"role": "user", "content": "an error"})
