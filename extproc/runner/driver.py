@@ -76,6 +76,7 @@ class Driver:
         self._keep_alive = keep_alive
         self._inputs = asyncio.Queue[Input](_AHEAD)
         self._tasks = set[asyncio.Task[None]]()
+        self._stopping = False  # whatever was under way is cancelled
 
     async def steps(self) -> AsyncGenerator[Step | Silence, None]:
         """What the client is to see, step by step; the last one has an end."""
@@ -114,8 +115,7 @@ class Driver:
             case CallTool():
                 self._begin(self._call(effect))
             case CancelAll():
-                for task in self._tasks:
-                    task.cancel()
+                self._stop()
 
     def _begin(self, work: Coroutine[Any, Any, None]) -> None:
         task = asyncio.create_task(work)
@@ -146,13 +146,24 @@ class Driver:
             self._on_tool(ToolRun(call, result, loop.time() - began))
         await self._inputs.put(ToolEnded(call.id, result))
 
+    def _stop(self) -> None:
+        """Cancel all, each once: a second time would interrupt what a tool does to end."""
+        if not self._stopping:
+            self._stopping = True
+            for task in self._tasks:
+                task.cancel()
+
     async def _cancel(self) -> None:
         """Have nothing go on. What was cancelled has to end before anything else does: it holds processes."""
-        tasks = list(self._tasks)
-        for task in tasks:
-            task.cancel()
-        if tasks:
-            await asyncio.wait(tasks)
+        self._stop()
+        interrupted: asyncio.CancelledError | None = None
+        while self._tasks:
+            try:
+                await asyncio.wait(self._tasks)
+            except asyncio.CancelledError as error:  # a client that leaves just now doesn't change that
+                interrupted = error
+        if interrupted is not None:
+            raise interrupted
 
 
 _BUG = ApiError(500, "The gateway failed. Its log says where.", "server_error", code="internal_error")
