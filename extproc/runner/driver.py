@@ -81,7 +81,8 @@ class Driver:
     async def steps(self) -> AsyncGenerator[Step | Silence, None]:
         """What the client is to see, step by step; the last one has an end."""
         loop = asyncio.get_running_loop()
-        deadline = loop.time() + self._seconds
+        seen = loop.time()
+        deadline = seen + self._seconds
         try:
             step = self._run.start()
             while True:
@@ -89,24 +90,29 @@ class Driver:
                     self._perform(effect)
                 if step.out or step.end is not None:
                     yield step
+                    seen = loop.time()
                 if step.end is not None:
                     return
-                while (told := await self._next(deadline)) is None:
+                while (told := await self._next(deadline, seen + self._keep_alive)) is None:
                     yield Silence()
+                    seen = loop.time()
                 step = self._run.receive(told)
         finally:
             await self._cancel()
 
-    async def _next(self, deadline: float) -> Input | None:
-        """What happens next; None when nothing has for as long as a client may see nothing."""
-        if not self._inputs.empty():
-            return self._inputs.get_nowait()
-        left = deadline - asyncio.get_running_loop().time()
-        try:
-            async with asyncio.timeout(max(min(left, self._keep_alive), 0)):
-                return await self._inputs.get()
-        except TimeoutError:
-            return TimedOut() if left <= self._keep_alive else None
+    async def _next(self, deadline: float, silent: float) -> Input | None:
+        """What happens next; None from the time on at which the client has seen nothing for too long."""
+        # Whatever goes on, be it a call of ours that the model takes minutes to write, stops neither clock.
+        now = asyncio.get_running_loop().time()
+        if now < deadline and now < silent:
+            if not self._inputs.empty():
+                return self._inputs.get_nowait()
+            try:
+                async with asyncio.timeout_at(min(deadline, silent)):
+                    return await self._inputs.get()
+            except TimeoutError:
+                now = min(deadline, silent)
+        return TimedOut() if now >= deadline else None
 
     def _perform(self, effect: Effect) -> None:
         match effect:
