@@ -132,12 +132,14 @@ class Driver:
         try:
             async with aclosing(self._rounds.ask(asked)) as said:
                 async for one in said:
-                    await self._inputs.put(one)
+                    await self._put(one)
         except ApiError as error:
-            await self._inputs.put(ModelEnded(asked.round, error=error.caught()))
-        except Exception as bug:
+            await self._put(ModelEnded(asked.round, error=error.caught()))
+        except (Exception, asyncio.CancelledError) as bug:
+            if self._cancelled(bug):
+                raise
             _tell(bug)
-            await self._inputs.put(ModelEnded(asked.round, error=_BUG))
+            await self._put(ModelEnded(asked.round, error=_BUG))
 
     async def _call(self, call: CallTool) -> None:
         loop = asyncio.get_running_loop()
@@ -145,12 +147,24 @@ class Driver:
         result = ToolResult("Error: the call was cancelled", "cancelled")
         try:
             result = await self._sources[call.offered.source].call(call.name, call.arguments)
-        except Exception as bug:
+        except (Exception, asyncio.CancelledError) as bug:
+            if self._cancelled(bug):
+                raise
             _tell(bug)
             result = ToolResult("Error: the tool failed", "failed")
         finally:
             self._on_tool(ToolRun(call, result, loop.time() - began))
-        await self._inputs.put(ToolEnded(call.id, result))
+        await self._put(ToolEnded(call.id, result))
+
+    async def _put(self, told: Input) -> None:
+        if not self._stopping:  # else nobody takes it, and nothing would end a wait for room
+            await self._inputs.put(told)
+
+    def _cancelled(self, raised: BaseException) -> bool:
+        """Whether it is this task that was to end: the cancellation of another may come out of a tool's library."""
+        task = asyncio.current_task()
+        to_end = self._stopping or (task is not None and task.cancelling() > 0)
+        return to_end and isinstance(raised, asyncio.CancelledError)
 
     def _stop(self) -> None:
         """Cancel all, each once: a second time would interrupt what a tool does to end."""
@@ -175,5 +189,5 @@ class Driver:
 _BUG = ApiError(500, "The gateway failed. Its log says where.", "server_error", code="internal_error")
 
 
-def _tell(bug: Exception) -> None:
+def _tell(bug: BaseException) -> None:
     log.error("bug: %s", type(bug).__name__, exc_info=bug)
