@@ -210,7 +210,7 @@ class Run:
         self._running: dict[str, _Call] = {}
         self._retained = 0
         self._said_role = False
-        self._in_text = False  # the client has text that no blank line ends
+        self._tail = ""  # the last two characters of the text that the client has
         self._ended = False
         self.usage: Json | None = None
         """Of the rounds that are over."""
@@ -278,10 +278,10 @@ class Run:
 
     def _joined(self, text: str) -> str:
         """With a blank line before the first words of a later round."""
-        first = self._joins and not self._round.texts
-        if first and self._in_text and self.rounds > 1 and not text[:1].isspace():
-            text = f"\n\n{text}"
-        self._in_text = not text[-1:].isspace()
+        if self._joins and self._tail and not self._round.texts:
+            breaks = len(self._tail) - len(self._tail.rstrip("\n")) + text.startswith("\n")
+            text = "\n" * (2 - breaks) + text
+        self._tail = (self._tail + text)[-2:]
         return text
 
     def _is_ours(self, call: _Call) -> bool:
