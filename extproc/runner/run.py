@@ -354,11 +354,11 @@ class Run:
             arguments = call.arguments if is_object(call.arguments) else "{}"
             function = {"name": call.name, "arguments": arguments}
             calls.append({"id": call.id, "type": "function", "function": function})
-            self._retained += len(arguments)
+            self._retained += _size(arguments)
         message: Json = {"role": "assistant", "content": text or None, "tool_calls": calls}
         if thought:
             message["reasoning"] = thought
-        self._retained += len(text) + len(thought)
+        self._retained += _size(text) + _size(thought)
         self._messages.append(message)
 
     def _call_more(self, shown: Sequence[Any] = ()) -> Step:
@@ -376,7 +376,7 @@ class Run:
 
     def _tool_ended(self, call: _Call, id_: str, result: ToolResult) -> Step:
         call.result = result
-        self._retained += len(result.text)
+        self._retained += _size(result.text)
         shown = [ServedResult(id_, result.text, failed=result.outcome != "ok")]
         if (too_large := self._too_large()) is not None:
             return self._end(too_large, _between(shown))
@@ -415,6 +415,11 @@ class Run:
         self._waiting.clear()
         self._running.clear()
         return Step(out=out, effects=() if isinstance(end, Complete) else (CancelAll(),), end=end)
+
+
+def _size(text: str) -> int:
+    """In bytes."""
+    return len(text.encode(errors="replace"))
 
 
 def _between(events: Sequence[Any]) -> list[Said]:
