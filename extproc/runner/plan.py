@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Protocol, TypeAlias
 
 from extproc.config import Config, Model
@@ -91,6 +91,8 @@ def plan(
     sources: list[ToolSource] = [servers[server] for server in named if server in servers]
     if character is not None:
         sources.insert(0, character)
+    if turn.tool_choice == "none" and not turn.offered and not _wants_no_calls(fields):
+        turn = replace(turn, tool_choice="auto")  # it said so of the client's tools, and there are none
     tools, offered = _offered(turn, sources)
     messages = turn.messages
     if character is not None and character.system_prompt:
@@ -124,6 +126,15 @@ def plan(
         tokens_name,
         tuple(sorted({*dropped, *turn.withheld})),
     )
+
+
+def _wants_no_calls(fields: Json) -> bool:
+    """Whether the client says so itself, in any dialect's words."""
+    match fields.get("tool_choice"):
+        case "none" | {"type": "none"}:
+            return True
+        case _:
+            return fields.get("function_call") == "none"
 
 
 def _cast(name: str, config: Config, characters: Mapping[str, Character]) -> tuple[Model, Character | None]:
