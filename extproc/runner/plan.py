@@ -98,7 +98,7 @@ def plan(
     if character is not None and character.system_prompt:
         messages = _with_system_prompt(messages, character.system_prompt)
     parameters = {key: value for key, value in turn.parameters.items() if value is not None}
-    dropped = [turn.asked_as.get(key, key) for key in _NOT_IN_RUNS if parameters.pop(key, None) not in (None, False)]
+    dropped = [turn.asked_as.get(key, key) for key in _NOT_IN_RUNS if parameters.pop(key, False) is not False]
     dropped += [f"tools.{tool}.format" for tool in turn.texts]
     if ((parameters.get("stream_options") or {}).get("continuous_usage_stats")) is True:
         dropped.append("stream_options.continuous_usage_stats")
