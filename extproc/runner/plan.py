@@ -15,6 +15,7 @@ from extproc.names import CHARACTER
 from extproc.runner.run import Offered
 from extproc.runner.tools import ToolSource
 from extproc.surfaces import is_character, read_for_run
+from extproc.turn.limits import limit_problems
 from extproc.turn.spec import ResponseSpec
 from extproc.turn.turn import Turn
 from extproc.turn.usage import Sent
@@ -87,6 +88,8 @@ def plan(
     name: str = fields["model"]
     model, character = _cast(name, config, characters)
     turn = read_for_run(fields, path, model if character is None else None, config)
+    for problem in limit_problems(turn, model):
+        raise problem
     named = character.tool_servers if character is not None else model.tool_servers
     sources: list[ToolSource] = [servers[server] for server in named if server in servers]
     if character is not None:
