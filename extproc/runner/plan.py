@@ -66,6 +66,14 @@ class Plan:
     """What of the request no round asks."""
 
     @property
+    def begun(self) -> bool:
+        """The last message is the beginning of the answer, in words that the answer goes on with."""
+        last = self.messages[-1]
+        if not self.body.get("continue_final_message") or not isinstance(last.get("content"), str):
+            return False
+        return last["role"] == "assistant" and not last.get("tool_calls")
+
+    @property
     def prompt_tokens(self) -> int:
         """How many the first round has, by estimate."""
         return Sent.read({**self.body, "messages": self.messages}).prompt_tokens()

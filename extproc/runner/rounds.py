@@ -18,6 +18,8 @@ Json: TypeAlias = dict[str, Any]
 
 CONNECT_TIMEOUT = 5.0
 """Seconds. For all else Envoy's own limits hold, and the run's."""
+_OF_ONE_BEGUN = ("add_generation_prompt", "continue_final_message")
+"""How a message is gone on with: the answer that the client has begun, and no tool's result."""
 _LARGEST_ERROR = 64 * 1024
 _KEPT = ("retry-after", "retry-after-ms", "x-should-retry")
 """Of the head of an error."""
@@ -50,8 +52,13 @@ class ModelRounds:
     async def ask(self, asked: AskModel) -> AsyncGenerator[ModelSaid | ModelEnded, None]:
         """See `driver.Rounds`."""
         fields: Json = {**self._body, "messages": asked.messages}
+        if asked.round > 1:
+            for name in _OF_ONE_BEGUN:
+                fields.pop(name, None)
         if asked.tokens is not None:
             fields[self._tokens_name] = asked.tokens
+            if fields.get("min_tokens") is not None:
+                fields["min_tokens"] = min(fields["min_tokens"], asked.tokens)
         headers = {**self._headers, ROUND_HEADER: str(asked.round)}
         reader = RoundReader(asked.round)
         try:

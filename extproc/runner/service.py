@@ -194,7 +194,7 @@ class _Answering:
             limits,
             new_tool_call_id,
             tokens=planned.tokens,
-            begun=planned.turn.begun,
+            begun=planned.begun,
             joins=planned.spec.dialect != "responses",  # where each is an item
         )
         self._driver = Driver(
