@@ -761,6 +761,8 @@ def _check_answer(world: World, run: _Watched, steps: list[Step], *, complete: b
     check(len(reasons) == 1 if complete else len(reasons) <= 1, f"finish reasons {reasons}")
     check(not reasons or out[-1].finish_reason is not None, "something is said behind the finish reason")
     check(all(said.choice["finish_reason"] == said.finish_reason for said in out), "a choice has another reason")
+    texts = [(said.source.get("content"), said.events) for said in out]
+    check(all(not text or events == [Text(text)] for text, events in texts), "a delta says more than its events")
     check(sum("role" in said.source for said in out) <= 1, "there are several roles")
     check(not any("tool_calls" in said.source for said in out), "the model's calls are passed on unread")
     _check_served(world, run, events, complete=complete)
