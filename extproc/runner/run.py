@@ -18,7 +18,7 @@ The rules:
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, TypeAlias
 
 from extproc.config import Runs
@@ -375,9 +375,11 @@ class Run:
         return Step(out=_between(events), effects=effects)
 
     def _tool_ended(self, call: _Call, id_: str, result: ToolResult) -> Step:
-        call.result = result
-        self._retained += _size(result.text)
-        shown = [ServedResult(id_, result.text, failed=result.outcome != "ok")]
+        # Neither a request nor an answer can hold half of a surrogate pair, which a tool's string may.
+        text = result.text.encode(errors="replace").decode()
+        call.result = replace(result, text=text)
+        self._retained += _size(text)
+        shown = [ServedResult(id_, text, failed=result.outcome != "ok")]
         if (too_large := self._too_large()) is not None:
             return self._end(too_large, _between(shown))
         if self._waiting:
@@ -419,7 +421,7 @@ class Run:
 
 def _size(text: str) -> int:
     """In bytes."""
-    return len(text.encode(errors="replace"))
+    return len(text.encode())
 
 
 def _between(events: Sequence[Any]) -> list[Said]:
