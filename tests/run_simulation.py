@@ -125,6 +125,11 @@ def virtual_time() -> Iterator[VirtualLoop]:
     try:
         yield loop
     finally:
+        if left := asyncio.all_tasks(loop):  # something went wrong
+            for task in left:
+                task.cancel()
+            loop.run_until_complete(asyncio.wait(left, timeout=1))
+        loop.run_until_complete(loop.shutdown_asyncgens())
         loop.close()
 
 
