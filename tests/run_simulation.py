@@ -222,6 +222,8 @@ class World:
         self.answers: dict[tuple[str, str], list[str]] = {}
         """By name and arguments, what a tool came to."""
         self.ran: list[ToolRun] = []
+        self.stirred = 0.0
+        """When a round or a tool last ended."""
         self.over: float | None = None
         """Since when nothing may begin any more."""
         self.wrong: list[str] = []
@@ -230,6 +232,12 @@ class World:
     def log(self, what: str) -> None:
         if self._log is not None:
             self._log(f"{asyncio.get_running_loop().time():10.3f}  {what}")
+
+    @property
+    def idle(self) -> bool:
+        """Nothing goes on, and not just now."""
+        now = asyncio.get_running_loop().time()
+        return not (self.running or self.open_rounds) and now > self.stirred + _SLACK
 
     def may_begin(self, what: str) -> None:
         # What is cancelled at the very moment at which it begins has begun.
@@ -277,6 +285,7 @@ class World:
             raise
         finally:
             self.open_rounds -= 1
+            self.stirred = asyncio.get_running_loop().time()
 
     # Tools
 
@@ -323,6 +332,7 @@ class _Source:
                 raise
         finally:
             world.running -= 1
+            world.stirred = asyncio.get_running_loop().time()
             world.answers.setdefault((name, arguments), []).append(text)
             world.log(f"{name} {arguments!r} ends")
         return ToolResult(text, "failed" if deed.fails else "ok")
@@ -539,7 +549,7 @@ class _Watched(Run):
 
     def receive(self, told: Input) -> Step:
         self._world.log(f"told {told}")
-        if isinstance(told, TimedOut) and not (self._world.running or self._world.open_rounds or self._slow):
+        if isinstance(told, TimedOut) and not self._slow and self._world.idle:
             self._world.wrong.append("the run waits for nothing")
         step = self._watch(super().receive(told))
         self._told.append(told)

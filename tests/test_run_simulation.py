@@ -20,7 +20,7 @@ from extproc.turn.output import Said, SaidEvent
 from tests.run_simulation import WrongError, many, simulate, virtual_time
 
 T = TypeVar("T")
-RUNS = 500
+RUNS = 2_000
 ENDS = {
     "complete",
     "mixed",
