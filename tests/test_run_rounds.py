@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import AsyncIterator, Callable, Mapping
 from typing import Any, TypeAlias
 
-import httpx
+import httpx2
 import orjson
 import pytest
 
@@ -28,7 +28,7 @@ ANSWER = (
 )
 
 
-class Pieces(httpx.AsyncByteStream):
+class Pieces(httpx2.AsyncByteStream):
     """A body as it comes from a socket."""
 
     def __init__(self, body: bytes) -> None:
@@ -39,30 +39,32 @@ class Pieces(httpx.AsyncByteStream):
             yield self._body[at : at + 7]
 
 
-def replied(status: int, body: bytes, headers: Mapping[str, str] | None = None) -> httpx.Response:
-    return httpx.Response(status, stream=Pieces(body), headers=headers)
+def replied(status: int, body: bytes, headers: Mapping[str, str] | None = None) -> httpx2.Response:
+    return httpx2.Response(status, stream=Pieces(body), headers=headers)
 
 
-def answered(_: httpx.Request) -> httpx.Response:
+def answered(_: httpx2.Request) -> httpx2.Response:
     return replied(200, ANSWER, {DROPPED_HEADER: "seed, top_k"})
 
 
 class Asked:
     """One round, and what was sent for it."""
 
-    def __init__(self, body: Json, ask: AskModel, answer: Callable[[httpx.Request], httpx.Response] = answered) -> None:
+    def __init__(
+        self, body: Json, ask: AskModel, answer: Callable[[httpx2.Request], httpx2.Response] = answered
+    ) -> None:
         self.said: list[ModelSaid | ModelEnded] = []
         self.sent: Json = {}
-        self.headers = httpx.Headers()
+        self.headers = httpx2.Headers()
 
-        def handler(request: httpx.Request) -> httpx.Response:
+        def handler(request: httpx2.Request) -> httpx2.Response:
             assert request.url.path == CHAT_PATH
             self.sent, self.headers = orjson.loads(request.content), request.headers
             return answer(request)
 
         async def work() -> None:
-            transport = httpx.MockTransport(handler)
-            async with httpx.AsyncClient(transport=transport, base_url="http://gateway") as client:
+            transport = httpx2.MockTransport(handler)
+            async with httpx2.AsyncClient(transport=transport, base_url="http://gateway") as client:
                 self.rounds = ModelRounds(client, body, "max_tokens", {"x-request-id": "r1"})
                 async for one in self.rounds.ask(ask):
                     self.said.append(one)
@@ -96,7 +98,7 @@ def test_what_is_left_of_an_answers_length_is_enough() -> None:
 
 
 def test_an_error_is_the_gateways_own() -> None:
-    def refuses(_: httpx.Request) -> httpx.Response:
+    def refuses(_: httpx2.Request) -> httpx2.Response:
         error = {"error": {"message": "Wait.", "type": "requests", "code": "rate_limit_exceeded"}}
         return replied(429, orjson.dumps(error), {"retry-after": "3", "server": "x"})
 
@@ -112,8 +114,8 @@ def test_one_that_says_nothing_is_told_by_its_status() -> None:
 
 
 def test_a_gateway_that_is_away_is_unavailable() -> None:
-    def away(_: httpx.Request) -> httpx.Response:
-        raise httpx.ConnectError("no")
+    def away(_: httpx2.Request) -> httpx2.Response:
+        raise httpx2.ConnectError("no")
 
     with pytest.raises(ApiError) as caught:
         Asked({}, AskModel(1, [HI], None), away)
@@ -121,12 +123,12 @@ def test_a_gateway_that_is_away_is_unavailable() -> None:
 
 
 def test_an_answer_that_is_cut_off_is_an_error_behind_what_came() -> None:
-    class Broken(httpx.AsyncByteStream):
+    class Broken(httpx2.AsyncByteStream):
         async def __aiter__(self) -> AsyncIterator[bytes]:
             yield ANSWER[:200]
-            raise httpx.ReadError("gone")
+            raise httpx2.ReadError("gone")
 
-    asked = Asked({}, AskModel(1, [HI], None), lambda _: httpx.Response(200, stream=Broken()))
+    asked = Asked({}, AskModel(1, [HI], None), lambda _: httpx2.Response(200, stream=Broken()))
     first, last = asked.said
     assert isinstance(first, ModelSaid)
     assert isinstance(last, ModelEnded)

@@ -193,7 +193,7 @@ def _offered(turn: Turn, sources: Sequence[ToolSource]) -> tuple[list[Json], dic
 
     A call that the client demands is one of its own tools: ours aren't shown then, nor where it wants no calls.
     """
-    if _choice(turn) != "auto":
+    if turn.tool_choice != "auto":
         return turn.tools, {}
     places = {tool["function"]["name"]: place for tool, place in zip(turn.offered, turn.places, strict=True)}
     ours: dict[str, Offered] = {}
@@ -214,8 +214,6 @@ def _offered(turn: Turn, sources: Sequence[ToolSource]) -> tuple[list[Json], dic
 
 def _choice(turn: Turn) -> Any:
     match turn.tool_choice:
-        case "none" if not turn.offered and "tool_choice" not in turn.explicit:
-            return "auto"  # nothing but ours is there to be chosen from
         case NamedTool(name):
             return {"type": "function", "function": {"name": name}}
         case choice:
