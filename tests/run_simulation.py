@@ -29,10 +29,8 @@ from extproc.contract.errors import ApiError
 from extproc.contract.json_body import is_object
 from extproc.runner.driver import Driver, ToolRun
 from extproc.runner.reading import RoundReader
-from extproc.runner.run import (
-    TIMED_OUT,
-    TOO_LARGE,
-    TOO_MANY_ROUNDS,
+from extproc.runner.run import TIMED_OUT, TOO_LARGE, TOO_MANY_ROUNDS, Run
+from extproc.runner.steps import (
     AskModel,
     CallTool,
     Complete,
@@ -43,7 +41,6 @@ from extproc.runner.run import (
     ModelEnded,
     ModelSaid,
     Offered,
-    Run,
     Step,
     TimedOut,
     ToolEnded,

@@ -10,10 +10,8 @@ import pytest
 
 from extproc.config import Runs
 from extproc.contract.errors import ApiError
-from extproc.runner.run import (
-    TIMED_OUT,
-    TOO_LARGE,
-    TOO_MANY_ROUNDS,
+from extproc.runner.run import TIMED_OUT, TOO_LARGE, TOO_MANY_ROUNDS, Run
+from extproc.runner.steps import (
     AskModel,
     CallTool,
     CancelAll,
@@ -25,7 +23,6 @@ from extproc.runner.run import (
     ModelEnded,
     ModelSaid,
     Offered,
-    Run,
     Step,
     TimedOut,
     ToolEnded,

@@ -15,7 +15,8 @@ from extproc.contract.errors import ApiError
 from extproc.names import CHAT_PATH, MESSAGES_PATH, RESPONSES_PATH
 from extproc.runner.answering import StreamedRun, WholeRun
 from extproc.runner.reading import RoundReader
-from extproc.runner.run import CallTool, Complete, Run, Step, ToolEnded
+from extproc.runner.run import Run
+from extproc.runner.steps import CallTool, Complete, Step, ToolEnded
 from extproc.runner.tools import ToolResult
 from extproc.turn.output import Said
 from extproc.turn.spec import ResponseSpec

@@ -31,7 +31,7 @@ from extproc.runner.driver import ToolRun
 from extproc.runner.mcp_servers import offer, results
 from extproc.runner.mcp_servers.program import INHERITED, LOGGED_LINES, LONGEST_LINE
 from extproc.runner.plan import _NOT_IN_RUNS
-from extproc.runner.run import CallTool, Offered
+from extproc.runner.steps import CallTool, Offered
 from extproc.runner.tools import Outcome, ToolResult
 from scripted_vllm import ScriptedVLLM
 from tests.gateway import Gateway, configured_gateway, curl, wait_until

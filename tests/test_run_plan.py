@@ -12,7 +12,7 @@ from extproc.config import Config, parse
 from extproc.contract.errors import ApiError
 from extproc.names import CHAT_PATH, COUNT_TOKENS_PATH, MESSAGES_PATH, RESPONSES_PATH
 from extproc.runner.plan import Plan, model_of, plan, problems_of
-from extproc.runner.run import Offered
+from extproc.runner.steps import Offered
 from extproc.runner.tools import ToolResult
 
 Json: TypeAlias = dict[str, Any]

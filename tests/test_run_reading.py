@@ -11,7 +11,7 @@ import pytest
 from extproc.contract.errors import ApiError
 from extproc.contract.sse import DONE, Comment, Data, encode
 from extproc.runner.reading import LONGEST_EVENT, RoundReader, error_in
-from extproc.runner.run import ModelEnded, ModelSaid
+from extproc.runner.steps import ModelEnded, ModelSaid
 from extproc.toolcalls import Reasoning
 from extproc.toolcalls.events import Parsed, collect
 from extproc.turn.output import Said

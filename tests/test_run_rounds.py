@@ -12,7 +12,7 @@ import pytest
 from extproc.contract.errors import ApiError
 from extproc.names import CHAT_PATH, DROPPED_HEADER, ROUND_HEADER
 from extproc.runner.rounds import ModelRounds
-from extproc.runner.run import AskModel, ModelEnded, ModelSaid
+from extproc.runner.steps import AskModel, ModelEnded, ModelSaid
 from tests.run_simulation import virtual_time
 
 Json: TypeAlias = dict[str, Any]

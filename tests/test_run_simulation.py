@@ -13,7 +13,8 @@ import pytest
 from extproc.config import Runs
 from extproc.contract.errors import ApiError
 from extproc.runner.driver import Driver, Silence, ToolRun
-from extproc.runner.run import TIMED_OUT, AskModel, Complete, ModelEnded, ModelSaid, Offered, Run, Step
+from extproc.runner.run import TIMED_OUT, Run
+from extproc.runner.steps import AskModel, Complete, ModelEnded, ModelSaid, Offered, Step
 from extproc.runner.tools import ToolResult
 from extproc.toolcalls import ArgumentsDelta, CallEnd, CallStart, Text
 from extproc.turn.output import Said, SaidEvent

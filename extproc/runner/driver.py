@@ -10,7 +10,8 @@ from dataclasses import dataclass
 from typing import Any, Protocol, TypeAlias
 
 from extproc.contract.errors import ApiError
-from extproc.runner.run import (
+from extproc.runner.run import Run
+from extproc.runner.steps import (
     AskModel,
     CallTool,
     CancelAll,
@@ -18,7 +19,6 @@ from extproc.runner.run import (
     Input,
     ModelEnded,
     ModelSaid,
-    Run,
     Step,
     TimedOut,
     ToolEnded,

@@ -12,7 +12,7 @@ from extproc.contract.json_body import decode
 from extproc.contract.model_name import model_problems
 from extproc.contract.tool_choice import NamedTool
 from extproc.names import CHARACTER
-from extproc.runner.run import Offered
+from extproc.runner.steps import Offered
 from extproc.runner.tools import ToolSource
 from extproc.surfaces import is_character, read_for_run
 from extproc.turn.limits import limit_problems

@@ -13,7 +13,7 @@ import orjson
 from extproc.contract.arguments import ArgumentChecker
 from extproc.contract.errors import ApiError, backend_garbage
 from extproc.contract.sse import DONE, Data, ServerEvent, SseDecoder
-from extproc.runner.run import ModelEnded, ModelSaid
+from extproc.runner.steps import ModelEnded, ModelSaid
 from extproc.toolcalls import Reasoning
 from extproc.turn import completion
 from extproc.turn.calls import Violations

@@ -12,7 +12,7 @@ from extproc.contract.errors import ApiError, backend_garbage
 from extproc.contract.json_body import encode
 from extproc.names import CHAT_PATH, DROPPED_HEADER, ROUND_HEADER
 from extproc.runner.reading import RoundReader, error_in
-from extproc.runner.run import AskModel, ModelEnded, ModelSaid
+from extproc.runner.steps import AskModel, ModelEnded, ModelSaid
 
 Json: TypeAlias = dict[str, Any]
 

@@ -24,6 +24,23 @@ from typing import Any, TypeAlias
 from extproc.config import Runs
 from extproc.contract.errors import ApiError, backend_garbage
 from extproc.contract.json_body import is_object
+from extproc.runner.steps import (
+    AskModel,
+    CallTool,
+    CancelAll,
+    ClientGone,
+    Complete,
+    Effect,
+    End,
+    Gone,
+    Input,
+    ModelEnded,
+    ModelSaid,
+    Offered,
+    Step,
+    TimedOut,
+    ToolEnded,
+)
 from extproc.runner.tools import ToolResult
 from extproc.toolcalls import ArgumentsDelta, CallEnd, CallStart, Reasoning, Text
 from extproc.turn.output import CALLED, Said
@@ -36,118 +53,6 @@ TOO_MANY_ROUNDS, TOO_LARGE, TIMED_OUT = "too_many_rounds", "run_too_large", "run
 """The codes of the errors by which a run ends that comes to its limits."""
 
 
-@dataclass(frozen=True, slots=True)
-class Offered:
-    """A tool of ours, by the name that the model knows."""
-
-    source: str
-    """Who offers it."""
-    name: str
-    """What it is called there."""
-    runs: bool = True
-    """A call runs without asking; otherwise it goes to the client."""
-
-
-# What the run is told
-
-
-@dataclass(frozen=True, slots=True)
-class ModelSaid:
-    """The model goes on: one choice's events, and its finish reason in the end."""
-
-    round: int
-    said: Said
-
-
-@dataclass(frozen=True, slots=True)
-class ModelEnded:
-    """A round is over. With an error, there is nothing to go on with."""
-
-    round: int
-    usage: Json | None = None
-    error: ApiError | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class ToolEnded:
-    """What a call came to."""
-
-    id: str
-    result: ToolResult
-
-
-@dataclass(frozen=True, slots=True)
-class TimedOut:
-    """The run's time is up."""
-
-
-@dataclass(frozen=True, slots=True)
-class ClientGone:
-    """Nobody waits for the answer any more."""
-
-
-Input: TypeAlias = ModelSaid | ModelEnded | ToolEnded | TimedOut | ClientGone
-
-
-# What it asks for
-
-
-@dataclass(frozen=True, slots=True)
-class AskModel:
-    """Another round."""
-
-    round: int
-    """From 1."""
-    messages: list[Json]
-    """The whole conversation."""
-    tokens: int | None
-    """The most that the model may write, if the client has set a limit to the answer."""
-
-
-@dataclass(frozen=True, slots=True)
-class CallTool:
-    """Run a tool of ours."""
-
-    id: str
-    offered: Offered
-    name: str
-    """By which the model called it."""
-    arguments: str
-
-
-@dataclass(frozen=True, slots=True)
-class CancelAll:
-    """Let go of whatever is under way."""
-
-
-Effect: TypeAlias = AskModel | CallTool | CancelAll
-
-
-@dataclass(frozen=True, slots=True)
-class Complete:
-    """The client has its whole answer."""
-
-    usage: Json | None
-    """Of all rounds together."""
-
-
-@dataclass(frozen=True, slots=True)
-class Gone:
-    """The client has left."""
-
-
-End: TypeAlias = Complete | ApiError | Gone
-
-
-@dataclass(frozen=True, slots=True)
-class Step:
-    """What follows from one input."""
-
-    out: Sequence[Said] = ()
-    effects: Sequence[Effect] = ()
-    end: End | None = None
-
-
 @dataclass(slots=True)
 class _Call:
     """A call of the round that is being read, or run."""
@@ -156,7 +61,6 @@ class _Call:
     name: str
     ours: Offered | None
     pieces: list[str] = field(default_factory=list)
-    whole: bool = False
     result: ToolResult | None = None
 
     @property
@@ -177,7 +81,6 @@ class _Round:
     finished: bool = False
     goes_on: bool = False
     """It ended with calls of ours, and nothing else."""
-    tokens: int = 0
 
 
 class Run:
@@ -268,7 +171,6 @@ class Run:
                         events.append(ArgumentsDelta(self._round.given - 1, json))
                 case CallEnd(index, whole):
                     call = self._round.calls[index]
-                    call.whole = whole
                     if not self._is_ours(call):
                         events.append(CallEnd(self._round.given - 1, whole))
         reason = said.finish_reason

@@ -46,7 +46,8 @@ from extproc.runner.audit import audit
 from extproc.runner.driver import Driver, Silence, ToolRun
 from extproc.runner.plan import Character, Plan, plan
 from extproc.runner.rounds import ModelRounds
-from extproc.runner.run import Complete, Run, Step
+from extproc.runner.run import Run
+from extproc.runner.steps import Complete, Step
 from extproc.runner.tools import ToolSource
 from extproc.surfaces import Surface, surface_of
 
