@@ -520,6 +520,13 @@ class TestLimits:
 
 
 class TestTokens:
+    def test_of_the_prompts_only_the_last_may_count(self) -> None:
+        played = Played(usage="last_prompt")
+        played.hear(calls("roll"), counts=usage(500, 30, prompt_tokens_details={"cached_tokens": 7}))
+        played.answer("c0")
+        played.hear(DONE, counts=usage(560, 10, prompt_tokens_details={"cached_tokens": 512}))
+        assert played.end == Complete(usage(560, 40, prompt_tokens_details={"cached_tokens": 512}))
+
     def test_what_a_round_took_the_next_one_hasnt(self) -> None:
         played = Played(tokens=100)
         assert played.asked.tokens == 100

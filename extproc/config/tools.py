@@ -71,5 +71,8 @@ class Runs(Settings):
     """A stream that has been silent for so long gets a comment, while a tool runs or the model is thought about."""
     character_memory: Annotated[int, Field(ge=64 << 20, le=1 << 36)] = 256 << 20
     """Bytes of memory that a character's code may use."""
+    usage: Literal["sum", "last_prompt"] = "sum"
+    """How the tokens of several rounds are told: added up, as they cost; or the last round's prompt and all that was
+    written, for clients that take the count for the length of the conversation (Codex)."""
     log_arguments: bool = False
     """Whether the audit log holds the arguments and the results of calls."""

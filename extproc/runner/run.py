@@ -45,7 +45,7 @@ from extproc.runner.tools import ToolResult
 from extproc.toolcalls import ArgumentsDelta, CallEnd, CallStart, Reasoning, Text
 from extproc.turn.output import CALLED, Said
 from extproc.turn.served import ServedCall, ServedResult
-from extproc.turn.usage import summed
+from extproc.turn.usage import after_last_prompt, summed
 
 Json: TypeAlias = dict[str, Any]
 
@@ -225,7 +225,8 @@ class Run:
     # Between two rounds
 
     def _round_over(self, usage: Json | None, error: ApiError | None) -> Step:
-        self.usage = summed(self.usage, usage)
+        added = summed if self._limits.usage == "sum" else after_last_prompt
+        self.usage = added(self.usage, usage)
         current = self._round
         if error is None and not current.finished:
             error = backend_garbage("the stream ended before the answer was complete.")

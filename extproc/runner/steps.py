@@ -105,7 +105,7 @@ class Complete:
     """The client has its whole answer."""
 
     usage: Json | None
-    """Of all rounds together."""
+    """Of all rounds, as the settings have it."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,6 +17,7 @@ from extproc.contract.token_count import Excerpt
 
 Json: TypeAlias = dict[str, Any]
 
+_OF_THE_PROMPT = ("prompt_tokens", "prompt_tokens_details")
 _SAID = frozenset({"content", "reasoning", "reasoning_content", "refusal"})
 _CALLED = ("name", "arguments")
 
@@ -62,6 +63,17 @@ def counted(usage: object) -> Json | None:
     if type(usage.get("total_tokens")) is int:
         return usage
     return {**usage, "total_tokens": prompt + completion}
+
+
+def after_last_prompt(before: Json | None, last: Json | None) -> Json | None:
+    """All that the rounds of one answer wrote, and the last one's prompt, which holds what was written and found
+    before."""
+    both = summed(before, last)
+    if both is None or before is None or last is None:
+        return both
+    of_last = {name: last[name] for name in _OF_THE_PROMPT if name in last}
+    both = {name: value for name, value in both.items() if name not in _OF_THE_PROMPT} | of_last
+    return counted({**both, "total_tokens": None}) or both
 
 
 def summed(first: Json | None, second: Json | None) -> Json | None:

@@ -61,6 +61,7 @@ def read(fields: Json, rules: Rules) -> Turn:
         legacy=legacy,
         repaired=repaired,
         withheld=withheld,
+        begun=given.get("continue_final_message") is True and messages[-1]["role"] == "assistant",
         explicit=frozenset(name for name in ("tool_choice", "parallel_tool_calls") if given.get(name) is not None),
         places=[place.format(index) for index in range(len(tools))],
         tools_place="functions" if legacy else "tools",
