@@ -137,6 +137,17 @@ class TestCharacters:
         assert usage["prompt_tokens"] > 2 * alone["prompt_tokens"] - 10
         assert usage["total_tokens"] == usage["prompt_tokens"] + usage["completion_tokens"]
 
+    def test_rounds_share_connections(self, gateway: Gateway, model: ScriptedVLLM) -> None:
+        def connections() -> int:
+            return gateway.stat("http.inner.downstream_cx_total")
+
+        model.play(*[LOGS, Reply(DONE)] * 11)
+        assert narrator(gateway).is_success
+        before = connections()
+        for _ in range(10):
+            assert narrator(gateway).is_success
+        assert connections() <= before + 1  # of a round whose stream took a little longer to end
+
     def test_a_stream_is_one_answer(self, gateway: Gateway, model: ScriptedVLLM) -> None:
         model.play(Reply(f"Hear!\n{LOGS.text}"), Reply(DONE))
         with gateway.openai.chat.completions.stream(

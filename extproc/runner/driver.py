@@ -29,6 +29,8 @@ log = logging.getLogger(__name__)
 
 _AHEAD = 16
 """What the model may have said that the client hasn't read, in pieces: more waits at the backend."""
+_TO_END = 0.1
+"""Seconds for a stream to end that has said its last word: then its connection serves other rounds."""
 
 
 class Rounds(Protocol):
@@ -77,6 +79,8 @@ class Driver:
         self._inputs = asyncio.Queue[Input](_AHEAD)
         self._tasks = set[asyncio.Task[None]]()
         self._stopping = False  # whatever was under way is cancelled
+        self._ending = set[asyncio.Task[None]]()
+        """Those of rounds that are over, but for the end of their streams."""
 
     async def steps(self) -> AsyncGenerator[Step | Silence, None]:
         """What the client is to see, step by step; the last one has an end."""
@@ -127,12 +131,17 @@ class Driver:
         task = asyncio.create_task(work)
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
+        task.add_done_callback(self._ending.discard)
 
     async def _ask(self, asked: AskModel) -> None:
+        current = asyncio.current_task()
+        assert current is not None
         try:
             async with aclosing(self._rounds.ask(asked)) as said:
                 async for one in said:
                     await self._put(one)
+                    if isinstance(one, ModelEnded) and one.error is None:
+                        self._ending.add(current)
         except ApiError as error:
             await self._put(ModelEnded(asked.round, error=error.caught()))
         except (Exception, asyncio.CancelledError) as bug:
@@ -170,18 +179,23 @@ class Driver:
         """Cancel all, each once: a second time would interrupt what a tool does to end."""
         if not self._stopping:
             self._stopping = True
-            for task in self._tasks:
+            for task in self._tasks - self._ending:
                 task.cancel()
 
     async def _cancel(self) -> None:
         """Have nothing go on. What was cancelled has to end before anything else does: it holds processes."""
         self._stop()
         interrupted: asyncio.CancelledError | None = None
+        patience: float | None = _TO_END
         while self._tasks:
             try:
-                await asyncio.wait(self._tasks)
+                await asyncio.wait(self._tasks, timeout=patience)
             except asyncio.CancelledError as error:  # a client that leaves just now doesn't change that
                 interrupted = error
+            if patience is not None:
+                patience = None
+                for task in self._ending:
+                    task.cancel()
         if interrupted is not None:
             raise interrupted
 
