@@ -58,7 +58,7 @@ def running(needs: Needs, folder: Path, more: str = "") -> Iterator[Victim]:
     with contextlib.ExitStack() as stack:
         command = [sys.executable, "-m", "bench.attacks.backends"]
         backends = [stack.enter_context(child([*command, which], stdout=subprocess.PIPE)) for which in ("vllm", "raw")]
-        ports = {name: port for backend in backends for name, port in json.loads(_line(backend, "{")).items()}
+        ports = {name: port for backend in backends for name, port in json.loads(line(backend, "{")).items()}
         keys = [secrets.token_urlsafe(24) for _ in range(_CLIENTS + 1)]
         names = [*(f"honest-{number}" for number in range(_CLIENTS)), "attacker"]
         lines = (f"{name}: {sha256(key.encode()).hexdigest()}" for name, key in zip(names, keys, strict=True))
@@ -82,7 +82,7 @@ def running(needs: Needs, folder: Path, more: str = "") -> Iterator[Victim]:
         stack.callback(watch.close)
         watch.start()
         try:
-            _line(up, "Ctrl-C stops")
+            line(up, "Ctrl-C stops")
         except EOFError:
             raise RuntimeError(f"the gateway doesn't start:\n{said.read_text()[-2000:]}") from None
         watch.forget_peaks()
@@ -155,7 +155,7 @@ def child(
                 process.kill()
 
 
-def _line(process: subprocess.Popen[bytes], containing: str) -> str:
+def line(process: subprocess.Popen[bytes], containing: str) -> str:
     """The next line on its stdout that contains this. Raises EOFError when there is none in time."""
     assert process.stdout is not None
     deadline = time.monotonic() + _START
