@@ -224,6 +224,15 @@ def test_what_a_thread_does_after_the_return_is_not_taken_for_an_answer(hostile:
     run(test())
 
 
+def test_others_have_the_processor_first(hostile: Path) -> None:
+    async def test() -> None:
+        async with characters(hostile) as loaded:
+            least = min(os.getpriority(os.PRIO_PROCESS, 0) + 10, 19)
+            await until(lambda: {os.getpriority(os.PRIO_PROCESS, p) for p in of(loaded, "hostile").pids} == {least})
+
+    run(test())
+
+
 def test_between_its_calls_a_worker_is_stopped(hostile: Path) -> None:
     async def test() -> None:
         async with characters(hostile) as loaded:
