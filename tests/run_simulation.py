@@ -27,7 +27,7 @@ import orjson
 from extproc.config import Runs
 from extproc.contract.errors import ApiError
 from extproc.contract.json_body import is_object
-from extproc.runner.driver import Driver, ToolRun
+from extproc.runner.driver import TO_END, Driver, ToolRun
 from extproc.runner.reading import RoundReader
 from extproc.runner.run import TIMED_OUT, TOO_LARGE, TOO_MANY_ROUNDS, Run
 from extproc.runner.steps import (
@@ -667,7 +667,7 @@ async def _play(seed: int, world: World) -> Outcome:
         reading.result()
     seconds = loop.time()
     most = world.limits.seconds + max(visit.pauses, default=0.0) if client.left is None else client.left
-    check(seconds <= most + LET_GO + _SLACK, f"it took {seconds} s, and not {most}")
+    check(seconds <= most + TO_END + LET_GO + _SLACK, f"it took {seconds} s, and not {most}")
     _check_all_ended(world)
     _check_tools(world, run)
     _check_conversation(world)

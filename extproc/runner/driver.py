@@ -29,7 +29,7 @@ log = logging.getLogger(__name__)
 
 _AHEAD = 16
 """What the model may have said that the client hasn't read, in pieces: more waits at the backend."""
-_TO_END = 0.1
+TO_END = 0.1
 """Seconds for a stream to end that has said its last word: then its connection serves other rounds."""
 
 
@@ -186,7 +186,7 @@ class Driver:
         """Have nothing go on. What was cancelled has to end before anything else does: it holds processes."""
         self._stop()
         interrupted: asyncio.CancelledError | None = None
-        patience: float | None = _TO_END
+        patience: float | None = TO_END
         while self._tasks:
             try:
                 await asyncio.wait(self._tasks, timeout=patience)

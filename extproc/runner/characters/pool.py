@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from collections import deque
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
@@ -23,6 +24,9 @@ _LONGEST_WAIT = 5.0
 """Seconds for a call until a worker has time for it."""
 _IDLE = 60.0
 """Seconds after which what is more than warm ends."""
+_BURST, _PERIOD = 8, 2.0
+"""Starts within so many seconds: the next one waits. A start takes 40 ms of a processor, and a character that loses its
+workers again and again is nobody's to pay for but its own."""
 _FIRST_DELAY, _LONGEST_DELAY = 0.25, 30.0
 """Seconds from a failure to the next start: twice as long each time."""
 
@@ -42,6 +46,7 @@ class Pool:
         self._waiting: list[asyncio.Future[None]] = []
         self._starter: asyncio.Task[None] | None = None
         self._failures = 0
+        self._starts = deque[float](maxlen=_BURST)
         self._trim_handle: asyncio.TimerHandle | None = None
         self.is_closed = False
         self._add(first)
@@ -136,6 +141,7 @@ class Pool:
             while not self.is_closed and len(self._usable()) < self._wanted():
                 if self._failures:
                     await asyncio.sleep(min(_LONGEST_DELAY, _FIRST_DELAY * 2 ** min(self._failures - 1, 10)))
+                await self._pause()
                 try:
                     worker = await Worker.start(self._source, self._memory)
                 except LoadError as error:
@@ -146,6 +152,13 @@ class Pool:
                     self._wake()
         finally:
             self._starter = None
+
+    async def _pause(self) -> None:
+        """Until another start is due."""
+        clock = asyncio.get_running_loop().time
+        if len(self._starts) == _BURST:
+            await asyncio.sleep(self._starts[0] + _PERIOD - clock())
+        self._starts.append(clock())
 
     def _add(self, worker: Worker) -> None:
         self._workers.add(worker)
