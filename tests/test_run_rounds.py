@@ -64,7 +64,7 @@ class Asked:
 
         async def work() -> None:
             transport = httpx2.MockTransport(handler)
-            async with httpx2.AsyncClient(transport=transport, base_url="http://gateway") as client:
+            async with transport as client:
                 self.rounds = ModelRounds(client, body, "max_tokens", {"x-request-id": "r1"})
                 async for one in self.rounds.ask(ask):
                     self.said.append(one)

@@ -26,7 +26,7 @@ from extproc.observability.run_metrics import RunMetrics
 from extproc.runner.characters import Character, Characters, State
 from extproc.runner.mcp_servers import ToolServers
 from extproc.runner.plan import Plan, problems_of
-from extproc.runner.rounds import client_of
+from extproc.runner.rounds import connections_to
 from extproc.runner.service import Runner, Terms
 from extproc.server.stopping import StopSignals, completes
 
@@ -67,10 +67,10 @@ async def serve_runs(options: RunnerOptions) -> int:
         async with AsyncExitStack() as served:
             if options.metrics is not None:
                 await served.enter_async_context(metrics_served(options.metrics, metrics.page))
-            client = await served.enter_async_context(client_of(config.inner_socket))
+            connections = await served.enter_async_context(connections_to(config.inner_socket))
             tools = _Tools(config, metrics)
             await served.enter_async_context(tools.running())
-            runner = Runner(tools.terms, client, metrics)
+            runner = Runner(tools.terms, connections, metrics)
             await served.enter_async_context(_listening(runner, config.runner_socket))
             following = asyncio.create_task(_follow(source, tools, options.interval))
             served.callback(following.cancel)

@@ -79,10 +79,10 @@ class Terms:
 class Runner:
     """Answers by runs. `application` is what an ASGI server serves."""
 
-    def __init__(self, terms: Callable[[], Terms], client: httpx2.AsyncClient, metrics: RunMetrics) -> None:
-        """`client` asks the gateway itself."""
+    def __init__(self, terms: Callable[[], Terms], connections: httpx2.AsyncBaseTransport, metrics: RunMetrics) -> None:
+        """`connections` lead to the gateway itself."""
         self._terms = terms
-        self._client = client
+        self._connections = connections
         self._metrics = metrics
         self._idle = asyncio.Event()
         self._idle.set()
@@ -155,7 +155,7 @@ class Runner:
             await _send(send, 200, answer, {USAGE_HEADER: "estimated"})
             return
         with terms.held(planned):
-            await _Answering(terms, planned, surface, headers, self._client, self._metrics).answer(send)
+            await _Answering(terms, planned, surface, headers, self._connections, self._metrics).answer(send)
 
 
 class _Answer:
@@ -177,7 +177,7 @@ class _Answering:
         planned: Plan,
         surface: Surface,
         headers: Headers,
-        client: httpx2.AsyncClient,
+        connections: httpx2.AsyncBaseTransport,
         metrics: RunMetrics,
     ) -> None:
         self._plan = planned
@@ -188,7 +188,7 @@ class _Answering:
         self._id = headers.get("x-request-id", "")[:_LONGEST_ID]
         backend = terms.config.backends_by_name[terms.config.models_by_name[planned.body["model"]].backend]
         passed_on = {name: headers[name] for name in (*_PASSED_ON, *backend.headers) if name in headers}
-        self._rounds = ModelRounds(client, planned.body, planned.tokens_name, passed_on)
+        self._rounds = ModelRounds(connections, planned.body, planned.tokens_name, passed_on)
         self._run = Run(
             planned.messages,
             planned.offered,
