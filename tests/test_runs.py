@@ -146,7 +146,7 @@ class TestCharacters:
         before = connections()
         for _ in range(10):
             assert narrator(gateway).is_success
-        assert connections() <= before + 1  # of a round whose stream took a little longer to end
+        assert connections() <= before + 5  # of the 20 rounds; one whose stream takes longer to end isn't waited for
 
     def test_a_stream_is_one_answer(self, gateway: Gateway, model: ScriptedVLLM) -> None:
         model.play(Reply(f"Hear!\n{LOGS.text}"), Reply(DONE))
