@@ -72,10 +72,12 @@ class Played:
         *,
         tokens: int | None = None,
         begun: bool = False,
+        one_text: bool = False,
         **limits: Any,
     ) -> None:
         ids = (f"c{number}" for number in itertools.count())
-        self.run = Run(messages, OURS, Runs(**limits), lambda: next(ids), tokens=tokens, begun=begun)
+        run = Run(messages, OURS, Runs(**limits), lambda: next(ids), tokens=tokens, begun=begun, one_text=one_text)
+        self.run = run
         self.out: list[Said] = []
         self.effects: list[Effect] = []
         self.ends: list[Any] = []
@@ -517,6 +519,24 @@ class TestLimits:
         assert played.tell(TimedOut()) == [CancelAll()]
         assert (played.end.status, played.end.code) == (504, TIMED_OUT)
         assert "2.5 seconds" in played.end.message
+
+
+class TestOneText:
+    """Where the client has asked for JSON, words beside calls are no part of the answer."""
+
+    def test_the_last_rounds_alone_is_the_answer(self) -> None:
+        played = Played(one_text=True)
+        played.hear(said(Text("I roll.")), calls("roll"))
+        assert played.text == ""
+        played.answer("c0")
+        assert played.asked.messages[-2]["content"] == "I roll."
+        played.hear(said(Text("{}")), DONE)
+        assert played.text.startswith("{}")
+
+    def test_words_before_a_call_of_the_clients_are_kept(self) -> None:
+        played = Played(one_text=True)
+        played.hear(said(Text("I look.")), calls("look_at_theirs"))
+        assert played.text == "I look."
 
 
 class TestTokens:

@@ -97,6 +97,12 @@ def narrator(gateway: Gateway, **fields: Any) -> httpx.Response:
     return gateway.http.post("/v1/chat/completions", json=body)
 
 
+def left_by_others(gateway: Gateway) -> str:
+    """The runner's counts of the dialect in which no test's client leaves."""
+    page = httpx.get(gateway.runner_metrics).text
+    return "\n".join(line for line in page.splitlines() if 'dialect="responses"' in line)
+
+
 def prompt(model: ScriptedVLLM, number: int = -1) -> str:
     """What the model was shown."""
     return json.dumps(model.requests[number].json["messages"])
@@ -381,6 +387,19 @@ class TestTrouble:
             fields = dict(request.headers)
             assert not [name for name in fields if name.startswith("x-extproc")]
             assert (fields["x-request-id"], fields["x-tenant"]) == ("run-1", "us")
+
+    def test_what_clients_write_into_headers_and_names_does_no_harm(
+        self, gateway: Gateway, model: ScriptedVLLM
+    ) -> None:
+        model.play(LOGS, Reply(DONE), LOGS, Reply(DONE))
+        body = {"model": "character/narrator", "messages": [{"role": "user", "content": "Go on."}]}
+        headers = [(b"user-agent", "José".encode()), (b"x-tenant", b"caf\xe9")]
+        assert gateway.http.post("/v1/chat/completions", json=body, headers=headers).is_success
+        odd = {"role": "user", "content": "x", "a\r\nb: c": 1, "y" * 70_000: 2}
+        answer = gateway.http.post("/v1/responses", json={"model": "character/narrator", "input": [odd]})
+        assert answer.headers["x-extproc-dropped"] == "+2 more"
+        assert answer.json()["output"][0]["type"] == "mcp_call"
+        assert 'end="client_left"' not in left_by_others(gateway)
 
     def test_without_the_runner_there_is_an_error(self, gateway: Gateway, model: ScriptedVLLM) -> None:
         os.kill(gateway.runner, signal.SIGSTOP)

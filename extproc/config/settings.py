@@ -202,6 +202,8 @@ class Config(Settings):
         for alias, meant in self.aliases.items():
             if meant not in self.models_by_name:
                 raise FieldError(("aliases", alias), f"no model is named {meant!r}")
+            if alias.startswith(CHARACTER) and self.characters is not None:
+                raise FieldError(("aliases", alias), f"names that begin with {CHARACTER} are characters'")
             if alias in self.models_by_name:
                 raise FieldError(("aliases", alias), "a model has this name itself")
         return self

@@ -61,8 +61,8 @@ class Runs(Settings):
 
     rounds: Annotated[int, Field(ge=1, le=100)] = 10
     """How often the model may be asked."""
-    seconds: Annotated[float, Field(gt=0, le=86_400)] = 600.0
-    """How long all of it may take."""
+    seconds: Annotated[float, Field(gt=0, le=1800)] = 600.0
+    """How long all of it may take. After half an hour without a byte Envoy gives up by itself."""
     calls_at_once: Annotated[int, Field(ge=1, le=100)] = 5
     """How many tools of one run may be running; more wait."""
     retained_bytes: Annotated[int, Field(ge=1024, le=1 << 30)] = 1 << 20

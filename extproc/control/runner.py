@@ -97,6 +97,7 @@ class _Tools:
         self._metrics = metrics
         self._servers = ToolServers(config.tool_servers)
         self._characters: Characters | None = None
+        self._left: list[Characters] = []  # all that were ever opened
         self._told: set[str] = set()
 
     @asynccontextmanager
@@ -109,16 +110,19 @@ class _Tools:
                 self.tell()
                 yield
             finally:
-                if self._characters is not None:
-                    await self._characters.close()
+                for left in self._left:
+                    await left.close()
 
     async def _open_characters(self, config: Config) -> None:
-        if self._characters is not None:
-            await self._characters.close()
-        self._characters = None
+        """Load all of them, and only then let go of those of before, which runs may still use."""
+        opened = None
         if config.characters is not None:
-            self._characters = Characters(config.characters, config.runs.character_memory)
-            await self._characters.start()
+            opened = Characters(config.characters, config.runs.character_memory)
+            self._left.append(opened)
+            await opened.start()
+        for character in self._characters or ():
+            character.retire()
+        self._characters = opened
 
     async def reconfigure(self, config: Config) -> None:
         """Go by another configuration; runs under way keep what they use."""
@@ -228,6 +232,7 @@ async def _listening(runner: Runner, path: Path) -> AsyncIterator[None]:
     server = _Server(
         uvicorn.Config(
             runner.application,
+            http="h11",
             lifespan="off",
             log_config=None,
             access_log=False,

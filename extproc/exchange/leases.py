@@ -29,8 +29,10 @@ class Leases:
             raise too_many_requests(concurrency.used(self.client, backend.name))
         return self._place
 
-    def let_in(self, announced: str) -> None:
+    def let_in(self, announced: str, *, counted: bool = True) -> None:
         """Count a body against what its client may send at a time; `announced` is its `content-length`.
+
+        One that isn't `counted` is a round's: its run's own body was.
 
         One of unknown length may be as large as any. Raises ApiError when it is too large, or too much.
         """
@@ -38,6 +40,8 @@ class Leases:
         size = int(announced) if len(announced) < 20 and announced.isdecimal() else limit
         if size > limit:
             raise too_large(limit)
+        if not counted:
+            return
         self._upload = self._upload_of(size)
         if size > SMALL_BODY and self._upload is None:
             raise too_many_uploads(self._terms.concurrency.used(self.client or "", UPLOADS))

@@ -127,7 +127,7 @@ class RequestHalf:
             return self.refuse(NO_BODY, client=admitted.client)
         reply = ProcessingResponse(request_headers=HeadersResponse())
         if read:
-            self.leases.let_in(length)
+            self.leases.let_in(length, counted=not self._inner)
         elif admitted.ours:
             backend = self.context.config.default_backend
             self._take_place(backend, reply)

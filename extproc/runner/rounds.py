@@ -49,7 +49,8 @@ class ModelRounds:
         self._connections = connections
         self._body = body
         self._tokens_name = tokens_name
-        self._headers = {**headers, "content-type": "application/json", "accept-encoding": "identity"}
+        told = {**headers, "content-type": "application/json", "accept-encoding": "identity"}
+        self._headers = [(name.encode("latin-1"), value.encode("latin-1")) for name, value in told.items()]
         self.envelope: Json = {}
         """What the first round's chunks have beside their choices."""
         self.dropped: tuple[str, ...] = ()
@@ -67,7 +68,7 @@ class ModelRounds:
             fields[self._tokens_name] = asked.tokens
             if fields.get("min_tokens") is not None:
                 fields["min_tokens"] = min(fields["min_tokens"], asked.tokens)
-        headers = {**self._headers, ROUND_HEADER: str(asked.round)}
+        headers = [*self._headers, (ROUND_HEADER.encode(), str(asked.round).encode())]
         reader = RoundReader(asked.round)
         try:
             request = httpx2.Request("POST", _URL, content=encode(fields), headers=headers, extensions=_PATIENCE)

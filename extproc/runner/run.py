@@ -76,6 +76,8 @@ class _Round:
     texts: list[str] = field(default_factory=list)
     thoughts: list[str] = field(default_factory=list)
     calls: list[_Call] = field(default_factory=list)
+    held: list[Any] = field(default_factory=list)
+    """Texts that the client doesn't get if another round follows."""
     given: int = 0
     """How many calls went to the client."""
     finished: bool = False
@@ -96,10 +98,12 @@ class Run:
         tokens: int | None = None,
         begun: bool = False,
         joins: bool = True,
+        one_text: bool = False,
     ) -> None:
         """`tokens`: the most that the answer may have. `begun`: the last message is the beginning of the answer.
 
-        `joins`: the client gets the texts of all rounds as one.
+        `joins`: the client gets the texts of all rounds as one. `one_text`: it gets the last round's alone: it has
+        asked for JSON.
         """
         self._messages = list(messages)
         self._offered = offered
@@ -108,6 +112,7 @@ class Run:
         self._tokens = tokens
         self._begun = begun
         self._joins = joins
+        self._one_text = one_text
         self._round = _Round(0)
         self._waiting: list[_Call] = []
         self._running: dict[str, _Call] = {}
@@ -156,6 +161,9 @@ class Run:
         events: list[Any] = []
         for event in said.events:
             match event:
+                case Text(text) if self._one_text:
+                    self._round.texts.append(text)
+                    self._round.held.append(event)
                 case Text(text):
                     events.append(Text(self._joined(text)))
                     self._round.texts.append(text)
@@ -176,6 +184,8 @@ class Run:
         reason = said.finish_reason
         if reason is not None:
             reason = self._finished(reason)
+        if self._round.held and (reason is not None or self._round.given):  # it is the last one
+            events, self._round.held = [*self._round.held, *events], []
         return Step(out=self._shown(said, events, reason))
 
     def _joined(self, text: str) -> str:

@@ -23,11 +23,12 @@ from starlette.applications import Starlette
 from starlette.requests import ClientDisconnect, Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
-from starlette.types import Receive, Scope, Send
+from starlette.types import Message, Receive, Scope, Send
 
 from extproc.config import Config
 from extproc.contract.errors import ApiError
 from extproc.contract.ids import new_tool_call_id
+from extproc.exchange.replies import listed
 from extproc.names import (
     CHARACTER,
     CHAT_PATH,
@@ -60,6 +61,8 @@ _PASSED_ON = ("x-request-id", "traceparent", "tracestate", "user-agent", CLIENT_
 _LONGEST_ID = 128
 _LARGE = 32 * 1024
 """Bytes of a request that is read at once: in some 4 ms."""
+_TO_END = 1.0
+"""Seconds for what is left of a run whose answer is complete: the end of its last round's stream."""
 _NO_RETRY = {"x-should-retry": "false"}
 """To OpenAI's and Anthropic's own clients: a tool that ran would run again."""
 
@@ -127,10 +130,13 @@ class Runner:
         except ClientDisconnect:
             return
         with self._counted():
-            answering = asyncio.create_task(self._answer(request.headers, body, send))
+            said = _Said(send)
+            answering = asyncio.create_task(self._answer(request.headers, body, said))
             gone = asyncio.create_task(_until_gone(request.receive))
             try:
                 await asyncio.wait((answering, gone), return_when=asyncio.FIRST_COMPLETED)
+                if said.all:  # of an answer that is complete the server says that its client has gone, too
+                    await asyncio.wait((answering,), timeout=_TO_END)
             finally:
                 for task in (answering, gone):
                     task.cancel()
@@ -197,6 +203,7 @@ class _Answering:
             tokens=planned.tokens,
             begun=planned.begun,
             joins=planned.spec.dialect != "responses",  # where each is an item
+            one_text=planned.turn.text_schema is not None,
         )
         self._driver = Driver(
             self._run,
@@ -273,7 +280,7 @@ class _Answering:
         turn = self._plan.turn
         by_rounds = (turn.asked_as.get(name, name) for name in self._rounds.dropped)
         dropped = sorted({*self._plan.dropped, *by_rounds})
-        return {DROPPED_HEADER: ", ".join(dropped)} if dropped else {}
+        return {DROPPED_HEADER: listed(dropped)} if dropped else {}
 
     def _tool_ran(self, ran: ToolRun) -> None:
         offered = ran.call.offered
@@ -299,6 +306,18 @@ def _written(answer: StreamedRun, step: Step | Silence) -> tuple[bytes, ApiError
     if isinstance(step.end, ApiError):
         return piece + answer.fail(step.end), step.end
     return piece, None
+
+
+class _Said:
+    """Passes an answer on, and knows when that was all."""
+
+    def __init__(self, send: Send) -> None:
+        self._send = send
+        self.all = False
+
+    async def __call__(self, message: Message) -> None:
+        self.all = message["type"] == "http.response.body" and not message.get("more_body", False)
+        await self._send(message)
 
 
 async def _until_gone(receive: Receive) -> None:

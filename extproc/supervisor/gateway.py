@@ -29,6 +29,7 @@ from grpc_health.v1 import health_pb2
 
 from extproc.backends.fetch import fetch
 from extproc.config import Address, Config, ConfigError, parse
+from extproc.config.loading import decoded
 from extproc.config.recording import Recording
 from extproc.control.envoy_admin import EnvoyAdmin
 from extproc.control.publishing import EnvoyFiles
@@ -146,9 +147,9 @@ class Gateway:
             await asyncio.sleep(_LOOK)
             if await file.changed():
                 with suppress(ConfigError):  # which the processor tells
-                    self._runs_tools = parse(file.content.decode(), source=str(file.path)).runs_tools
+                    self._runs_tools = _parsed(file).runs_tools
         if self._runner.child is None:
-            with suppress(GatewayError):  # it is tried again
+            with suppress(GatewayError, OSError):  # it is tried again
                 await self._runner.begin()
         await self._runner.keep_running()
 
@@ -222,6 +223,11 @@ class Gateway:
         for file, told in ((self._whole, config), (self._bootstrap, Directory(str(self._for_envoy)))):
             made = bootstrap(told, processor=processor, admin=admin, connections=connections)
             file.write_text(to_yaml(made), encoding="utf-8")
+
+
+def _parsed(file: Watched) -> Config:
+    """Raises ConfigError."""
+    return parse(decoded(file.content, source=str(file.path)), source=str(file.path))
 
 
 def _record_options(recording: Recording) -> Sequence[str]:
