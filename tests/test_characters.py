@@ -105,6 +105,10 @@ BROKEN: dict[str, tuple[str, str, str]] = {
     "a description of 201 characters": (
         with_tools(tool(description="x" * 201)), "ValueError", WORDS,
     ),
+    "a default that is none of its values": (
+        with_property({"type": "string", "enum": ["a", "b"], "default": "zz"}), "ValidationError",
+        f"{SCHEMA}.properties.event.default",
+    ),
     "parameters that are a list": (with_tools(tool(parameters=[])), "ValidationError", SCHEMA),
     "empty parameters": (with_tools(tool(parameters={})), "ValidationError", f"{SCHEMA}.type"),
     "parameters of another type": (with_parameters(type="array"), "ValidationError", f"{SCHEMA}.type"),
@@ -449,6 +453,12 @@ CALLS = {
     "one of IPv6": (41, 198, (10, 1), Kernel.ALLOWED),
     "one of this machine": (41, 198, (1, 1), Kernel.REFUSED),
     "one to the kernel": (41, 198, (16, 3), Kernel.REFUSED),
+    "a pair of streams": (53, 199, (1, 0x80801), Kernel.ALLOWED),
+    "a pair of datagrams": (53, 199, (1, 2), Kernel.REFUSED),
+    "to listen": (50, 201, (3, 5), Kernel.REFUSED),
+    "the mode of a file": (268, 53, (), Kernel.REFUSED),
+    "the length of a file": (76, 45, (), Kernel.REFUSED),
+    "fcntl, to lease": (72, 25, (1, 1024), Kernel.REFUSED),
     "a process": (56, 220, (17,), Kernel.REFUSED),
     "a thread": (56, 220, (Kernel.CLONE_THREAD | 17,), Kernel.ALLOWED),
     "clone3": (435, 435, (), Kernel.UNKNOWN),

@@ -126,11 +126,12 @@ class _Tools:
 
     async def reconfigure(self, config: Config) -> None:
         """Go by another configuration; runs under way keep what they use."""
-        before, self._config = self._config, config
-        self._servers.reconfigure(config.tool_servers)
+        before = self._config
         memory = (before.runs.character_memory, config.runs.character_memory)
         if before.characters != config.characters or memory[0] != memory[1]:
             await self._open_characters(config)
+        self._config = config
+        self._servers.reconfigure(config.tool_servers)
 
     async def look(self) -> None:
         """Whether any of the files of characters has changed."""
@@ -176,17 +177,27 @@ class _Tools:
 
 async def _follow(source: Source, tools: _Tools, interval: float) -> None:
     """Take what changes on disk, until cancelled."""
+    is_pending, told = False, ""
     while True:
         await asyncio.sleep(interval)
+        problem = ""
         try:
-            if await source.file.changed():
+            is_pending |= await source.file.changed()
+            if is_pending:
                 await tools.reconfigure(source.read())
+                is_pending = False
                 log.info("the configuration has been read again")
             await tools.look()
         except ConfigError as refusal:
-            log.error("the configuration is refused, what was in force stays: %s", refusal)
-        except OSError as error:
-            log.error("characters can't be looked at: %s", error)
+            is_pending = False
+            problem = f"the configuration is refused, what was in force stays: {refusal}"
+        except OSError as error:  # it may pass: a change that waits for it is tried again
+            problem = f"characters can't be looked at: {error}"
+        except Exception as bug:
+            problem = f"bug: {type(bug).__name__}"
+        if problem and problem != told:
+            log.error("%s", problem)
+        told = problem
         tools.tell()
 
 

@@ -79,6 +79,25 @@ def reach_the_gateway_s_sockets() -> Any:
         reaching.connect("/run/extproc/inner.sock")
 
 
+def take_over_a_port() -> Any:
+    with socket.socket() as listening:
+        listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT, 1)
+        listening.bind(("127.0.0.1", 0))
+        listening.listen()
+
+
+def open_its_file_to_all() -> Any:
+    os.chmod(__file__, 0o666)
+
+
+def empty_its_file() -> Any:
+    os.truncate(__file__, 0)
+
+
+def read_a_terminal() -> Any:
+    return os.listdir("/dev/pts") and os.open("/dev/ptmx", os.O_RDONLY)
+
+
 def null_pointer() -> Any:
     return ctypes.string_at(0)
 

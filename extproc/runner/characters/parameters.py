@@ -12,6 +12,7 @@ import functools
 import operator
 from typing import Annotated, Any, Literal, TypeAlias
 
+from jsonschema_rs import Draft202012Validator, RegexOptions
 from pydantic import (
     AfterValidator,
     BaseModel,
@@ -54,7 +55,7 @@ class Parameters:
     def read(self, arguments: Json) -> Json:
         """The arguments as the tool gets them. Raises ArgumentsError."""
         try:
-            return self._model.model_validate(arguments).model_dump(by_alias=True)
+            return self._model.model_validate(arguments).model_dump(by_alias=True, warnings=False)
         except ValidationError as error:
             first = error.errors(include_url=False, include_context=False, include_input=False)[0]
             place = _place(first, arguments)
@@ -178,9 +179,15 @@ def _number(value: Any, read: ValidatorFunctionWrapHandler) -> Any:
     return value if isinstance(value, int) else number  # 5 stays 5
 
 
+_LARGEST_PATTERN = 100_000
+"""Bytes, compiled."""
+
+
 def _is_pattern(pattern: str) -> bool:
+    """Whether the engine can read it, in little memory."""
     try:
+        Draft202012Validator({"pattern": pattern}, pattern_options=RegexOptions(size_limit=_LARGEST_PATTERN))
         TypeAdapter(Annotated[str, Field(pattern=pattern)])
-    except SchemaError:
+    except (SchemaError, ValueError):
         return False
     return True

@@ -24,7 +24,7 @@ import sys
 import time
 from contextlib import suppress
 
-FILES = 64
+FILES = 32
 """Descriptors that a character's code may have open."""
 _FIRST_TO_DIE = "900"
 _NICE = 10
@@ -57,6 +57,16 @@ _DENIED: dict[str, tuple[int | None, int | None]] = {
     "memfd_create": (319, 279), "memfd_secret": (447, 447), "shmget": (29, 194), "msgget": (68, 186),
     "semget": (64, 190), "mq_open": (240, 180),
     "open_by_handle_at": (304, 265), "name_to_handle_at": (303, 264), "fanotify_init": (300, 262),
+    # Landlock knows nothing of modes, owners, times and attributes, nor, before its third version, of a file's length.
+    "chmod": (90, None), "fchmod": (91, 52), "fchmodat": (268, 53), "fchmodat2": (452, 452), "chown": (92, None),
+    "fchown": (93, 55), "lchown": (94, None), "fchownat": (260, 54), "utime": (132, None), "utimes": (235, None),
+    "futimesat": (261, None), "utimensat": (280, 88), "setxattr": (188, 5), "lsetxattr": (189, 6),
+    "fsetxattr": (190, 7), "setxattrat": (463, 463), "removexattr": (197, 14), "lremovexattr": (198, 15),
+    "fremovexattr": (199, 16), "removexattrat": (466, 466), "file_setattr": (469, 469),
+    "truncate": (76, 45), "ftruncate": (77, 46),
+    "creat": (85, None),
+    # Whoever listens may share a port that another process of the same user listens at.
+    "listen": (50, 201),
     "init_module": (175, 105), "finit_module": (313, 273), "delete_module": (176, 106), "kexec_load": (246, 104),
     "kexec_file_load": (320, 294), "reboot": (169, 142), "swapon": (167, 224), "swapoff": (168, 225),
     "settimeofday": (164, 170), "clock_settime": (227, 112), "clock_adjtime": (305, 266), "adjtimex": (159, 171),
@@ -67,6 +77,7 @@ _DENIED: dict[str, tuple[int | None, int | None]] = {
 _ASKED: dict[str, tuple[int, int]] = {
     "clone": (56, 220), "clone3": (435, 435), "kill": (62, 129), "tgkill": (234, 131), "prctl": (157, 167),
     "fcntl": (72, 25), "ioctl": (16, 29), "prlimit64": (302, 261), "socket": (41, 198),
+    "socketpair": (53, 199),
 }  # fmt: skip
 """Those whose arguments decide."""
 _ARCHITECTURES = {"x86_64": (0, 0xC000003E), "aarch64": (1, 0xC00000B7)}
@@ -77,8 +88,10 @@ _ALLOW, _REFUSE, _UNKNOWN, _KILL = 0x7FFF0000, 0x00050001, 0x00050026, 0x8000000
 """SECCOMP_RET_ALLOW, _ERRNO with EPERM and with ENOSYS, and _KILL_PROCESS."""
 _NUMBER, _ARCHITECTURE = 0, 4
 _CLONE_THREAD, _X32 = 0x00010000, 0x40000000
-_OWNERS_OF_SIGNALS = {"fcntl": (8, 10, 15), "ioctl": (0x8901, 0x8902, 0x5412)}
-"""F_SETOWN, F_SETSIG, F_SETOWN_EX; FIOSETOWN, SIOCSPGRP, TIOCSTI: they have the kernel send signals, or type."""
+_COMMANDS = {"fcntl": (8, 10, 15, 1024, 1026, 1031), "ioctl": (0x8901, 0x8902, 0x5412, 0x40086602)}
+"""F_SETOWN, F_SETSIG, F_SETOWN_EX; FIOSETOWN, SIOCSPGRP, TIOCSTI: they have the kernel send signals, or type.
+F_SETLEASE and F_NOTIFY, by which another's open() waits; F_SETPIPE_SZ, memory that isn't counted; FS_IOC_SETFLAGS."""
+_SOCK_STREAM, _SOCK_DGRAM = 1, 2
 
 _Instruction = tuple[int, int, int, int]
 
@@ -110,12 +123,16 @@ def seccomp_filter(machine: str, pid: int) -> bytes | None:
         "prctl": [_argument(0), (_EQUAL, 0, 1, _PR_SET_PDEATHSIG), refuse, allow],
         # Of sockets only those of the Internet: by others it would reach the gateway's own.
         "socket": [_argument(0), (_EQUAL, 2, 0, 2), (_EQUAL, 1, 0, 10), refuse, allow],
+        # A pair of streams can't send anywhere else; one of datagrams can. Above the kind stand flags.
+        "socketpair": [
+            _argument(1), (_ANY_BIT, 0, 1, _SOCK_DGRAM), refuse, (_ANY_BIT, 1, 0, _SOCK_STREAM), refuse, allow,
+        ],
         # To read a limit sets none: the pointer to the new one is null, in both halves.
         "prlimit64": [
             _argument(2), (_EQUAL, 1, 0, 0), refuse, _argument(2, high=True), (_EQUAL, 1, 0, 0), refuse, allow,
         ],
     }  # fmt: skip
-    for name, commands in _OWNERS_OF_SIGNALS.items():
+    for name, commands in _COMMANDS.items():
         refused = [step for command in commands for step in ((_EQUAL, 0, 1, command), refuse)]
         asked[name] = [_argument(1), *refused, allow]
     for name, block in asked.items():
@@ -139,6 +156,7 @@ def _filter_calls(libc: ctypes.CDLL) -> bool:
 _CREATE, _ADD_RULE, _RESTRICT = 444, 445, 446
 """Landlock's system calls, everywhere."""
 _WRITE_FILE, _READ_FILE, _REMOVE_AND_MAKE, _TRUNCATE = 1 << 1, 1 << 2, 0x1FF << 4, 1 << 14
+_SHUTS_LENGTH = 3
 _SIGNAL_SCOPE = 1 << 1
 _OF_PROC = ("/proc/self", "/proc/sys", "/proc/cpuinfo", "/proc/meminfo")
 
@@ -149,12 +167,13 @@ def _shut_files(libc: ctypes.CDLL) -> bool:
     version = libc.syscall(_CREATE, None, 0, 1)
     if version < 1:
         return False
-    shut = _WRITE_FILE | _READ_FILE | _REMOVE_AND_MAKE | (_TRUNCATE if version >= 3 else 0)
+    shut = _WRITE_FILE | _READ_FILE | _REMOVE_AND_MAKE | (_TRUNCATE if version >= _SHUTS_LENGTH else 0)
     attributes = struct.pack("QQQ", shut, 0, _SIGNAL_SCOPE if version >= 6 else 0)
     ruleset = libc.syscall(_CREATE, attributes, 24 if version >= 6 else 8, 0)
     if ruleset < 0:
         return False
-    readable = [f"/{name}" for name in os.listdir("/") if name != "proc"]
+    readable = [f"/{name}" for name in os.listdir("/") if name not in ("proc", "dev")]
+    readable += [f"/dev/{name}" for name in ("null", "zero", "random", "urandom")]
     for path, rights in [(os.devnull, _WRITE_FILE), *((path, _READ_FILE) for path in (*readable, *_OF_PROC))]:
         with suppress(OSError):
             place = os.open(path, os.O_PATH)
@@ -162,7 +181,7 @@ def _shut_files(libc: ctypes.CDLL) -> bool:
             os.close(place)
     is_shut = int(libc.syscall(_RESTRICT, ruleset, 0)) == 0
     os.close(ruleset)
-    return is_shut
+    return is_shut and version >= _SHUTS_LENGTH  # before, an existing file could be emptied
 
 
 def _limit(memory: int) -> None:

@@ -19,6 +19,7 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import Any, Literal, TypeAlias
 
+import jsonschema_rs
 import orjson
 
 from extproc.contract.schema_graph import REFERENCES, Path, SchemaGraph
@@ -241,10 +242,20 @@ def _subschema_problems(schema: Json) -> Iterator[tuple[str, str]]:
     enum = schema.get("enum")
     if isinstance(enum, list) and len(enum) > MOST_VALUES:
         yield "enum", f"expected at most {MOST_VALUES} values, got {len(enum)}"
+    if schema.get("default") is not None and not _fits(schema["default"], schema):
+        yield "default", f"doesn't fit its own schema: {_shown(schema['default'])}"
     types = schema.get("type")
     for name in types if isinstance(types, list) else [types]:
         if isinstance(name, str) and name not in _TYPES:
             yield "type", f"expected one of {', '.join(sorted(_TYPES))}, got {_shown(name)}"
+
+
+def _fits(value: Any, schema: Json) -> bool:
+    """True too where that can't be told."""
+    try:
+        return bool(jsonschema_rs.Draft202012Validator(schema).is_valid(value))
+    except ValueError:  # what is wrong with the schema is told elsewhere
+        return True
 
 
 def _dotted(path: Path) -> str:

@@ -87,7 +87,10 @@ class Worker:
     @classmethod
     async def start(cls, source: Source, memory: int) -> Worker:
         """Raises LoadError."""
-        ours, its = socket.socketpair()
+        try:
+            ours, its = socket.socketpair()
+        except OSError as error:
+            raise LoadError(f"no process could be started: {error}", is_passing=True) from None
         ours.setblocking(False)
         try:
             worker = cls._spawned(source.name, memory, its)

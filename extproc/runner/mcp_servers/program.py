@@ -32,6 +32,10 @@ LARGEST_MESSAGE = 4 * 1024 * 1024
 """Bytes."""
 INHERITED = ("PATH", "HOME", "LANG", "TZ")
 """The variables of ours that it gets."""
+_MOST_ODD_LINES = 1000
+"""Lines of its output that are no messages: programs print a banner, and perhaps a warning now and then."""
+_FLOODED = 0.01
+"""Seconds between two lines of its standard error, of those that aren't logged."""
 LOGGED_LINES = 20
 """How many lines of its stderr are logged in a second."""
 LONGEST_LINE = 500
@@ -96,12 +100,20 @@ async def _read(process: Process, said: Sink, connection: Connection) -> None:
     with suppress(anyio.BrokenResourceError, anyio.ClosedResourceError):  # nobody listens any more
         async with said:
             try:
+                odd = 0
                 while line := await process.stdout.readline():
-                    with suppress(ValueError):
+                    await asyncio.sleep(0)  # what is there already is read without a pause otherwise
+                    try:
                         message = types.jsonrpc_message_adapter.validate_json(line, by_name=False)
-                        await said.send(SessionMessage(message))
+                    except ValueError:
+                        odd += 1
+                        if odd > _MOST_ODD_LINES:
+                            raise
+                        continue
+                    await said.send(SessionMessage(message))
             except ValueError:
-                connection.lose(f"it has sent a message of more than {LARGEST_MESSAGE} bytes")
+                what = "too many lines that are no messages" if odd > _MOST_ODD_LINES else "a message that is too large"
+                connection.lose(f"it has sent {what}")
             except OSError:
                 connection.lose("it can't be read from")
             else:
@@ -134,6 +146,7 @@ async def _log(name: str, stderr: StreamReader) -> None:
             continue
         if not line:
             return
+        await asyncio.sleep(0 if lines < LOGGED_LINES else _FLOODED)
         if loop.time() - since >= 1:
             since, lines = loop.time(), 0
         lines += 1

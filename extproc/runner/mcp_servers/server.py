@@ -27,7 +27,7 @@ from extproc.contract.errors import quoted
 from extproc.runner.mcp_servers import results
 from extproc.runner.mcp_servers.gate import Connection, gated
 from extproc.runner.mcp_servers.http_link import KeyFileError, http_link, read_key
-from extproc.runner.mcp_servers.offer import NOTHING, OfferedTool, offer
+from extproc.runner.mcp_servers.offer import MOST_TOOLS, NOTHING, OfferedTool, offer
 from extproc.runner.mcp_servers.program import program
 from extproc.runner.tools import ToolResult
 
@@ -274,11 +274,12 @@ class Server:
         page = await client.list_tools()
         tools += page.tools
         for _ in range(_MOST_PAGES - 1):
-            if page.next_cursor is None:
+            if page.next_cursor is None or len(tools) > MOST_TOOLS:
                 break
             page = await client.list_tools(cursor=page.next_cursor)
             tools += page.tools
-        self._offer = offer(self._settings, tools)
+        # Schemas may take long to be checked: in a thread, which gives way to what else goes on.
+        self._offer = await asyncio.to_thread(offer, self._settings, tools)
         rejected = (
             f"the tool {name} isn't offered: {wrong} isn't as MCP has it" for name, wrong in connection.rejected.items()
         )
