@@ -21,7 +21,7 @@ from extproc.turn.output import Said, SaidEvent
 from tests.run_simulation import WrongError, many, simulate, virtual_time
 
 T = TypeVar("T")
-RUNS = 2_000
+RUNS = 1000
 ENDS = {
     "complete",
     "mixed",

@@ -52,6 +52,7 @@ def call(name: str, **arguments: Any) -> str:
     return f"<tool_call>\n{json.dumps({'name': name, 'arguments': arguments})}\n</tool_call>"
 
 
+KEY = "k-0123456789abcdef"
 LOGS = Reply(call("log_story_event", **EVENT))
 
 
@@ -64,6 +65,7 @@ def gateway(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Gateway]:
     (characters / "slow.py").write_text(SLOW)
     (characters / "broken.py").write_text(BROKEN)
     (characters / "lost.py").write_text('MODEL = "nobody"\n')
+    (folder / "keys").write_text(hash_line("alice", KEY))
     with AskedVLLM().running() as backend:
         configuration = f"""
 models:
@@ -79,8 +81,12 @@ tool_servers:
     allowed_tools: [weather, add, fail, environment]
     tools: {{environment: {{run: never}}}}
 runs: {{rounds: 3, keep_alive_seconds: 0.2}}
+api_keys: {folder}/keys
+limits: {{concurrent_requests: 2}}
 """
-        with configured_gateway(folder, configuration, backend) as gateway:
+        with configured_gateway(folder, configuration, backend, live=True) as gateway:
+            gateway.http.headers["authorization"] = f"Bearer {KEY}"
+            gateway.openai = gateway.openai.with_options(api_key=KEY)
             box = 'extproc_tool_server_up{server="box"} 1.0'
             wait_until(lambda: box in httpx.get(gateway.runner_metrics).text, 30)
             yield gateway
@@ -417,48 +423,26 @@ class TestTrouble:
         assert time.monotonic() - began < 20
 
 
-KEY = "k-0123456789abcdef"
-
-
-@pytest.fixture(scope="module")
-def guarded(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Gateway]:
-    """With API keys, and an Envoy that follows changes."""
-    folder = tmp_path_factory.mktemp("guarded")
-    (folder / "characters").mkdir()
-    (folder / "characters" / "slow.py").write_text(SLOW)
-    (folder / "keys").write_text(hash_line("alice", KEY))
-    with AskedVLLM().running() as backend:
-        configuration = f"""
-models: [{{name: coder, upstream_model: {MODEL}, backend: qwen, tools: prompt}}]
-backends: [{{name: qwen, address: "127.0.0.1:{backend.port}", health_check: false}}]
-api_keys: {folder}/keys
-characters: characters
-limits: {{concurrent_requests: 1}}
-"""
-        with configured_gateway(folder, configuration, backend, live=True) as gateway:
-            gateway.http.headers["authorization"] = f"Bearer {KEY}"
-            yield gateway
-
-
-class TestGuarded:
-    def test_a_round_is_its_clients(self, guarded: Gateway) -> None:
-        guarded.backend.play(Reply(call("wait", seconds=0)), Reply(DONE))
-        answer = guarded.chat("character/slow", **{"x-request-id": "guarded-1"})
+class TestKeys:
+    def test_a_round_is_its_clients(self, gateway: Gateway, model: ScriptedVLLM) -> None:
+        model.play(Reply(call("wait", seconds=0)), Reply(DONE))
+        answer = gateway.chat("character/slow", **{"x-request-id": "guarded-1"})
         assert answer.json()["choices"][0]["message"]["content"] == DONE
-        rounds = [entry for entry in guarded.access_lines("guarded-1", 3) if "round" in (entry["extproc"] or {})]
+        rounds = [entry for entry in gateway.access_lines("guarded-1", 3) if "round" in (entry["extproc"] or {})]
         assert [entry["extproc"]["round"] for entry in rounds] == ["1", "2"]
-        assert guarded.http.post("/v1/chat/completions", headers={"authorization": ""}).status_code == 401
-        for request in guarded.backend.requests:
+        assert gateway.http.post("/v1/chat/completions", headers={"authorization": ""}).status_code == 401
+        for request in model.requests:
             assert "authorization" not in dict(request.headers)
 
-    def test_a_runner_that_is_asked_to_stop_lets_runs_end(self, guarded: Gateway) -> None:
-        guarded.backend.play(Reply(f"One moment.\n{call('wait', seconds=0.7)}"), Reply(DONE))
+    # The last test: the runner isn't started again.
+    def test_a_runner_that_is_asked_to_stop_lets_runs_end(self, gateway: Gateway, model: ScriptedVLLM) -> None:
+        model.play(Reply(f"One moment.\n{call('wait', seconds=0.7)}"), Reply(DONE))
         body = {"model": "character/slow", "messages": [{"role": "user", "content": "Go on."}], "stream": True}
-        with guarded.http.stream("POST", "/v1/chat/completions", json=body) as answer:
+        with gateway.http.stream("POST", "/v1/chat/completions", json=body) as answer:
             lines = answer.iter_lines()
             assert next(lines)
-            os.kill(guarded.runner, signal.SIGTERM)
+            os.kill(gateway.runner, signal.SIGTERM)
             assert "data: [DONE]" in list(lines)
-        wait_until(lambda: guarded.chat("character/slow").status_code == 503, 10)
-        error = guarded.chat("character/slow").json()["error"]
+        wait_until(lambda: gateway.chat("character/slow").status_code == 503, 10)
+        error = gateway.chat("character/slow").json()["error"]
         assert (error["type"], error["code"]) == ("server_error", "backend_unreachable")

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
-from itertools import product
+from itertools import combinations, pairwise
 from typing import Any
 
 import orjson
@@ -70,15 +70,11 @@ def writer(dialect: Dialect) -> AnswerWriter:
     return SURFACES[dialect].writer(asked_for if dialect == "responses" else plan(dialect=dialect, model="qwen"))
 
 
-def every_cut(events: Sequence[SaidEvent]) -> Iterator[list[list[SaidEvent]]]:
-    for ends in product((False, True), repeat=len(events) - 1):
-        cut = [[events[0]]]
-        for event, new in zip(events[1:], ends, strict=True):
-            if new:
-                cut.append([event])
-            else:
-                cut[-1].append(event)
-        yield cut
+def every_cut(events: Sequence[SaidEvent]) -> Iterator[list[Sequence[SaidEvent]]]:
+    """Every one into at most four pieces, and the one into as many as there are events."""
+    places = range(1, len(events))
+    for cuts in (*(chosen for number in range(4) for chosen in combinations(places, number)), tuple(places)):
+        yield [events[start:end] for start, end in pairwise((0, *cuts, len(events)))]
 
 
 def said(events: Sequence[SaidEvent], finish_reason: str | None = None) -> Said:
