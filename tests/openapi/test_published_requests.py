@@ -1,4 +1,4 @@
-"""What OpenAI's own schema allows is served, as far as a vLLM can: 3,200 requests drawn from it.
+"""What OpenAI's own schema allows is served, as far as a vLLM can: 2,400 requests drawn from it.
 
 They are made to keep the relations that a schema can't express (`relations`). What is refused all the same has a
 reason in `REFUSED`.
@@ -22,7 +22,7 @@ from extproc.surfaces import find_problems, prepare
 from tests.openapi.published import REQUESTS
 from tests.openapi.relations import related
 
-REQUESTED = 3_200
+REQUESTED = 2400
 AT_ONCE = 4
 """For an example of so many hypothesis takes less than for so many examples."""
 MODES = ("prompt", "template", "native")

@@ -124,7 +124,7 @@ def disagreement(gateway: Gateway, request: Any) -> str:
 
 
 # Drawing takes long, and to shrink what was drawn takes minutes.
-ANY_SHAPE = settings(max_examples=40, phases=[Phase.generate], suppress_health_check=list(HealthCheck))
+ANY_SHAPE = settings(max_examples=30, phases=[Phase.generate], suppress_health_check=list(HealthCheck))
 
 
 def asking(*messages: Json, **fields: Any) -> Json:
