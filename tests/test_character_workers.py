@@ -330,7 +330,8 @@ def test_calls_run_at_once_and_more_of_them_wait(hostile: Path, monkeypatch: pyt
             calm = of(loaded, "calm")
             results = await asyncio.gather(*(calm.call("wait", '{"seconds": 0.1}') for _ in range(pools.MOST + 2)))
             assert [result.outcome for result in results] == ["ok"] * len(results)
-            assert pools.WARM <= len(calm.pids) <= pools.MOST
+            assert len(calm.pids) <= pools.MOST
+            await until(lambda: len(calm.pids) >= pools.WARM)  # on a busy machine one may have done it all
 
     run(test())
 
