@@ -22,6 +22,7 @@ from extproc.exchange.machine import Exchange
 from extproc.exchange.phases import Phase
 from extproc.exchange.request import LARGE
 from extproc.observability.telemetry import Telemetry
+from extproc.transport import Transport
 from tests.gateway import MODEL
 from tests.test_answer import CALL, completion, stream
 from tests.test_exchange import EVENTS, JSON, WITH_TOOLS, request_body, request_headers, response_body, response_headers
@@ -158,21 +159,22 @@ async def served(envoy: Envoy, kind: dict[str, str], answer: bytes) -> None:
     assert await call.read() is grpc.aio.EOF
 
 
-OF_GRPC = 6
-"""Objects of each call in one cycle, which grpcio makes when it looks for the call's method: a function that knows
-itself, what it knows, and the call's three or so header fields."""
+OF_TRANSPORT: Mapping[Transport, int] = {"lean": 0, "grpcio": 6}
+"""Objects of each call in one cycle. Those of grpcio it makes when it looks for the call's method: a function that
+knows itself, what it knows, and the call's three or so header fields."""
 
 
+@pytest.mark.parametrize("transport", OF_TRANSPORT)
 @pytest.mark.parametrize(
     ("kind", "answer"),
     [(EVENTS, stream([CALL])), (EVENTS, b"data: nonsense\n\n"), (EVENTS, b""), (JSON, completion(CALL)), (JSON, b"{}")],
     ids=["a stream", "a broken stream", "a stream that is left", "a completion", "no completion"],
 )
 def test_nor_is_anything_of_an_exchange_as_it_is_served_but_what_grpc_leaves(
-    kind: dict[str, str], answer: bytes, tmp_path: Path
+    kind: dict[str, str], answer: bytes, transport: Transport, tmp_path: Path
 ) -> None:
     async def main() -> list[object]:
-        async with connected(CONFIG, tmp_path) as (processor, envoy):
+        async with connected(CONFIG, tmp_path, transport=transport) as (processor, envoy):
             await served(envoy, kind, answer)
             with cycles() as left:
                 for _ in range(10):
@@ -182,11 +184,11 @@ def test_nor_is_anything_of_an_exchange_as_it_is_served_but_what_grpc_leaves(
 
     for _ in range(5):  # as above
         left = asyncio.run(main())
-        if len(left) <= 10 * OF_GRPC:
+        if len(left) <= 10 * OF_TRANSPORT[transport]:
             break
     kinds = Counter(f"{type(one).__module__}.{type(one).__qualname__}" for one in left)
     assert not [kind for kind in kinds if kind.startswith("extproc")], kinds
-    assert len(left) <= 10 * OF_GRPC, kinds
+    assert len(left) <= 10 * OF_TRANSPORT[transport], kinds
 
 
 def test_nor_is_a_request_that_is_refused_kept() -> None:

@@ -9,7 +9,7 @@ import signal
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 import grpc
 import pytest
@@ -22,7 +22,8 @@ from extproc.exchange.context import ExchangeContext
 from extproc.names import LAYOUT, LAYOUT_METADATA
 from extproc.observability.telemetry import Telemetry
 from extproc.server.processor import CONFIG_HEALTH, Processor
-from extproc.server.tls import ServerTls
+from extproc.transport import Transport
+from extproc.transport.tls import ServerTls
 from extproc.wire import SERVICE, ProcessingMode, ProcessingRequest, ProcessingResponse, ProtocolConfiguration
 from tests.gateway import free_port
 from tests.test_answer import CALL, stream
@@ -80,17 +81,25 @@ class Envoy:
 
 @asynccontextmanager
 async def connected(
-    config: Config, tmp_path: Path, telemetry: Telemetry | None = None
+    config: Config, tmp_path: Path, telemetry: Telemetry | None = None, transport: Transport = "lean"
 ) -> AsyncIterator[tuple[Processor, Envoy]]:
     processor = Processor(ExchangeContext(config), telemetry or Telemetry(CONFIG))
     address = f"unix:{tmp_path}/processor.sock"
     options = [("grpc.max_send_message_length", -1), ("grpc.max_receive_message_length", -1)]
-    async with processor.running(address), grpc.aio.insecure_channel(address, options=options) as channel:
+    running = processor.running(address, transport=transport)
+    async with running, grpc.aio.insecure_channel(address, options=options) as channel:
         yield processor, Envoy(channel)
 
 
+@pytest.fixture(params=get_args(Transport))
+def transport(request: pytest.FixtureRequest) -> Transport:
+    """Each of them: what holds for the one holds for the other."""
+    carrier: Transport = request.param
+    return carrier
+
+
 @pytest.fixture
-def talk(tmp_path: Path) -> Callable[..., None]:
+def talk(tmp_path: Path, transport: Transport) -> Callable[..., None]:
     """Runs a conversation with a processor of its own."""
 
     def run(
@@ -99,7 +108,7 @@ def talk(tmp_path: Path) -> Callable[..., None]:
         telemetry: Telemetry | None = None,
     ) -> None:
         async def main() -> None:
-            async with connected(config, tmp_path, telemetry) as (processor, envoy):
+            async with connected(config, tmp_path, telemetry, transport) as (processor, envoy):
                 await asyncio.wait_for(conversation(processor, envoy), 30)
 
         asyncio.run(main())
@@ -198,7 +207,7 @@ def test_an_exchange_keeps_the_terms_that_it_began_with(talk: Callable[..., None
 def test_health_tells_of_the_configuration_apart_from_the_service(talk: Callable[..., None]) -> None:
     async def conversation(processor: Processor, envoy: Envoy) -> None:
         assert await envoy.serving(CONFIG_HEALTH)
-        await processor.show_config_health(valid=False)
+        processor.show_config_health(valid=False)
         assert not await envoy.serving(CONFIG_HEALTH)
         assert await envoy.serving()
         assert await envoy.serving(SERVICE)
@@ -245,7 +254,7 @@ def test_a_bug_ends_one_exchange_and_is_logged_once_without_what_was_said(
     # A configuration that can't be: it makes the core fail where no input can.
     talk(conversation, Config.model_construct(models=None, backends=(), limits=Limits()), telemetry)
     assert telemetry.registry.get_sample_value("extproc_aborted_exchanges_total", {"reason": "bug"}) == 1
-    (record,) = (record for record in caplog.records if record.name == "extproc.server.processor")
+    (record,) = (record for record in caplog.records if record.name == "extproc.server.exchange_call")
     assert record.levelno == logging.ERROR
     assert record.__dict__["exchange"] == "request-1"
     assert "secret" not in caplog.text
@@ -321,11 +330,11 @@ def test_the_service_can_be_asked_what_it_serves(talk: Callable[..., None]) -> N
     talk(conversation)
 
 
-def test_health_can_be_asked_at_an_address_that_serves_nothing_else(tmp_path: Path) -> None:
+def test_health_can_be_asked_at_an_address_that_serves_nothing_else(tmp_path: Path, transport: Transport) -> None:
     async def main() -> None:
         processor, address = Processor(ExchangeContext(CONFIG), Telemetry(CONFIG)), f"127.0.0.1:{free_port()}"
         async with (
-            processor.running(f"unix:{tmp_path}/processor.sock", address),
+            processor.running(f"unix:{tmp_path}/processor.sock", address, transport=transport),
             grpc.aio.insecure_channel(address) as channel,
         ):
             probe = Envoy(channel)
@@ -340,7 +349,7 @@ def test_health_can_be_asked_at_an_address_that_serves_nothing_else(tmp_path: Pa
 
 
 def test_tls_takes_renewed_certificates_and_asks_for_the_clients(
-    tmp_path: Path, caplog: pytest.LogCaptureFixture
+    tmp_path: Path, caplog: pytest.LogCaptureFixture, transport: Transport
 ) -> None:
     authority, renewed = trustme.CA(), trustme.CA()
     write_certificate(tmp_path, authority.issue_cert("processor.test"))
@@ -366,7 +375,7 @@ def test_tls_takes_renewed_certificates_and_asks_for_the_clients(
 
     async def main() -> None:
         processor = Processor(ExchangeContext(CONFIG), Telemetry(CONFIG))
-        async with processor.running(f"127.0.0.1:{free_port()}", credentials=tls.credentials()) as port:
+        async with processor.running(f"127.0.0.1:{free_port()}", tls=tls, transport=transport) as port:
             assert await asyncio.to_thread(asked, port, authority)
             assert not await asyncio.to_thread(asked, port, authority, identified=False)
             write_certificate(tmp_path, renewed.issue_cert("processor.test"))
@@ -376,17 +385,17 @@ def test_tls_takes_renewed_certificates_and_asks_for_the_clients(
 
     with caplog.at_level(logging.INFO):
         asyncio.run(main())
-    (taken, refused) = (record.getMessage() for record in caplog.records if record.name == "extproc.server.tls")
+    (taken, refused) = (record.getMessage() for record in caplog.records if record.name == "extproc.transport.tls")
     assert taken == f"new connections get the certificate that is now in {tls.certificate}"
     assert refused.startswith("the TLS files are refused, the previous ones stay in force")
 
 
-def test_an_address_in_use_is_an_error() -> None:
+def test_an_address_in_use_is_an_error(transport: Transport) -> None:
     async def main() -> None:
         first, second = (Processor(ExchangeContext(CONFIG), Telemetry(CONFIG)) for _ in range(2))
-        async with first.running("127.0.0.1:0") as port:
+        async with first.running("127.0.0.1:0", transport=transport) as port:
             with pytest.raises(OSError, match="in use"):
-                async with second.running(f"127.0.0.1:{port}"):
+                async with second.running(f"127.0.0.1:{port}", transport=transport):
                     pass
 
     asyncio.run(main())

@@ -82,7 +82,7 @@ def _run_all(options: argparse.Namespace, recording: Recording | None) -> int:
 
 def _serve(options: argparse.Namespace) -> int:
     from extproc.control.process import ForEnvoy, Options, serve
-    from extproc.server.tls import ServerTls
+    from extproc.transport.tls import ServerTls
 
     if options.envoy is None and (options.envoy_admin or options.envoy_listen):
         options.misused("--envoy-admin and --envoy-listen need --envoy")

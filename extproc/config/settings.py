@@ -9,7 +9,7 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
-from typing import Annotated, Any, Self
+from typing import Annotated, Any, Literal, Self
 
 from pydantic import AfterValidator, BeforeValidator, Field, ValidationInfo, model_validator
 
@@ -166,6 +166,8 @@ class Config(Settings):
     runs: Runs = Runs()
     sockets: AbsolutePath = Path("/run/extproc")
     """The directory of the sockets between Envoy, the processor and the runner."""
+    transport: Literal["lean", "grpcio"] = "lean"
+    """What carries gRPC between Envoy and the processor: HTTP/2 of our own, or gRPC's library."""
     recording: Recording | None = None
     """Put exchanges into files, for bug reports."""
 

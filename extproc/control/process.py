@@ -30,7 +30,7 @@ from extproc.recording.recorder import Recorder
 from extproc.server.garbage import collect_all_when_quiet, collect_in_small_steps
 from extproc.server.processor import Processor
 from extproc.server.stopping import StopSignals, completes
-from extproc.server.tls import ServerTls, is_open_to_others
+from extproc.transport.tls import ServerTls, is_open_to_others
 
 log = logging.getLogger(__name__)
 
@@ -79,8 +79,7 @@ async def serve(options: Options) -> int:
     once. Where the file is broken, what was last in force is served, if it is known. Raises ConfigError, and OSError
     when an address can't be had or Envoy's files can't be written.
     """
-    credentials = options.tls.credentials() if options.tls is not None else None
-    if credentials is None and is_open_to_others(options.address):
+    if options.tls is None and is_open_to_others(options.address):
         log.warning(
             "%s can be reached from other machines, without TLS: anyone on the path can read requests and clients' "
             "keys, and anyone who connects is treated as Envoy. Give --tls-certificate, --tls-key and --tls-client-ca, "
@@ -107,7 +106,7 @@ async def serve(options: Options) -> int:
             if options.metrics is not None:
                 await served.enter_async_context(metrics_served(options.metrics, telemetry.page))
             # An Envoy that runs already is served while its files are made; one that waits for our health finds them.
-            running = processor.running(options.address, options.health, healthy=envoy is None, credentials=credentials)
+            running = processor.running(options.address, options.health, healthy=envoy is None, tls=options.tls)
             await served.enter_async_context(running)
             if envoy is not None:
                 context.concurrency.expects_log = True
@@ -116,7 +115,7 @@ async def serve(options: Options) -> int:
                     beginning = begun
                     processor.context = replace(context, config=beginning.config, keys=beginning.keys)
                     telemetry.configured(beginning.config, beginning.source.digest)
-                await processor.show_health()
+                processor.show_health()
             reloading = Reloading(
                 source,
                 beginning.keys_file,
@@ -233,7 +232,7 @@ async def _when_taken(envoy: EnvoyFiles, processor: Processor, beginning: _Begin
     await envoy.until_taken()
     if processor.context.config is beginning.config:
         last.keep(beginning.source.file.content)
-    await processor.show_envoy_health()
+    processor.show_envoy_health()
 
 
 def _tell_missing_sockets(config: Config) -> None:

@@ -200,6 +200,8 @@ class Reloading:
                 message=f"more than {self._processor.largest_body} needs another processor: restart it",
             )
         old = self._processor.context.config
+        if config.transport != old.transport:
+            raise self._source.fault("transport", message="another transport needs another processor: restart it")
         same_keys = config.api_keys == old.api_keys  # which have changes of their own, even while this is done
         watched = None if same_keys else await asyncio.to_thread(keys_file, config)
         keys = read_keys(watched)
@@ -233,7 +235,7 @@ class Reloading:
 
     async def _show(self, file: File, *, valid: bool) -> None:
         self._valid[file] = valid
-        await self._processor.show_config_health(valid=all(self._valid.values()))
+        self._processor.show_config_health(valid=all(self._valid.values()))
         self._telemetry.show_validity(file, valid=valid)
 
     # Envoy's part
@@ -296,7 +298,7 @@ def _leaving(config: Config, left: list[Config]) -> list[Backend]:
 
 _NOT_FOR_ENVOY = {
     *("models", "api_keys", "recording", "withheld", "media_urls", "allowed_origins"),
-    *("characters", "tool_servers", "runs"),
+    *("characters", "tool_servers", "runs", "transport"),
 }
 """Settings that Envoy's configuration doesn't depend on, but for whether there are keys at all, tools that run on our
 side, and requests of the gateway's own,"""

@@ -6,36 +6,37 @@ message and soon after their end: no request costs a message of its own. Nothing
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
-
-import grpc
-
 from extproc.exchange.concurrency import Concurrency
 from extproc.names import LEASE_KEY, LEASE_NAMESPACE
+from extproc.transport import Call, Services
 from extproc.wire.access_log_service_pb2 import StreamAccessLogsMessage, StreamAccessLogsResponse
 
 SERVICE = "envoy.service.accesslog.v3.AccessLogService"
 
 
-def access_log_handler(concurrency: Concurrency) -> grpc.GenericRpcHandler:
+def access_log(concurrency: Concurrency) -> Services:
     """The gRPC service that Envoy sends its log to."""
+    return {f"/{SERVICE}/StreamAccessLogs": lambda call: _Log(concurrency, call)}
 
-    async def receive(messages: AsyncIterator[StreamAccessLogsMessage], _: object) -> StreamAccessLogsResponse:
+
+class _Log:
+    """What one of Envoy's threads tells."""
+
+    def __init__(self, concurrency: Concurrency, call: Call) -> None:
+        self._concurrency = concurrency
+        self._call = call
         concurrency.logs += 1
-        try:
-            async for message in messages:
-                for entry in message.http_logs.log_entry:
-                    fields = entry.common_properties.metadata.filter_metadata.get(LEASE_NAMESPACE)
-                    if fields is not None:
-                        concurrency.release(round(fields.fields[LEASE_KEY].number_value))
-        finally:
-            concurrency.logs -= 1
-            concurrency.forget_passed()
-        return StreamAccessLogsResponse()
 
-    method = grpc.stream_unary_rpc_method_handler(
-        receive,
-        request_deserializer=StreamAccessLogsMessage.FromString,
-        response_serializer=StreamAccessLogsResponse.SerializeToString,
-    )
-    return grpc.method_handlers_generic_handler(SERVICE, {"StreamAccessLogs": method})
+    def received(self, message: bytes) -> None:
+        for entry in StreamAccessLogsMessage.FromString(message).http_logs.log_entry:
+            fields = entry.common_properties.metadata.filter_metadata.get(LEASE_NAMESPACE)
+            if fields is not None:
+                self._concurrency.release(round(fields.fields[LEASE_KEY].number_value))
+
+    def half_closed(self) -> None:
+        self._call.send(StreamAccessLogsResponse().SerializeToString())
+        self._call.finish()
+
+    def closed(self) -> None:
+        self._concurrency.logs -= 1
+        self._concurrency.forget_passed()

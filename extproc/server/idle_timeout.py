@@ -10,7 +10,7 @@ something else), what the backend has sent meanwhile still waits to be read, and
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable
 
 from extproc.exchange.machine import Exchange, Inputs
 from extproc.exchange.replies import Replies
@@ -61,18 +61,15 @@ class Listening:
 class IdleWatch:
     """Over one exchange. When it has been silent for too long, `tell` is called, and has to say `replies`."""
 
-    def __init__(
-        self, exchange: Exchange, inputs: Inputs, tell: Callable[[], Awaitable[None]], listening: Listening
-    ) -> None:
+    def __init__(self, exchange: Exchange, inputs: Inputs, tell: Callable[[], None], listening: Listening) -> None:
         """`inputs` are the exchange's."""
         self._exchange = exchange
         self._inputs = inputs
-        self._tell: Callable[[], Awaitable[None]] | None = tell
+        self._tell: Callable[[], None] | None = tell
         self._listening = listening
         self._loop = asyncio.get_running_loop()
         self._timer: asyncio.TimerHandle | None = None
         self._timer_seconds = 0.0  # that the timer was set by
-        self._telling: asyncio.Future[None] | None = None
         self._heard = listening.time()
 
     def heard(self) -> None:
@@ -93,9 +90,7 @@ class IdleWatch:
         """The exchange is over. Nothing of it is held any more: who tells knows the watch, which would be a cycle."""
         if self._timer is not None:
             self._timer.cancel()
-        if self._telling is not None:
-            self._telling.cancel()
-        self._timer = self._telling = self._tell = None
+        self._timer = self._tell = None
 
     def _left(self) -> float | None:
         """Seconds of silence that are left; None when it is nobody's fault now."""
@@ -110,4 +105,4 @@ class IdleWatch:
             self._timer = self._loop.call_later(left, self._look)
         elif self._tell is not None:
             self._timer = None
-            self._telling = asyncio.ensure_future(self._tell())
+            self._tell()

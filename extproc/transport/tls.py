@@ -1,7 +1,7 @@
 """TLS for what connects to the processor: a certificate that may be renewed, and clients that have to show theirs.
 
 An Envoy of our own comes by a socket that only its pod has. A gateway elsewhere comes over a network, where everybody
-on the way reads what it sends, clients' keys among it, and where anybody may be taken for it. gRPC asks for the files
+on the way reads what it sends, clients' keys among it, and where anybody may be taken for it. The files are looked at
 with each new connection; what can't be used is told of once, and the files before it stay in force.
 """
 
@@ -12,8 +12,6 @@ import logging
 import ssl
 from dataclasses import dataclass
 from pathlib import Path
-
-import grpc
 
 from extproc.config import Address
 from extproc.config.files import read_file
@@ -31,62 +29,79 @@ class ServerTls:
     client_ca: Path | None = None
     """Clients have to show a certificate that leads to one of these."""
 
-    def credentials(self) -> grpc.ServerCredentials:
-        """What a server takes. Raises OSError when the files can't be used to begin with."""
-        files = _Files(self)
-        return grpc.dynamic_ssl_server_credentials(
-            files.configuration(files.contents),
-            files.renewed,  # type: ignore[arg-type]  # its type leaves out the None that the documentation has
-            require_client_authentication=self.client_ca is not None,
-        )
+    def context(self) -> ssl.SSLContext:
+        """For connections of HTTP/2, each of which gets what the files hold when it begins. Raises OSError when they
+        can't be used to begin with.
+        """
+        files = TlsFiles(self)
+        latest = [files.context()]
+
+        def begun(connection: ssl.SSLObject, _: str | None, __: ssl.SSLContext) -> None:
+            if files.renewed():
+                latest[0] = files.context()
+            connection.context = latest[0]
+
+        context = files.context()
+        context.sni_callback = begun  # called whether or not a name was sent
+        return context
 
 
-class _Files:
+class TlsFiles:
     """The files, and what was in them when they could last be used."""
 
     def __init__(self, tls: ServerTls) -> None:
+        """Raises OSError when they can't be used."""
         self._tls = tls
         self.contents = self._read()
+        """The certificate, its key, and the clients' authorities."""
         self._complaint = ""
 
-    def renewed(self) -> grpc.ServerCertificateConfiguration | None:
-        """What there is instead by now; None while it is the same. Called in threads of gRPC's."""
+    def renewed(self) -> bool:
+        """Whether there is something else in them by now. What can't be used is told once, and isn't taken."""
         try:
             contents = self._read()
         except OSError as error:
             if str(error) != self._complaint:
                 self._complaint = str(error)
                 log.error("the TLS files are refused, the previous ones stay in force: %s", error)
-            return None
+            return False
         self._complaint = ""
         if contents == self.contents:
-            return None
+            return False
         self.contents = contents
         log.info("new connections get the certificate that is now in %s", self._tls.certificate)
-        return self.configuration(contents)
+        return True
 
-    def configuration(self, contents: tuple[bytes, bytes, bytes | None]) -> grpc.ServerCertificateConfiguration:
-        certificate, key, client_ca = contents
-        return grpc.ssl_server_certificate_configuration([(key, certificate)], client_ca)
+    def context(self) -> ssl.SSLContext:
+        """Made of what is in the files now. Raises OSError."""
+        return _context(self._tls)
 
     def _read(self) -> tuple[bytes, bytes, bytes | None]:
         tls = self._tls
         certificate, key = _content(tls.certificate), _content(tls.key)
         client_ca = _content(tls.client_ca) if tls.client_ca is not None else None
-        context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-        try:  # gRPC would take anything, and then break every connection
-            context.load_cert_chain(tls.certificate, tls.key, password=_no_password)
-        except ssl.SSLError as error:
-            raise OSError(
-                f"{tls.certificate} and {tls.key} are not a matching certificate and key in unencrypted PEM: "
-                f"{error.reason or 'they cannot be read'}"
-            ) from None
-        if client_ca is not None:
-            try:
-                context.load_verify_locations(tls.client_ca)
-            except ssl.SSLError:
-                raise OSError(f"{tls.client_ca} holds no certificates in PEM") from None
+        _context(tls)  # or nobody could connect any more
         return certificate, key, client_ca
+
+
+def _context(tls: ServerTls) -> ssl.SSLContext:
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.minimum_version = ssl.TLSVersion.TLSv1_2  # RFC 9113, section 9.2
+    context.set_alpn_protocols(["h2"])
+    try:
+        context.load_cert_chain(tls.certificate, tls.key, password=_no_password)
+    except ssl.SSLError as error:
+        raise OSError(
+            f"{tls.certificate} and {tls.key} are not a matching certificate and key in unencrypted PEM: "
+            f"{error.reason or 'they cannot be read'}"
+        ) from None
+    if tls.client_ca is not None:
+        context.verify_mode = ssl.CERT_REQUIRED
+        try:
+            context.load_verify_locations(tls.client_ca)
+        except ssl.SSLError:
+            raise OSError(f"{tls.client_ca} holds no certificates in PEM") from None
+    return context
 
 
 def _content(path: Path) -> bytes:
