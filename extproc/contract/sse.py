@@ -89,11 +89,16 @@ class SseDecoder:
 
 
 def encode(event: ServerEvent) -> bytes:
-    """One event as it goes over the wire; data that holds line breaks becomes several lines."""
+    """One event as it goes over the wire."""
     match event:
-        case Data(data) if b"\n" in data:
-            return b"".join(b"data: " + line + b"\n" for line in data.split(b"\n")) + b"\n"
         case Data(data):
-            return b"data: " + data + b"\n\n"
+            return data_event(data)
         case Comment(text):
             return b":" + text + b"\n\n"
+
+
+def data_event(data: bytes) -> bytes:
+    """The event that has this data; line breaks in it make several lines."""
+    if b"\n" in data:
+        return b"".join(b"data: " + line + b"\n" for line in data.split(b"\n")) + b"\n"
+    return b"data: " + data + b"\n\n"

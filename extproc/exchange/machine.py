@@ -115,7 +115,7 @@ class Exchange:
         kind = message.WhichOneof("request")
         if kind is None:
             raise ProtocolError(f"got a message without content while waiting for {self.phase.value}")
-        return self._take(Input(kind), getattr(message, kind), kind)
+        return self._take(_MESSAGES[kind], getattr(message, kind), kind)
 
     def resume(self, result: Result) -> Replies:
         """The replies to what came of the effect. Raises ProtocolError when there was none."""
@@ -203,6 +203,8 @@ class Exchange:
         return self.response.second_read(completion) if second else self.response.completion_read(completion)
 
 
+_MESSAGES: Mapping[str, Input] = {kind.value: kind for kind in Input}
+"""By what Envoy calls them."""
 _HANDLERS: Mapping[Input, Callable[[Exchange, Any], Step]] = {
     Input.REQUEST_HEADERS: lambda exchange, headers: exchange.request.headers(headers),
     Input.REQUEST_BODY: lambda exchange, body: exchange.request.body(body),

@@ -29,6 +29,8 @@ class Phase(enum.Enum):
     PASSED_BY = "nothing: the rest goes past the processor"
     ENDED = "nothing: the response is complete"
 
+    __hash__ = object.__hash__  # members are single; enum's own is Python code, and the table is asked for each token
+
 
 class Input(enum.Enum):
     """What an exchange is told. The messages are called as in Envoy's `ProcessingRequest`."""
@@ -44,6 +46,8 @@ class Input(enum.Enum):
     BACKEND_RESPONSE = "what came of CallBackend"
     BREATHED = "what came of Breathe"
     IDLE_TIMEOUT = "nothing was said for too long"
+
+    __hash__ = object.__hash__
 
 
 def _to(*phases: Phase) -> frozenset[Phase]:

@@ -20,6 +20,7 @@ from extproc.turn import completion
 from extproc.turn.calls import Violations
 from extproc.turn.large_chunk import parts_of_chunk
 from extproc.turn.output import Output, Said
+from extproc.turn.repeated_chunk import RepeatedChunk
 from extproc.turn.spec import ResponseSpec
 from extproc.turn.usage import Sent, StreamCount, counted, estimated, written
 
@@ -98,6 +99,7 @@ class StreamedAnswer:
         self._count = StreamCount(sent, wanted=spec.include_usage)
         self._checker = ArgumentChecker(spec.callable_tools)
         self._decoder = SseDecoder()
+        self._repeated = RepeatedChunk()
         self._outputs: dict[int, Output] = {}
         self._ended = False
         self.violations = Violations()
@@ -136,6 +138,8 @@ class StreamedAnswer:
         return self._decoder.held + sum(output.held for output in self._outputs.values())
 
     def feed(self, piece: bytes) -> bytes:
+        if not (self._ended or self._decoder.held) and self._repeated.read(piece):
+            return self._again()
         return b"".join(self.steps(piece))
 
     def steps(self, piece: bytes) -> Iterator[bytes]:
@@ -183,7 +187,7 @@ class StreamedAnswer:
                     out.append(self._complete("the stream ended without a finish_reason."))
                 case Data(data):
                     try:
-                        chunk = completion.read_chunk(data)
+                        chunk, came = completion.read_chunk(data), data
                         if self._spec.model and chunk.get("model") != self._spec.model:
                             chunk["model"] = self._spec.model
                             data = completion.encoded(chunk)
@@ -193,12 +197,25 @@ class StreamedAnswer:
                                 out = [self._chunk(part, orjson.dumps(part))]
                         else:
                             out.append(self._chunk(chunk, data))
+                            if not self._ended:
+                                self._repeated.learn(came, data, chunk)
                     except ApiError as error:
                         out.append(self.fail(error))
         yield b"".join(out)
 
+    def _again(self) -> bytes:
+        """The chunk that was repeated, with its new content: what `_chunk` does with it, and nothing that is known."""
+        repeated = self._repeated
+        self._count.wrote(repeated.index, repeated.delta)
+        try:
+            said = self._outputs[repeated.index].say(repeated.index, repeated.delta, repeated.choice)
+            written = self._writer.chunk(repeated.chunk, repeated.data, (said,))
+        except ApiError as error:
+            return self.fail(error)
+        return written if said.error is None else written + self.fail(said.error)
+
     def _chunk(self, chunk: Json, data: bytes) -> bytes:
-        """`data` is what the backend wrote."""
+        """`data` is the chunk, as it may be passed on."""
         if self._ended:
             return b""
         self._count.take(chunk)

@@ -15,13 +15,13 @@ from collections.abc import Sequence
 from typing import Any, TypeAlias
 
 from extproc.contract.errors import ApiError
-from extproc.contract.sse import DONE, Comment, Data, encode
+from extproc.contract.sse import DONE, Comment, data_event, encode
 from extproc.surfaces.chat.call_shapes import CallShape, shape_for
 from extproc.surfaces.chat.errors import error_event
 from extproc.toolcalls import ArgumentsDelta, CallEnd, CallStart, Event, Reasoning, Text
 from extproc.toolcalls.events import collect
 from extproc.turn.completion import encoded
-from extproc.turn.output import CALLED, Said
+from extproc.turn.output import CALLED, Said, SaidEvent
 from extproc.turn.spec import ResponseSpec
 from extproc.turn.usage import StreamCount
 
@@ -45,14 +45,14 @@ class ChatWriter:
         if len(said) == len(chunk["choices"]) == 1 and self._may_pass(chunk):
             rewritten = self._choice(said[0])
             if rewritten is None:
-                return encode(Data(data))
+                return data_event(data)
         else:
             rewritten = []
             for one in said:
                 new = self._choice(one)
                 rewritten += [one.choice] if new is None else new
         envelope = self._without_usage(chunk)
-        return b"".join(encode(Data(encoded({**envelope, "choices": [choice]}))) for choice in rewritten)
+        return b"".join(data_event(encoded({**envelope, "choices": [choice]})) for choice in rewritten)
 
     def comment(self, comment: Comment, /) -> bytes:
         return encode(comment)
@@ -61,10 +61,10 @@ class ChatWriter:
         usage = count.total() if self._spec.include_usage else None
         if usage is None:
             return _END
-        return encode(Data(encoded({**self._envelope, "choices": [], "usage": usage}))) + _END
+        return data_event(encoded({**self._envelope, "choices": [], "usage": usage})) + _END
 
     def fail(self, error: ApiError) -> bytes:
-        return encode(Data(error_event(error))) + _END
+        return data_event(error_event(error)) + _END
 
     def _may_pass(self, chunk: Json) -> bool:
         """Whether the client may see a chunk as it is, as far as its count goes."""
@@ -88,7 +88,7 @@ class ChatWriter:
         reason = self._finish_reason(said)
         said_twice = self._spec.reasoning_content and _with_older_name(delta)
         role_only = "role" in delta and not content
-        unchanged = (events == [Text(content)] if content else not events) and not delta.get("tool_calls")
+        unchanged = (_is_text(events, content) if content else not events) and not delta.get("tool_calls")
         if unchanged and not (role_only or said_twice) and reason == ended and said.error is None:
             return None
         rest = said.rest
@@ -147,7 +147,14 @@ class ChatWriter:
         return True
 
 
-_END = encode(Data(DONE))
+_END = data_event(DONE)
+
+
+def _is_text(events: list[SaidEvent], content: str) -> bool:
+    if len(events) != 1:
+        return False
+    (event,) = events
+    return type(event) is Text and event.text == content
 
 
 def _with_older_name(message: Json) -> bool:
