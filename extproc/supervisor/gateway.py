@@ -23,9 +23,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import NoReturn
 
-import grpc
 import yaml
-from grpc_health.v1 import health_pb2
 
 from extproc.backends.fetch import fetch
 from extproc.config import Address, Config, ConfigError, parse
@@ -41,6 +39,7 @@ from extproc.supervisor.child import DEVNULL, PIPE, Child
 from extproc.supervisor.errors import GatewayError
 from extproc.supervisor.options import FromFile, Options
 from extproc.supervisor.service import Service, say
+from extproc.transport.asking import is_serving
 
 _SCRIPTED_VLLM = "scripted_vllm"
 """A package of its own, of which nothing is imported here and which need not be installed."""
@@ -246,17 +245,8 @@ async def _until_accepting(path: Path) -> None:
 
 async def _until_serving(socket: Path) -> None:
     """Wait until the processor on this socket reports that it is serving."""
-    eager = [("grpc.initial_reconnect_backoff_ms", 50), ("grpc.max_reconnect_backoff_ms", 200)]
-    question = health_pb2.HealthCheckRequest()
-    async with grpc.aio.insecure_channel(f"unix:{socket}", options=eager) as channel:
-        check = channel.unary_unary(
-            "/grpc.health.v1.Health/Check",
-            request_serializer=health_pb2.HealthCheckRequest.SerializeToString,
-            response_deserializer=health_pb2.HealthCheckResponse.FromString,
-        )
-        while True:
-            with suppress(grpc.aio.AioRpcError):  # It ended while it was being asked.
-                answer = await check(question, wait_for_ready=True)
-                if answer.status == health_pb2.HealthCheckResponse.SERVING:
-                    return
-            await asyncio.sleep(_POLL)
+    while True:
+        with suppress(OSError):  # it isn't there yet, or has just ended
+            if await is_serving(str(socket)):
+                return
+        await asyncio.sleep(_POLL)
