@@ -44,6 +44,7 @@ class Connection:
         self._block: _Block | None = None
         self._streams: dict[int, Stream] = {}
         self._last = 0  # the highest stream that the peer has opened
+        self._without_gap = 1  # from this one up to the last, the peer has opened all
         self._refused_from: int | None = None  # no streams beyond are taken any more
         self._reset: dict[int, None] = {}
         self._fruitless = Budget(limits.fruitless, limits.fruitless_per_second)
@@ -244,9 +245,13 @@ class Connection:
         if stream_id <= self._last:
             if stream_id in self._reset:
                 return
+            if stream_id < self._without_gap:
+                raise ConnectionFault(ErrorCode.PROTOCOL_ERROR, "a stream's number is lower than the last")
             raise ConnectionFault(ErrorCode.STREAM_CLOSED, "fields for a stream that is closed")
         if self._refused_from is not None and stream_id > self._refused_from:
             return  # the peer has been told
+        if stream_id > self._last + 2:
+            self._without_gap = stream_id
         self._last = stream_id
         if len(self._streams) >= self._limits.concurrent_streams:
             self._is_fruitless()
@@ -270,10 +275,15 @@ class Connection:
         if stream_id == 0:
             raise ConnectionFault(ErrorCode.PROTOCOL_ERROR, "PRIORITY of no stream")
         if len(payload) != 5:
-            raise StreamFault(stream_id, ErrorCode.FRAME_SIZE_ERROR, "a PRIORITY frame has 5 bytes")
-        if frames.number(payload) & ID_MASK == stream_id:
-            raise StreamFault(stream_id, ErrorCode.PROTOCOL_ERROR, "a stream depends on itself")
-        self._is_fruitless()
+            code, rule = ErrorCode.FRAME_SIZE_ERROR, "a PRIORITY frame has 5 bytes"
+        elif frames.number(payload) & ID_MASK == stream_id:
+            code, rule = ErrorCode.PROTOCOL_ERROR, "a stream depends on itself"
+        else:
+            self._is_fruitless()
+            return
+        if stream_id in self._streams:
+            raise StreamFault(stream_id, code, rule)
+        raise ConnectionFault(code, rule)  # a stream that isn't open yet must not be reset
 
     def _rst_stream(self, _: int, stream_id: int, payload: bytes) -> None:
         if len(payload) != 4:
@@ -526,7 +536,9 @@ class _Block:
 
 
 def _without_padding(payload: bytes) -> bytes:
-    if not payload or payload[0] >= len(payload):
+    if not payload:
+        raise ConnectionFault(ErrorCode.FRAME_SIZE_ERROR, "a frame is too short for the length of its padding")
+    if payload[0] >= len(payload):
         raise ConnectionFault(ErrorCode.PROTOCOL_ERROR, "more padding than payload")
     return payload[1 : len(payload) - payload[0]]
 

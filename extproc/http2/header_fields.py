@@ -10,7 +10,7 @@ import re
 from collections.abc import Iterable
 
 from hpack import Decoder
-from hpack.exceptions import HPACKError
+from hpack.exceptions import HPACKError, OversizedHeaderListError
 
 from extproc.http2.errors import ConnectionFault, ErrorCode
 from extproc.http2.events import Fields
@@ -37,8 +37,10 @@ class HeaderReader:
         """What a whole header block says. Raises ConnectionFault: nothing that follows could be read."""
         try:
             return [(bytes(name), bytes(value)) for name, value in self._decoder.decode(block, raw=True)]
-        except HPACKError as error:
-            raise ConnectionFault(ErrorCode.COMPRESSION_ERROR, f"a header block can't be read: {error}") from None
+        except OversizedHeaderListError:
+            raise ConnectionFault(ErrorCode.ENHANCE_YOUR_CALM, "a header section is too large") from None
+        except HPACKError:  # its text may have what the peer sent
+            raise ConnectionFault(ErrorCode.COMPRESSION_ERROR, "a header block can't be read") from None
 
 
 def request_fault(fields: Fields) -> str | None:
@@ -56,10 +58,10 @@ def request_fault(fields: Fields) -> str | None:
             pseudo[name] = value
         else:
             regular = True
-            if rule := _field_fault(name, value):
-                return rule
-        if _VALUE.match(value) is None:
-            return "a field's value has characters that none may have"
+            if _NAME.match(name) is None:
+                return "a field's name has characters that none may have"
+        if rule := _field_fault(name, value):
+            return rule
     for name in _DEMANDED:
         if not pseudo.get(name):
             return f"{name.decode()} is missing"
@@ -71,14 +73,16 @@ def trailers_fault(fields: Fields) -> str | None:
     for name, value in fields:
         if name[:1] == b":":
             return "trailers have a pseudo-header field"
+        if _NAME.match(name) is None:
+            return "a field's name has characters that none may have"
         if rule := _field_fault(name, value):
             return rule
     return None
 
 
 def _field_fault(name: bytes, value: bytes) -> str | None:
-    if _NAME.match(name) is None:
-        return "a field's name has characters that none may have"
+    if _VALUE.match(value) is None:
+        return "a field's value has characters that none may have"
     if name in _OF_CONNECTIONS:
         return "a field belongs to HTTP/1.1's connections"
     if name == b"te" and value != b"trailers":
