@@ -10,21 +10,23 @@ It is written for gRPC: no push, no priorities, no upgrade from HTTP/1.1.
 
 from __future__ import annotations
 
-from collections import deque
+from collections import OrderedDict
 from collections.abc import Callable
 
 from extproc.http2 import frames
 from extproc.http2.errors import ConnectionFault, ErrorCode, StreamFault
 from extproc.http2.events import DataCame, Event, Fields, RequestBegun, StreamReset, TrailersCame
 from extproc.http2.frames import ACK, END_HEADERS, END_STREAM, HEAD, HEAD_SIZE, ID_MASK, LARGEST_WINDOW, PADDED
-from extproc.http2.header_fields import HeaderReader, content_length, request_fault, trailers_fault
+from extproc.http2.header_fields import NO_TABLE, HeaderReader, content_length, request_fault, trailers_fault
 from extproc.http2.limits import Budget, Limits
 from extproc.http2.stream import Stream
 
 OUTPUT = 256 * 1024
 """Bytes that one call of `output` gives at most, but for a frame's size: what a socket takes at once."""
-_REMEMBERED = 256
+_REMEMBERED = 1024
 """Streams that were reset by us, of which frames may still be on their way (RFC 9113, section 5.1, closed)."""
+_LARGEST_SENT = 65_536
+"""Bytes of a DATA frame: a peer that takes larger ones still has its streams served in turn."""
 _DRAIN = b"draining"
 """What the ping carries whose answer shows that the peer has seen a graceful end coming."""
 
@@ -45,18 +47,20 @@ class Connection:
         self._streams: dict[int, Stream] = {}
         self._last = 0  # the highest stream that the peer has opened
         self._without_gap = 1  # from this one up to the last, the peer has opened all
-        self._refused_from: int | None = None  # no streams beyond are taken any more
-        self._reset: dict[int, None] = {}
+        self._draining = self._drained = False  # the peer was told to open no streams; none are taken any more
+        self._reset: dict[int, int] = {}  # what data may still be on its way
         self._fruitless = Budget(limits.fruitless, limits.fruitless_per_second)
         self._unanswered = Budget(limits.unanswered_resets, limits.unanswered_resets_per_second)
+        self._window_updates = Budget(limits.window_updates, limits.window_updates_per_second)
         self._receive_window = limits.connection_window
         self._owed = 0
         self._send_window = frames.DEFAULT_WINDOW
         self._initial_window = frames.DEFAULT_WINDOW
         self._frame_size = frames.SMALLEST_FRAME_SIZE
+        self._table_note = NO_TABLE  # in front of the first header block
         self._now = 0.0
         self._events: list[Event] = []
-        self._waiting: deque[Stream] = deque()  # with data that the peer has room for, but for the connection's window
+        self._waiting: OrderedDict[int, Stream] = OrderedDict()  # with data that their windows have room for
         self._out: list[bytes | memoryview] = []
         self._out_size = 0
         self._put(
@@ -142,8 +146,8 @@ class Connection:
         else:  # of an extension that we don't know
             self._is_fruitless()
 
-    def _is_fruitless(self) -> None:
-        if not self._fruitless.spend(self._now):
+    def _is_fruitless(self, cost: float = 1) -> None:
+        if not self._fruitless.spend(self._now, cost):
             raise ConnectionFault(ErrorCode.ENHANCE_YOUR_CALM, "too many frames that come to nothing")
 
     # Data
@@ -160,7 +164,7 @@ class Connection:
             self._owed = 0
         stream = self._streams.get(stream_id)
         if stream is None or stream.remote_ended:
-            self._data_too_late(stream_id)
+            self._data_too_late(stream_id, size)
             return
         if size > stream.receive_window:
             raise StreamFault(stream_id, ErrorCode.FLOW_CONTROL_ERROR, "more data than a stream's window has room for")
@@ -179,18 +183,27 @@ class Connection:
             raise StreamFault(stream_id, ErrorCode.PROTOCOL_ERROR, "the body isn't as long as announced")
         self._events.append(DataCame(stream_id, payload, ended))
         if ended:
-            self._remote_ended(stream)
+            stream.remote_ended = True
 
-    def _data_too_late(self, stream_id: int) -> None:
-        self._must_have_been(stream_id)
-        if stream_id not in self._reset:
-            self._is_fruitless()
+    def _data_too_late(self, stream_id: int, size: int) -> None:
+        if not self._was_opened(stream_id):
+            return
+        if (room := self._reset.get(stream_id)) is None:
             raise StreamFault(stream_id, ErrorCode.STREAM_CLOSED, "data behind the end of its stream")
+        if size > room:
+            raise ConnectionFault(ErrorCode.FLOW_CONTROL_ERROR, "more data than a stream's window had room for")
+        self._reset[stream_id] = room - size
+        if not size:
+            self._is_fruitless()
 
-    def _must_have_been(self, stream_id: int) -> None:
-        """Raises ConnectionFault for a stream that was never opened."""
-        if stream_id == 0 or stream_id > self._last or not stream_id & 1:
+    def _was_opened(self, stream_id: int) -> bool:
+        """False for one that came too late to be. Raises ConnectionFault for one that the peer never opened."""
+        if stream_id == 0 or not stream_id & 1 or (stream_id > self._last and not self._drained):
             raise ConnectionFault(ErrorCode.PROTOCOL_ERROR, "a frame is for a stream that was never opened")
+        if stream_id > self._last:
+            self._is_fruitless()
+            return False
+        return True
 
     # Header sections
 
@@ -239,22 +252,23 @@ class Connection:
         if stream.announced is not None and stream.arrived < stream.announced:
             raise StreamFault(stream.id, ErrorCode.PROTOCOL_ERROR, "the body isn't as long as announced")
         self._events.append(TrailersCame(stream.id))
-        self._remote_ended(stream)
+        stream.remote_ended = True
 
     def _request(self, stream_id: int, fields: Fields, *, ended: bool) -> None:
         if stream_id <= self._last:
             if stream_id in self._reset:
+                self._is_fruitless()
                 return
             if stream_id < self._without_gap:
                 raise ConnectionFault(ErrorCode.PROTOCOL_ERROR, "a stream's number is lower than the last")
             raise ConnectionFault(ErrorCode.STREAM_CLOSED, "fields for a stream that is closed")
-        if self._refused_from is not None and stream_id > self._refused_from:
-            return  # the peer has been told
+        if self._drained:  # the peer has been told
+            self._is_fruitless()
+            return
         if stream_id > self._last + 2:
             self._without_gap = stream_id
         self._last = stream_id
         if len(self._streams) >= self._limits.concurrent_streams:
-            self._is_fruitless()
             raise StreamFault(stream_id, ErrorCode.REFUSED_STREAM, "too many streams at a time")
         if rule := request_fault(fields):
             raise StreamFault(stream_id, ErrorCode.PROTOCOL_ERROR, rule)
@@ -288,9 +302,9 @@ class Connection:
     def _rst_stream(self, _: int, stream_id: int, payload: bytes) -> None:
         if len(payload) != 4:
             raise ConnectionFault(ErrorCode.FRAME_SIZE_ERROR, "a RST_STREAM frame has 4 bytes")
-        self._must_have_been(stream_id)
-        if (stream := self._streams.pop(stream_id, None)) is None:
-            self._is_fruitless()
+        if (stream := self._take_out(stream_id)) is None:
+            if self._was_opened(stream_id) and self._reset.pop(stream_id, None) is None:
+                self._is_fruitless()  # where both sides end a stream at a time, that is no wonder
             return
         if not stream.spoken and not self._unanswered.spend(self._now):
             raise ConnectionFault(ErrorCode.ENHANCE_YOUR_CALM, "too many streams are opened and reset")
@@ -302,9 +316,12 @@ class Connection:
         if flags & ACK:
             if payload:
                 raise ConnectionFault(ErrorCode.FRAME_SIZE_ERROR, "an acknowledgement of SETTINGS has no payload")
+            self._is_fruitless()
             return
         if len(payload) % 6:
             raise ConnectionFault(ErrorCode.FRAME_SIZE_ERROR, "a setting has 6 bytes")
+        if len(payload) > 6 * self._limits.settings:
+            raise ConnectionFault(ErrorCode.ENHANCE_YOUR_CALM, "too many settings at a time")
         self._is_fruitless()
         for name, value in frames.settings_in(payload):
             self._setting(name, value)
@@ -317,13 +334,16 @@ class Connection:
             case frames.INITIAL_WINDOW_SIZE:
                 if value > LARGEST_WINDOW:
                     raise ConnectionFault(ErrorCode.FLOW_CONTROL_ERROR, "INITIAL_WINDOW_SIZE is too large")
-                change, self._initial_window = value - self._initial_window, value
+                if (change := value - self._initial_window) == 0:
+                    return
+                self._is_fruitless(len(self._streams) / 100)  # each of which has to be told
+                self._initial_window = value
                 for stream in self._streams.values():
                     self._widen(stream, change)
             case frames.MAX_FRAME_SIZE:
                 if not frames.SMALLEST_FRAME_SIZE <= value <= frames.LARGEST_FRAME_SIZE:
                     raise ConnectionFault(ErrorCode.PROTOCOL_ERROR, "MAX_FRAME_SIZE is out of its range")
-                self._frame_size = value
+                self._frame_size = min(value, _LARGEST_SENT)
             case _:  # what we send uses no table, pushes nothing, and has short header sections
                 pass
 
@@ -333,7 +353,7 @@ class Connection:
         was_stuck = stream.send_window <= 0
         stream.send_window += change
         if was_stuck and stream.send_window > 0 and stream.queue:
-            self._waiting.append(stream)
+            self._waiting[stream.id] = stream
 
     def _push_promise(self, _: int, __: int, ___: bytes) -> None:
         raise ConnectionFault(ErrorCode.PROTOCOL_ERROR, "a client promises nothing")
@@ -343,11 +363,11 @@ class Connection:
             raise ConnectionFault(ErrorCode.PROTOCOL_ERROR, "PING of a stream")
         if len(payload) != 8:
             raise ConnectionFault(ErrorCode.FRAME_SIZE_ERROR, "a PING frame has 8 bytes")
+        self._is_fruitless()
         if not flags & ACK:
-            self._is_fruitless()
             self._put(frames.frame(frames.PING, ACK, 0, payload))
-        elif payload == _DRAIN and self._refused_from is None:
-            self._refused_from = self._last
+        elif payload == _DRAIN and self._draining and not self._drained:
+            self._drained = True
             self._put(frames.goaway(self._last, ErrorCode.NO_ERROR))
 
     def _goaway(self, _: int, stream_id: int, payload: bytes) -> None:
@@ -360,6 +380,8 @@ class Connection:
     def _window_update(self, _: int, stream_id: int, payload: bytes) -> None:
         if len(payload) != 4:
             raise ConnectionFault(ErrorCode.FRAME_SIZE_ERROR, "a WINDOW_UPDATE frame has 4 bytes")
+        if not self._window_updates.spend(self._now):
+            raise ConnectionFault(ErrorCode.ENHANCE_YOUR_CALM, "too many windows that grow a little")
         increment = frames.number(payload) & ID_MASK
         if stream_id == 0:
             if increment == 0:
@@ -369,7 +391,7 @@ class Connection:
             self._send_window += increment
             return
         if (stream := self._streams.get(stream_id)) is None:
-            self._must_have_been(stream_id)
+            self._was_opened(stream_id)
             return
         if increment == 0:
             raise StreamFault(stream_id, ErrorCode.PROTOCOL_ERROR, "a window is to grow by nothing")
@@ -379,15 +401,17 @@ class Connection:
 
     # Ends
 
-    def _remote_ended(self, stream: Stream) -> None:
-        stream.remote_ended = True
-        if stream.local_ended:
-            self._streams.pop(stream.id, None)
+    def _take_out(self, stream_id: int) -> Stream | None:
+        """What it has unsent goes with it."""
+        self._waiting.pop(stream_id, None)
+        return self._streams.pop(stream_id, None)
 
     def _fail(self, fault: StreamFault) -> None:
-        if self._streams.pop(fault.stream_id, None) is not None:
+        self._is_fruitless()
+        stream = self._take_out(fault.stream_id)
+        if stream is not None:
             self._events.append(StreamReset(fault.stream_id, fault.code))
-        self._put_reset(fault.stream_id, fault.code)
+        self._put_reset(fault.stream_id, fault.code, stream)
 
     def _break_off(self, fault: ConnectionFault) -> None:
         self.fault, self.closed = fault, True
@@ -396,9 +420,10 @@ class Connection:
         self._waiting.clear()
         self._put(frames.goaway(self._last, fault.code, str(fault).encode()))
 
-    def _put_reset(self, stream_id: int, code: ErrorCode) -> None:
+    def _put_reset(self, stream_id: int, code: ErrorCode, stream: Stream | None) -> None:
         self._put(frames.rst_stream(stream_id, code))
-        self._reset[stream_id] = None
+        usual = self._limits.stream_window
+        self._reset[stream_id] = usual if stream is None else max(usual, stream.receive_window)
         if len(self._reset) > _REMEMBERED:
             del self._reset[next(iter(self._reset))]
 
@@ -433,32 +458,40 @@ class Connection:
 
     def respond(self, stream_id: int, block: bytes, *, end: bool = False) -> None:
         """The answer's header section (`header_fields.written`), which may be all of it."""
-        if (stream := self._streams.get(stream_id)) is None or stream.local_ended:
+        if (stream := self._streams.get(stream_id)) is None:
             return
         stream.spoken = True
-        self._put(frames.frame(frames.HEADERS, END_HEADERS | (END_STREAM if end else 0), stream_id, block))
+        self._put_block(END_STREAM if end else 0, stream_id, block)
         if end:
-            self._local_ended(stream)
+            self._ended(stream)
 
     def send(self, stream_id: int, data: bytes) -> None:
         """A part of the answer's body, behind its header section."""
-        if (stream := self._streams.get(stream_id)) is None or stream.local_ended:
+        if (stream := self._streams.get(stream_id)) is None:
             return
         size = len(data)
-        room = min(stream.send_window, self._send_window, self._frame_size, OUTPUT - self._out_size)
-        if not stream.queue and size <= room:
+        if (
+            size <= stream.send_window
+            and size <= self._send_window
+            and size <= self._frame_size
+            and self._out_size + size <= OUTPUT
+            and not self._waiting  # nobody overtakes
+            and not stream.queue
+        ):
             stream.send_window -= size
             self._send_window -= size
             self._put(HEAD.pack(size >> 8, size & 0xFF, frames.DATA, 0, stream_id) + data)
             return
+        if not size:
+            return
         if not stream.queue and stream.send_window > 0:
-            self._waiting.append(stream)
+            self._waiting[stream_id] = stream
         stream.queue.append(memoryview(data))
         stream.queued += size
 
     def end(self, stream_id: int, block: bytes) -> None:
         """The answer's trailers, behind all of its body."""
-        if (stream := self._streams.get(stream_id)) is None or stream.local_ended:
+        if (stream := self._streams.get(stream_id)) is None:
             return
         if stream.queue:
             stream.trailers = block
@@ -466,24 +499,33 @@ class Connection:
             self._put_end(stream, block)
 
     def _put_end(self, stream: Stream, block: bytes) -> None:
-        self._put(frames.frame(frames.HEADERS, END_HEADERS | END_STREAM, stream.id, block))
-        self._local_ended(stream)
+        self._put_block(END_STREAM, stream.id, block)
+        self._ended(stream)
 
-    def _local_ended(self, stream: Stream) -> None:
-        stream.local_ended = True
+    def _put_block(self, flags: int, stream_id: int, block: bytes) -> None:
+        if self._table_note:
+            block, self._table_note = self._table_note + block, b""
+        kind, most = frames.HEADERS, self._frame_size
+        while len(block) > most:
+            self._put(frames.frame(kind, flags, stream_id, block[:most]))
+            kind, flags, block = frames.CONTINUATION, 0, block[most:]
+        self._put(frames.frame(kind, flags | END_HEADERS, stream_id, block))
+
+    def _ended(self, stream: Stream) -> None:
         del self._streams[stream.id]
         if not stream.remote_ended:  # the answer is whole: what else the peer has to say, nobody needs
-            self._put_reset(stream.id, ErrorCode.NO_ERROR)
+            self._put_reset(stream.id, ErrorCode.NO_ERROR, stream)
 
     def reset(self, stream_id: int, code: ErrorCode) -> None:
         """End the stream at once; what it has unsent is dropped."""
-        if self._streams.pop(stream_id, None) is not None:
-            self._put_reset(stream_id, code)
+        if (stream := self._take_out(stream_id)) is not None:
+            self._put_reset(stream_id, code, stream)
 
     def shut_down(self) -> None:
         """Tell the peer to open no more streams. Those that are on their way are still served: the last of them is
         known when the peer has answered a ping. What is open goes on."""
-        if not self.closed and self._refused_from is None:
+        if not (self.closed or self._draining):
+            self._draining = True
             self._put(frames.goaway(LARGEST_WINDOW, ErrorCode.NO_ERROR))
             self._put(frames.frame(frames.PING, 0, 0, _DRAIN))
 
@@ -501,8 +543,8 @@ class Connection:
         """What is to be sent next, some OUTPUT bytes of it; empty when there is nothing, or no room."""
         waiting = self._waiting
         while waiting and self._send_window > 0 and self._out_size < OUTPUT:
-            stream = waiting.popleft()  # each gets a frame in its turn
-            if self._streams.get(stream.id) is not stream or stream.send_window <= 0 or not stream.queue:
+            _, stream = waiting.popitem(last=False)  # each gets a frame in its turn
+            if stream.send_window <= 0:  # by new SETTINGS
                 continue
             piece = stream.next_piece(min(stream.send_window, self._send_window, self._frame_size))
             self._send_window -= len(piece)
@@ -510,7 +552,7 @@ class Connection:
             self._put(piece)
             if stream.queue:
                 if stream.send_window > 0:
-                    waiting.append(stream)
+                    waiting[stream.id] = stream
             elif stream.trailers is not None:
                 self._put_end(stream, stream.trailers)
         out = self._out

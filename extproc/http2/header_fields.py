@@ -19,6 +19,10 @@ from extproc.http2.limits import Limits
 _TABLE_SIZE = 4096
 """Bytes of HPACK's dynamic table; the protocol's default, which no SETTINGS changes."""
 
+NO_TABLE = b"\x20"
+"""What the first header block written begins with: no table is used. A peer whose SETTINGS allow a smaller table than
+the default waits for that (RFC 7541, section 4.2)."""
+
 _PSEUDO = frozenset((b":method", b":scheme", b":path", b":authority"))
 _DEMANDED = (b":method", b":scheme", b":path")
 _OF_CONNECTIONS = frozenset((b"connection", b"keep-alive", b"proxy-connection", b"transfer-encoding", b"upgrade"))

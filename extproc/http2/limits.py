@@ -2,8 +2,8 @@
 
 The floods that are known make the receiver do much for little: streams that are opened and reset (CVE-2023-44487),
 CONTINUATION frames without end (CVE-2024-27316), pings, settings and empty frames that all want an answer or a look
-(CVE-2019-9511 to 9518), headers that are small as bytes and large as a list. Each has a bound here; beyond it the
-connection is ended with ENHANCE_YOUR_CALM.
+(CVE-2019-9511 to 9518), streams that we are made to reset (CVE-2025-8671), headers that are small as bytes and large as
+a list. Each has a bound here; beyond it the connection is ended with ENHANCE_YOUR_CALM.
 """
 
 from __future__ import annotations
@@ -30,8 +30,15 @@ class Limits:
     continuations: int = 16
     """Frames that one header section may be spread over."""
     fruitless: int = 2_000
-    """Frames that come to nothing (pings, settings, priorities, empty data, unknown ones) at once,"""
+    """Frames that come to nothing (pings, settings, priorities, empty data, unknown ones), or break a rule and so end a
+    stream, at once,"""
     fruitless_per_second: float = 200.0
+    """and in the long run."""
+    settings: int = 64
+    """In one frame: each may change the windows of all streams."""
+    window_updates: int = 20_000
+    """WINDOW_UPDATE frames at once: each may let only a byte go,"""
+    window_updates_per_second: float = 10_000.0
     """and in the long run."""
     unanswered_resets: int = 5_000
     """Streams that the peer resets before it got a word, at once: clients that leave are many at a time,"""
@@ -50,11 +57,11 @@ class Budget:
         self._left = float(burst)
         self._since = 0.0
 
-    def spend(self, now: float) -> bool:
-        """Whether it may happen once more; `now` is the time in seconds, from any beginning."""
+    def spend(self, now: float, cost: float = 1) -> bool:
+        """Whether it may happen once more (`cost` times); `now` is the time in seconds, from any beginning."""
         self._left = min(self._burst, self._left + (now - self._since) * self._rate)
         self._since = now
-        if self._left < 1:
+        if self._left < cost:
             return False
-        self._left -= 1
+        self._left -= cost
         return True

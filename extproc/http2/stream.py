@@ -1,7 +1,7 @@
 """One stream of a connection, from the server's side: what is known of it while it is open, and what waits to be sent.
 
-Its states are those of RFC 9113, section 5.1, as two flags: a stream is open, half-closed (`remote_ended`,
-`local_ended`), or gone from the connection's table.
+Its states are those of RFC 9113, section 5.1: a stream is open, half-closed by the peer (`remote_ended`), or gone from
+the connection's table. When the server has ended its side the whole stream is over.
 """
 
 from __future__ import annotations
@@ -18,7 +18,6 @@ class Stream:
         "consumed",
         "extra",
         "id",
-        "local_ended",
         "queue",
         "queued",
         "receive_window",
@@ -43,7 +42,6 @@ class Stream:
         self.arrived = 0
         """and what has come of its body."""
         self.remote_ended = False
-        self.local_ended = False
         self.spoken = False
         """The peer has got a word."""
         self.queue: deque[memoryview] = deque()

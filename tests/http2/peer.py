@@ -27,6 +27,16 @@ OPENING = PREFACE + settings()
 ANSWERED = written([(b":status", b"200"), (b"content-type", b"application/grpc")])
 ENDED = written([(b"grpc-status", b"0")])
 
+TIGHT = Limits(
+    fruitless=200,
+    fruitless_per_second=20,
+    unanswered_resets=500,
+    unanswered_resets_per_second=100,
+    window_updates=2000,
+    window_updates_per_second=1000,
+)
+"""A tenth of what is usual."""
+
 Act: TypeAlias = Callable[[Connection], object]
 """What the server does of its own accord."""
 

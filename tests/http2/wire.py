@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import struct
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cache
 
 from hpack import Encoder
 
@@ -17,7 +18,7 @@ WHOLE = END_STREAM | END_HEADERS
 LARGEST = 2**31 - 1
 
 Fields = Sequence[tuple[str, str]]
-REQUEST: Fields = ((":method", "POST"), (":scheme", "http"), (":path", "/service/method"), (":authority", "extproc"))
+REQUEST = ((":method", "POST"), (":scheme", "http"), (":path", "/service/method"), (":authority", "extproc"))
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,13 +60,14 @@ def frames_in(data: bytes) -> list[Frame]:
     return found
 
 
-def block(fields: Iterable[tuple[str, str]] = REQUEST) -> bytes:
+@cache
+def block(fields: tuple[tuple[str, str], ...] = REQUEST) -> bytes:
     """A header block that needs nothing of the dynamic table, though it adds to it."""
     return Encoder().encode(list(fields))
 
 
 def headers(stream: int, *more: tuple[str, str], flags: int = WHOLE, fields: Fields = REQUEST) -> bytes:
-    return frame(HEADERS, flags, stream, block([*fields, *more]))
+    return frame(HEADERS, flags, stream, block((*fields, *more)))
 
 
 def opened(stream: int, *more: tuple[str, str]) -> bytes:

@@ -31,7 +31,7 @@ REQUESTS = (
         Case(
             "8.1",
             f"{method} is a request",
-            (headers(1, fields=[(":method", method), *without(":method")]),),
+            (headers(1, fields=((":method", method), *without(":method"))),),
             None,
             (RequestBegun,),
         )
@@ -122,21 +122,21 @@ REQUESTS = (
     ),
     _malformed("8.2.2", "te is nothing but trailers", headers(1, ("te", "trailers, deflate"))),
     Case("8.2.2", "te may be trailers", (headers(1, ("te", "trailers")),), None, (RequestBegun,)),
-    _malformed("8.3", "there are no other pseudo-header fields", headers(1, fields=[*REQUEST, (":test", "1")])),
-    _malformed("8.3", "a request has none of an answer's", headers(1, fields=[*REQUEST, (":status", "200")])),
+    _malformed("8.3", "there are no other pseudo-header fields", headers(1, fields=(*REQUEST, (":test", "1")))),
+    _malformed("8.3", "a request has none of an answer's", headers(1, fields=(*REQUEST, (":status", "200")))),
     _malformed(
-        "8.3", "pseudo-header fields come first", headers(1, fields=[*without(":path"), ("x", "1"), (":path", "/")])
+        "8.3", "pseudo-header fields come first", headers(1, fields=(*without(":path"), ("x", "1"), (":path", "/")))
     ),
-    *(_malformed("8.3", f"{name} comes once", headers(1, fields=[*REQUEST, (name, value)])) for name, value in REQUEST),
+    *(_malformed("8.3", f"{name} comes once", headers(1, fields=(*REQUEST, (name, value)))) for name, value in REQUEST),
     *(
         _malformed("8.3.1", f"a request has {name}", headers(1, fields=without(name)))
         for name in (":method", ":scheme", ":path")
     ),
-    _malformed("8.3.1", ":path isn't empty", headers(1, fields=[*without(":path"), (":path", "")])),
+    _malformed("8.3.1", ":path isn't empty", headers(1, fields=(*without(":path"), (":path", "")))),
     _malformed(
         "8.3.1",
         "the values of pseudo-header fields are bound to the same",
-        headers(1, fields=[*without(":path"), (":path", "/\n")]),
+        headers(1, fields=(*without(":path"), (":path", "/\n"))),
     ),
     Case("8.3.1", ":authority may be missing", (headers(1, fields=without(":authority")),), None, (RequestBegun,)),
 )
