@@ -50,10 +50,11 @@ EXAMPLES ?= 100
 test-search: $(VENV)/.ready
 	@HYPOTHESIS_SEARCH=$(EXAMPLES) $(BIN)/pytest --numprocesses 2 --dist loadfile -m 'hypothesis and not vllm and not clients'
 
-# A minute of broken outputs in every format, others each time. What they find is to be kept too.
+# A minute of broken outputs in every format, others each time, and some seconds of HTTP/2. What they find is to be kept too.
 FUZZ_SECONDS ?= 60
 test-fuzz: $(VENV)/.ready
 	@$(BIN)/python -m tests.fuzz --seconds $(FUZZ_SECONDS)
+	@$(BIN)/python -m tests.http2.fuzz --seconds $$(( ($(FUZZ_SECONDS) + 5) / 6 ))
 
 # A real vLLM on the CPU with a real model; the first time it downloads some 3 GB, which stay outside the checkout.
 test-vllm: $(VENV)/.ready

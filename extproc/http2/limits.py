@@ -10,10 +10,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from extproc.http2.frames import DEFAULT_WINDOW, SMALLEST_FRAME_SIZE
+
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """Of one connection; sizes in bytes."""
+    """Of one connection; sizes in bytes. Raises ValueError for a window or frame size below the protocol's default, by
+    which a peer goes until it has our SETTINGS."""
 
     concurrent_streams: int = 10_000
     """Streams beyond are refused; a peer that heeds SETTINGS opens another connection."""
@@ -44,6 +47,10 @@ class Limits:
     """Streams that the peer resets before it got a word, at once: clients that leave are many at a time,"""
     unanswered_resets_per_second: float = 1_000.0
     """and in the long run."""
+
+    def __post_init__(self) -> None:
+        if min(self.stream_window, self.connection_window) < DEFAULT_WINDOW or self.frame_size < SMALLEST_FRAME_SIZE:
+            raise ValueError("a window or the frame size is below the protocol's default")
 
 
 class Budget:
