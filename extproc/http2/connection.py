@@ -10,59 +10,44 @@ It is written for gRPC: no push, no priorities, no upgrade from HTTP/1.1.
 
 from __future__ import annotations
 
-from collections import OrderedDict
 from collections.abc import Callable
 
 from extproc.http2 import frames
 from extproc.http2.errors import ConnectionFault, ErrorCode, StreamFault
 from extproc.http2.events import DataCame, Event, Fields, RequestBegun, StreamReset, TrailersCame
 from extproc.http2.frames import ACK, END_HEADERS, END_STREAM, HEAD, HEAD_SIZE, ID_MASK, LARGEST_WINDOW, PADDED
-from extproc.http2.header_fields import NO_TABLE, HeaderReader, content_length, request_fault, trailers_fault
+from extproc.http2.header_fields import HeaderBlock, HeaderReader, content_length, request_fault, trailers_fault
 from extproc.http2.limits import Budget, Limits
+from extproc.http2.sender import LARGEST_SENT, Sender
 from extproc.http2.stream import Stream
 
-OUTPUT = 256 * 1024
-"""Bytes that one call of `output` gives at most, but for a frame's size: what a socket takes at once."""
-_REMEMBERED = 1024
-"""Streams that were reset by us, of which frames may still be on their way (RFC 9113, section 5.1, closed)."""
-_LARGEST_SENT = 65_536
-"""Bytes of a DATA frame: a peer that takes larger ones still has its streams served in turn."""
 _DRAIN = b"draining"
 """What the ping carries whose answer shows that the peer has seen a graceful end coming."""
 
 
-class Connection:
+class Connection(Sender):
     """Of one peer. Its methods want stream ids that an event has told, and do nothing for streams that are over."""
 
     def __init__(self, limits: Limits = Limits()) -> None:  # noqa: B008  # frozen
+        super().__init__(limits)
         self.closed = False
         """Nothing more is read."""
         self.fault: ConnectionFault | None = None
         """What the peer did that ended the connection."""
-        self._limits = limits
         self._rest = frames.PREFACE[:0]
         self._begun = self._settled = False  # the preface has come; the peer's settings have
         self._headers = HeaderReader(limits)
-        self._block: _Block | None = None
-        self._streams: dict[int, Stream] = {}
+        self._block: HeaderBlock | None = None
         self._last = 0  # the highest stream that the peer has opened
         self._without_gap = 1  # from this one up to the last, the peer has opened all
         self._draining = self._drained = False  # the peer was told to open no streams; none are taken any more
-        self._reset: dict[int, int] = {}  # what data may still be on its way
         self._fruitless = Budget(limits.fruitless, limits.fruitless_per_second)
         self._unanswered = Budget(limits.unanswered_resets, limits.unanswered_resets_per_second)
         self._window_updates = Budget(limits.window_updates, limits.window_updates_per_second)
         self._receive_window = limits.connection_window
         self._owed = 0
-        self._send_window = frames.DEFAULT_WINDOW
-        self._initial_window = frames.DEFAULT_WINDOW
-        self._frame_size = frames.SMALLEST_FRAME_SIZE
-        self._table_note = NO_TABLE  # in front of the first header block
         self._now = 0.0
         self._events: list[Event] = []
-        self._waiting: OrderedDict[int, Stream] = OrderedDict()  # with data that their windows have room for
-        self._out: list[bytes | memoryview] = []
-        self._out_size = 0
         self._put(
             frames.settings(
                 {
@@ -75,23 +60,6 @@ class Connection:
         )
         if (more := limits.connection_window - frames.DEFAULT_WINDOW) > 0:
             self._put(frames.window_update(0, more))
-
-    # What others want to know
-
-    @property
-    def streams(self) -> int:
-        """How many are open."""
-        return len(self._streams)
-
-    @property
-    def has_output(self) -> bool:
-        """Whether `output` has something to give."""
-        return bool(self._out) or (bool(self._waiting) and self._send_window > 0)
-
-    def unsent(self, stream_id: int) -> int:
-        """Bytes of a stream that wait for the peer's room, or to be taken by `output`."""
-        stream = self._streams.get(stream_id)
-        return stream.queued if stream is not None else 0
 
     # What comes
 
@@ -170,7 +138,7 @@ class Connection:
             raise StreamFault(stream_id, ErrorCode.FLOW_CONTROL_ERROR, "more data than a stream's window has room for")
         stream.receive_window -= size
         if flags & PADDED:
-            payload = _without_padding(payload)
+            payload = frames.without_padding(payload)
             self.consumed(stream_id, size - len(payload))
         ended = bool(flags & END_STREAM)
         if not (payload or ended):
@@ -211,7 +179,7 @@ class Connection:
         if not stream_id & 1:
             raise ConnectionFault(ErrorCode.PROTOCOL_ERROR, "a client opens streams of odd numbers")
         if flags & PADDED:
-            payload = _without_padding(payload)
+            payload = frames.without_padding(payload)
         if flags & frames.HAS_PRIORITY:
             if len(payload) < 5:
                 raise ConnectionFault(ErrorCode.FRAME_SIZE_ERROR, "a HEADERS frame is too short for its priority")
@@ -219,7 +187,7 @@ class Connection:
             payload = payload[5:]
             if depends_on == stream_id:
                 raise ConnectionFault(ErrorCode.PROTOCOL_ERROR, "a stream depends on itself")
-        self._block = _Block(stream_id, ended=bool(flags & END_STREAM))
+        self._block = HeaderBlock(stream_id, self._limits, ended=bool(flags & END_STREAM))
         self._block_piece(flags, payload)
 
     def _continuation(self, flags: int, _: int, payload: bytes) -> None:
@@ -230,10 +198,7 @@ class Connection:
     def _block_piece(self, flags: int, payload: bytes) -> None:
         block = self._block
         assert block is not None  # whoever calls has made sure
-        block.pieces.append(payload)
-        block.size += len(payload)
-        if block.size > self._limits.header_block_size or len(block.pieces) > self._limits.continuations + 1:
-            raise ConnectionFault(ErrorCode.ENHANCE_YOUR_CALM, "a header block is too large")
+        block.add(payload)
         if flags & END_HEADERS:
             self._block = None
             fields = self._headers.read(b"".join(block.pieces))
@@ -334,26 +299,15 @@ class Connection:
             case frames.INITIAL_WINDOW_SIZE:
                 if value > LARGEST_WINDOW:
                     raise ConnectionFault(ErrorCode.FLOW_CONTROL_ERROR, "INITIAL_WINDOW_SIZE is too large")
-                if (change := value - self._initial_window) == 0:
-                    return
-                self._is_fruitless(len(self._streams) / 100)  # each of which has to be told
-                self._initial_window = value
-                for stream in self._streams.values():
-                    self._widen(stream, change)
+                if value != self._initial_window:
+                    self._is_fruitless(len(self._streams) / 100)  # each of which has to be told
+                    self._set_initial_window(value)
             case frames.MAX_FRAME_SIZE:
                 if not frames.SMALLEST_FRAME_SIZE <= value <= frames.LARGEST_FRAME_SIZE:
                     raise ConnectionFault(ErrorCode.PROTOCOL_ERROR, "MAX_FRAME_SIZE is out of its range")
-                self._frame_size = min(value, _LARGEST_SENT)
+                self._frame_size = min(value, LARGEST_SENT)
             case _:  # what we send uses no table, pushes nothing, and has short header sections
                 pass
-
-    def _widen(self, stream: Stream, change: int) -> None:
-        if stream.send_window + change > LARGEST_WINDOW:
-            raise ConnectionFault(ErrorCode.FLOW_CONTROL_ERROR, "INITIAL_WINDOW_SIZE makes a window too large")
-        was_stuck = stream.send_window <= 0
-        stream.send_window += change
-        if was_stuck and stream.send_window > 0 and stream.queue:
-            self._waiting[stream.id] = stream
 
     def _push_promise(self, _: int, __: int, ___: bytes) -> None:
         raise ConnectionFault(ErrorCode.PROTOCOL_ERROR, "a client promises nothing")
@@ -401,11 +355,6 @@ class Connection:
 
     # Ends
 
-    def _take_out(self, stream_id: int) -> Stream | None:
-        """What it has unsent goes with it."""
-        self._waiting.pop(stream_id, None)
-        return self._streams.pop(stream_id, None)
-
     def _fail(self, fault: StreamFault) -> None:
         self._is_fruitless()
         stream = self._take_out(fault.stream_id)
@@ -419,107 +368,6 @@ class Connection:
         self._streams.clear()
         self._waiting.clear()
         self._put(frames.goaway(self._last, fault.code, str(fault).encode()))
-
-    def _put_reset(self, stream_id: int, code: ErrorCode, stream: Stream | None) -> None:
-        self._put(frames.rst_stream(stream_id, code))
-        usual = self._limits.stream_window
-        self._reset[stream_id] = usual if stream is None else max(usual, stream.receive_window)
-        if len(self._reset) > _REMEMBERED:
-            del self._reset[next(iter(self._reset))]
-
-    # What the server says
-
-    def consumed(self, stream_id: int, size: int) -> None:
-        """So many bytes of what came were dealt with: the peer may send as many more."""
-        stream = self._streams.get(stream_id)
-        if stream is None or stream.remote_ended:
-            return
-        if stream.extra:
-            spared = min(stream.extra, size)
-            stream.extra -= spared
-            size -= spared
-        stream.consumed += size
-        if stream.consumed >= self._limits.stream_window // 2:
-            self._grant(stream, stream.consumed)
-            stream.consumed = 0
-
-    def expect(self, stream_id: int, size: int) -> None:
-        """So many bytes more have to come before any can be dealt with, however small the window is."""
-        stream = self._streams.get(stream_id)
-        if stream is None or stream.remote_ended:
-            return
-        if (more := size - stream.receive_window) > 0:
-            stream.extra += more
-            self._grant(stream, more)
-
-    def _grant(self, stream: Stream, size: int) -> None:
-        stream.receive_window += size
-        self._put(frames.window_update(stream.id, size))
-
-    def respond(self, stream_id: int, block: bytes, *, end: bool = False) -> None:
-        """The answer's header section (`header_fields.written`), which may be all of it."""
-        if (stream := self._streams.get(stream_id)) is None:
-            return
-        stream.spoken = True
-        self._put_block(END_STREAM if end else 0, stream_id, block)
-        if end:
-            self._ended(stream)
-
-    def send(self, stream_id: int, data: bytes) -> None:
-        """A part of the answer's body, behind its header section."""
-        if (stream := self._streams.get(stream_id)) is None:
-            return
-        size = len(data)
-        if (
-            size <= stream.send_window
-            and size <= self._send_window
-            and size <= self._frame_size
-            and self._out_size + size <= OUTPUT
-            and not self._waiting  # nobody overtakes
-            and not stream.queue
-        ):
-            stream.send_window -= size
-            self._send_window -= size
-            self._put(HEAD.pack(size >> 8, size & 0xFF, frames.DATA, 0, stream_id) + data)
-            return
-        if not size:
-            return
-        if not stream.queue and stream.send_window > 0:
-            self._waiting[stream_id] = stream
-        stream.queue.append(memoryview(data))
-        stream.queued += size
-
-    def end(self, stream_id: int, block: bytes) -> None:
-        """The answer's trailers, behind all of its body."""
-        if (stream := self._streams.get(stream_id)) is None:
-            return
-        if stream.queue:
-            stream.trailers = block
-        else:
-            self._put_end(stream, block)
-
-    def _put_end(self, stream: Stream, block: bytes) -> None:
-        self._put_block(END_STREAM, stream.id, block)
-        self._ended(stream)
-
-    def _put_block(self, flags: int, stream_id: int, block: bytes) -> None:
-        if self._table_note:
-            block, self._table_note = self._table_note + block, b""
-        kind, most = frames.HEADERS, self._frame_size
-        while len(block) > most:
-            self._put(frames.frame(kind, flags, stream_id, block[:most]))
-            kind, flags, block = frames.CONTINUATION, 0, block[most:]
-        self._put(frames.frame(kind, flags | END_HEADERS, stream_id, block))
-
-    def _ended(self, stream: Stream) -> None:
-        del self._streams[stream.id]
-        if not stream.remote_ended:  # the answer is whole: what else the peer has to say, nobody needs
-            self._put_reset(stream.id, ErrorCode.NO_ERROR, stream)
-
-    def reset(self, stream_id: int, code: ErrorCode) -> None:
-        """End the stream at once; what it has unsent is dropped."""
-        if (stream := self._take_out(stream_id)) is not None:
-            self._put_reset(stream_id, code, stream)
 
     def shut_down(self) -> None:
         """Tell the peer to open no more streams. Those that are on their way are still served: the last of them is
@@ -536,53 +384,6 @@ class Connection:
             self._streams.clear()
             self._waiting.clear()
             self.closed = True
-
-    # What goes out
-
-    def output(self) -> bytes:
-        """What is to be sent next, some OUTPUT bytes of it; empty when there is nothing, or no room."""
-        waiting = self._waiting
-        while waiting and self._send_window > 0 and self._out_size < OUTPUT:
-            _, stream = waiting.popitem(last=False)  # each gets a frame in its turn
-            if stream.send_window <= 0:  # by new SETTINGS
-                continue
-            piece = stream.next_piece(min(stream.send_window, self._send_window, self._frame_size))
-            self._send_window -= len(piece)
-            self._put(frames.head(frames.DATA, 0, stream.id, len(piece)))
-            self._put(piece)
-            if stream.queue:
-                if stream.send_window > 0:
-                    waiting[stream.id] = stream
-            elif stream.trailers is not None:
-                self._put_end(stream, stream.trailers)
-        out = self._out
-        data = out[0] if len(out) == 1 and isinstance(out[0], bytes) else b"".join(out)
-        self._out, self._out_size = [], 0
-        return data
-
-    def _put(self, data: bytes | memoryview) -> None:
-        self._out.append(data)
-        self._out_size += len(data)
-
-
-class _Block:
-    """A header block that isn't whole yet."""
-
-    __slots__ = ("ended", "pieces", "size", "stream_id")
-
-    def __init__(self, stream_id: int, *, ended: bool) -> None:
-        self.stream_id = stream_id
-        self.ended = ended
-        self.pieces: list[bytes] = []
-        self.size = 0
-
-
-def _without_padding(payload: bytes) -> bytes:
-    if not payload:
-        raise ConnectionFault(ErrorCode.FRAME_SIZE_ERROR, "a frame is too short for the length of its padding")
-    if payload[0] >= len(payload):
-        raise ConnectionFault(ErrorCode.PROTOCOL_ERROR, "more padding than payload")
-    return payload[1 : len(payload) - payload[0]]
 
 
 _FRAMES: dict[int, Callable[[Connection, int, int, bytes], None]] = {

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import struct
 
-from extproc.http2.errors import ErrorCode
+from extproc.http2.errors import ConnectionFault, ErrorCode
 
 PREFACE = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"
 """What a client sends first."""
@@ -74,3 +74,12 @@ def number(payload: bytes, start: int = 0) -> int:
     """The four bytes from there as a number."""
     value: int = _U32.unpack_from(payload, start)[0]
     return value
+
+
+def without_padding(payload: bytes) -> bytes:
+    """What a padded frame carries. Raises ConnectionFault."""
+    if not payload:
+        raise ConnectionFault(ErrorCode.FRAME_SIZE_ERROR, "a frame is too short for the length of its padding")
+    if payload[0] >= len(payload):
+        raise ConnectionFault(ErrorCode.PROTOCOL_ERROR, "more padding than payload")
+    return payload[1 : len(payload) - payload[0]]

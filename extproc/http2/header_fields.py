@@ -30,6 +30,26 @@ _NAME = re.compile(rb"[!#$%&'*+\-.^_`|~0-9a-z]+\Z")
 _VALUE = re.compile(rb"(?:[^\x00\r\n\t ](?:[^\x00\r\n]*[^\x00\r\n\t ])?)?\Z")
 
 
+class HeaderBlock:
+    """One that isn't whole yet."""
+
+    __slots__ = ("_limits", "ended", "pieces", "size", "stream_id")
+
+    def __init__(self, stream_id: int, limits: Limits, *, ended: bool) -> None:
+        self._limits = limits
+        self.stream_id = stream_id
+        self.ended = ended
+        self.pieces: list[bytes] = []
+        self.size = 0
+
+    def add(self, piece: bytes) -> None:
+        """Raises ConnectionFault for one that is too large, or in too many pieces."""
+        self.pieces.append(piece)
+        self.size += len(piece)
+        if self.size > self._limits.header_block_size or len(self.pieces) > self._limits.continuations + 1:
+            raise ConnectionFault(ErrorCode.ENHANCE_YOUR_CALM, "a header block is too large")
+
+
 class HeaderReader:
     """Of one connection: what comes depends on what came before."""
 
