@@ -308,3 +308,32 @@ def streamed(plan: Any, written: str, size: int) -> tuple[str, str]:
     deltas = [choice["delta"] for event in events for choice in event["choices"]]
     called = [call["function"].get("arguments") or "" for delta in deltas for call in delta.get("tool_calls") or ()]
     return "".join(delta.get("content") or "" for delta in deltas), "".join(called)
+
+
+_NEAR_MARKUP = (
+    *("name", "name:", '"', "'", "\\", "\\u0022", "\n", "{", "}", "[", "(", ":", " ", "x", SPACE, "<", "|", ">"),
+    *("<|im_end|>", "</tool_call>", "[TOOL_CALLS]", "get_weather", '"get_weather": {', '{"name": "get_weather"}'),
+)
+_texts_near_markup = st.lists(st.sampled_from(_NEAR_MARKUP), max_size=5).map("".join)
+
+
+@given(
+    st.sampled_from(NAMES),
+    st.recursive(
+        _texts_near_markup,
+        lambda inner: st.lists(inner, max_size=3) | st.dictionaries(_texts_near_markup, inner, max_size=3),
+        max_leaves=6,
+    ),
+)
+def test_strings_side_by_side_are_escaped_as_each_alone(name: str, value: Any) -> None:
+    def escaped(value: Any) -> Any:
+        match value:
+            case str():
+                return escape.text(value)
+            case dict():
+                return {escape.text(key): escaped(one) for key, one in value.items()}
+            case _:
+                return [escaped(one) for one in value]
+
+    escape = escaper(name).offering({"get_weather"})
+    assert escape.value(value) == escaped(value)

@@ -586,3 +586,37 @@ def test_whatever_is_sent_as_a_schema_the_answer_is_a_list_of_places_in_it(schem
         assert len(problem.message) < 2000
         CHAT.error_body(problem)
     assert len({problem.param for problem in found}) == len(found)
+
+
+_refs = st.sampled_from(
+    ["#", "#/$defs/a", "#/definitions/a", "#/$defs/b", "#/$defs/", "#/$defs/a/items", "#/%24defs/a", "#a", "u:x", 1]
+)
+_referring: st.SearchStrategy[Any] = st.recursive(
+    st.sampled_from([{}, True, {"type": "string"}, {"type": "strin"}, {"$id": "u:x"}, {"id": "#a"}, 1]),
+    lambda inner: st.one_of(
+        st.builds(lambda ref: {"$ref": ref}, _refs),
+        st.builds(lambda ref: {"$dynamicRef": ref}, _refs),
+        st.builds(lambda one: {"items": one}, inner),
+        st.builds(lambda one: {"default": one}, inner),
+        st.builds(lambda one: {"properties": {"$ref": one}}, inner),
+        st.builds(lambda one: {"properties": {"a": one}, "minLength": 1}, inner),
+    ),
+    max_leaves=4,
+)
+
+
+@given(
+    st.fixed_dictionaries(
+        {"type": st.just("object"), "properties": st.fixed_dictionaries({"a": _referring, "b": _referring})},
+        optional={
+            "$schema": st.sampled_from([DRAFT_4, DRAFT_7, DRAFT_2019, DRAFT_2020]),
+            "$defs": st.dictionaries(st.sampled_from("ab"), _referring, max_size=2),
+            "definitions": st.dictionaries(st.sampled_from("ab"), _referring, max_size=2),
+        },
+    )
+)
+def test_a_glance_finds_nothing_well_that_is_wrong(schema: Json) -> None:
+    graph = SchemaGraph(schema)
+    if not problems(schema):
+        assert not graph.dead_ends
+        assert graph.fits_meta_schema()

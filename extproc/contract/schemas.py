@@ -14,6 +14,7 @@ Sources: the meta-schemas of https://json-schema.org/specification, as jsonschem
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable, Iterator
 from itertools import chain
 from typing import Any, TypeAlias
@@ -22,6 +23,7 @@ from jsonschema_rs import Draft202012Validator, ValidationError
 from jsonschema_rs import ValidationErrorKind as Kind
 
 from extproc.contract.errors import ApiError, invalid_value, json_type, quoted
+from extproc.contract.json_body import encode
 from extproc.contract.schema_graph import (
     A_SCHEMA,
     DEFINITIONS,
@@ -64,13 +66,17 @@ def schema_problems(schema: Json, param: str, *, strict: bool) -> Iterator[ApiEr
             yield problem
 
 
+_LOCAL = r"^#/(?:\$defs|definitions)/[A-Za-z0-9_.\-]{1,200}$"
+"""A reference to a definition of the schema's own, in which nothing has to be unescaped."""
 _WITHOUT_REFERENCES = Draft202012Validator(
     {
-        "properties": dict.fromkeys((*REFERENCES, "$id"), False),
+        "properties": dict.fromkeys((*REFERENCES, "$id"), False) | {"$ref": {"type": "string", "pattern": _LOCAL}},
         "additionalProperties": {"$ref": "#"},
         "items": {"$ref": "#"},
     }
 )
+"""Holds where all references are local, wherever they are: also where they'd be none, as in a default."""
+_REFERENCE = re.compile(rb'"\$ref":"#/([^"/]+)/([^"]+)"')
 
 
 def _is_plain(schema: Json) -> bool:
@@ -81,7 +87,17 @@ def _is_plain(schema: Json) -> bool:
         and dialect.identifier == "$id"  # properties called `id` are many
         and dialect.meta_schema.is_valid(schema)
         and _WITHOUT_REFERENCES.is_valid(schema)
+        and _has_definitions(schema, dialect)
     )
+
+
+def _has_definitions(schema: Json, dialect: Dialect) -> bool:
+    """Whether there is a definition, which the meta-schema has seen, for each of the references, all of them local."""
+    for place, name in set(_REFERENCE.findall(encode(schema))):
+        definitions = schema.get(place.decode())
+        if place.decode() not in dialect.named or not isinstance(definitions, dict) or name.decode() not in definitions:
+            return False
+    return True
 
 
 def _root_problems(schema: Json, param: str) -> Iterator[ApiError]:

@@ -113,14 +113,19 @@ class Escaper:
         return text
 
     def value(self, value: Any) -> Any:
-        """A JSON value with all of its strings escaped, keys too."""
+        """A JSON value with all of its strings escaped, keys too; the very same object where there is nothing to be."""
+        # What isn't found in all of the text isn't in any of it: one search instead of hundreds.
+        together = _BETWEEN.join(_strings(value))
+        return value if self.text(together) == together else self._value(value)
+
+    def _value(self, value: Any) -> Any:
         match value:
             case str():
                 return self.text(value)
             case dict():
-                return {self.text(key): self.value(one) for key, one in value.items()}
+                return {self.text(key): self._value(one) for key, one in value.items()}
             case list():
-                return [self.value(one) for one in value]
+                return [self._value(one) for one in value]
             case _:
                 return value
 
@@ -148,6 +153,26 @@ class Escaper:
 
     def _broken_list(self, found: re.Match[str]) -> str:
         return found[1] + SPACE + found[2] if found[3] in self._offered else found.group()
+
+
+_BETWEEN = "\n\\\n"
+"""What no pattern here goes across, so that what one finds in a string is found in several as well."""
+
+
+def _strings(value: Any) -> list[str]:
+    """All that are in a JSON value, keys too."""
+    strings: list[str] = []
+    left = [value]
+    for one in left:  # it grows meanwhile
+        kind = type(one)
+        if kind is str:
+            strings.append(one)
+        elif kind is dict:
+            strings.extend(one)
+            left.extend(one.values())
+        elif kind is list:
+            left.extend(one)
+    return strings
 
 
 _NAMED = re.compile(

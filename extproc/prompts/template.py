@@ -19,7 +19,7 @@ _MOST = 200
 def call_template(function: Schema) -> dict[str, Any]:
     """`{"name": ..., "arguments": {...}}` for an OpenAI function definition; every parameter is shown."""
     parameters = function.get("parameters")
-    template = _Template(parameters if isinstance(parameters, Mapping) else {})
+    template = _Template(parameters if isinstance(parameters, dict) else {})
     return {"name": function["name"], "arguments": template.members(template.root, 0)}
 
 
@@ -30,7 +30,7 @@ class _Template:
 
     def members(self, schema: Schema, depth: int) -> dict[str, Any]:
         properties = schema.get("properties")
-        if not isinstance(properties, Mapping) or depth > _DEEPEST:
+        if not isinstance(properties, dict) or depth > _DEEPEST:
             return {}
         shown = {}
         for name, member in properties.items():
@@ -55,7 +55,7 @@ class _Template:
                 return True
             case "array":
                 items = schema.get("items")
-                shown = isinstance(items, Mapping) and depth < _DEEPEST and self._left > 0
+                shown = isinstance(items, dict) and depth < _DEEPEST and self._left > 0
                 return [self._placeholder(name, items, depth + 1)] if shown else []
             case "object":
                 return self.members(schema, depth)
@@ -65,14 +65,16 @@ class _Template:
     def _resolved(self, schema: Any) -> Schema:
         """The schema itself, behind local references and the first alternative that isn't null."""
         for _ in range(_DEEPEST):
-            if not isinstance(schema, Mapping):
+            if not isinstance(schema, dict):
                 break
             reference = schema.get("$ref")
             if isinstance(reference, str):
                 schema = self._pointed_at(reference)
                 continue
+            if _type(schema) is not None:
+                return schema
             alternatives = next((schema[word] for word in ("anyOf", "oneOf", "allOf") if word in schema), None)
-            if _type(schema) is not None or not isinstance(alternatives, list):
+            if not isinstance(alternatives, list):
                 return schema
             schema = next(
                 (one for one in alternatives if not (isinstance(one, dict) and one.get("type") == "null")), None
@@ -82,13 +84,14 @@ class _Template:
     def _pointed_at(self, reference: str) -> Any:
         node: Any = self.root
         for part in reference.removeprefix("#").split("/")[1:]:
-            node = node.get(part.replace("~1", "/").replace("~0", "~")) if isinstance(node, Mapping) else None
+            node = node.get(part.replace("~1", "/").replace("~0", "~")) if isinstance(node, dict) else None
         return node
 
 
 def _type(schema: Schema) -> str | None:
     """The schema's type; of several the first that isn't null."""
     kind = schema.get("type")
-    kinds = [kind] if isinstance(kind, str) else kind if isinstance(kind, list) else []
-    said = next((name for name in kinds if isinstance(name, str) and name != "null"), None)
+    said = kind if isinstance(kind, str) and kind != "null" else None
+    if isinstance(kind, list):
+        said = next((name for name in kind if isinstance(name, str) and name != "null"), None)
     return said or ("object" if "properties" in schema else None)

@@ -72,7 +72,10 @@ def _example(function: Mapping[str, Any], syntax: CallSyntax, escaper: Escaper) 
 
 
 def _json(value: Any) -> str:
-    return json.dumps(value, ensure_ascii=False)
+    return _ENCODER.encode(value)
+
+
+_ENCODER = json.JSONEncoder(ensure_ascii=False)
 
 
 def calls(made: Sequence[tuple[str, str]], syntax: CallSyntax, escaper: Escaper, *, first: int) -> str:
