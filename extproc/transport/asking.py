@@ -32,7 +32,7 @@ _LARGEST = 1024
 
 
 async def is_serving(socket: str) -> bool:
-    """Whether the server on this socket says of itself that it serves. Raises OSError when there is none, or it goes."""
+    """Whether the server on this socket says that it serves. Raises OSError when there is none, or it goes."""
     reader, writer = await asyncio.open_unix_connection(socket)
     try:
         question = HealthCheckRequest().SerializeToString()
