@@ -45,7 +45,7 @@ class Connection(Sender):
         self._unanswered = Budget(limits.unanswered_resets, limits.unanswered_resets_per_second)
         self._window_updates = Budget(limits.window_updates, limits.window_updates_per_second)
         self._receive_window = limits.connection_window
-        self._owed = 0
+        self._owed, self._most_owed = 0, limits.connection_window // 4
         self._now = 0.0
         self._events: list[Event] = []
         self._put(
@@ -126,7 +126,7 @@ class Connection(Sender):
             raise ConnectionFault(ErrorCode.FLOW_CONTROL_ERROR, "more data than the connection's window has room for")
         self._receive_window -= size
         self._owed += size
-        if self._owed > self._limits.connection_window // 4:
+        if self._owed > self._most_owed:
             self._put(frames.window_update(0, self._owed))
             self._receive_window += self._owed
             self._owed = 0

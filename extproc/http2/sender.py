@@ -10,7 +10,7 @@ from collections import OrderedDict
 
 from extproc.http2 import frames
 from extproc.http2.errors import ConnectionFault, ErrorCode
-from extproc.http2.frames import END_HEADERS, END_STREAM, HEAD, LARGEST_WINDOW
+from extproc.http2.frames import END_HEADERS, END_STREAM, HEAD, HEAD_SIZE, LARGEST_WINDOW
 from extproc.http2.header_fields import NO_TABLE
 from extproc.http2.limits import Limits
 from extproc.http2.stream import Stream
@@ -29,6 +29,7 @@ class Sender:
 
     def __init__(self, limits: Limits) -> None:
         self._limits = limits
+        self._half_window = limits.stream_window // 2
         self._streams: dict[int, Stream] = {}
         self._reset: dict[int, int] = {}  # what data may still be on its way
         self._send_window = frames.DEFAULT_WINDOW
@@ -82,7 +83,8 @@ class Sender:
         ):
             stream.send_window -= size
             self._send_window -= size
-            self._put(HEAD.pack(size >> 8, size & 0xFF, frames.DATA, 0, stream_id) + data)
+            self._out.append(HEAD.pack(size >> 8, size & 0xFF, frames.DATA, 0, stream_id) + data)
+            self._out_size += HEAD_SIZE + size
             return
         if not size:
             return
@@ -147,7 +149,7 @@ class Sender:
             stream.extra -= spared
             size -= spared
         stream.consumed += size
-        if stream.consumed >= self._limits.stream_window // 2:
+        if stream.consumed >= self._half_window:
             self._grant(stream, stream.consumed)
             stream.consumed = 0
 

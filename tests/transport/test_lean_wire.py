@@ -79,7 +79,7 @@ def ask(folder: Path, *said: bytes) -> Answer:
         async with serving("lean", Endpoint(address, {PATH: begun}, LARGEST), Turns()):
             reader, writer = await asyncio.open_unix_connection(f"{folder}/socket")
             writer.write(PREFACE + settings() + window_update(0, 10_000_000) + b"".join(said))
-            frames = []
+            frames = list[Frame]()
             while not (
                 frames and frames[-1].stream == 1 and frames[-1].kind == HEADERS and frames[-1].flags & END_STREAM
             ):

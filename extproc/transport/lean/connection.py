@@ -102,9 +102,11 @@ class ClientConnection(asyncio.Protocol):
 
     def pause_writing(self) -> None:
         self.paused = True
+        self._transport.pause_reading()  # what is said wants answers, which could only be kept
 
     def resume_writing(self) -> None:
         self.paused = False
+        self._transport.resume_reading()
         self._flush()
 
     def eof_received(self) -> bool:
