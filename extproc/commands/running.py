@@ -81,8 +81,7 @@ def _run_all(options: argparse.Namespace, recording: Recording | None) -> int:
 
 
 def _serve(options: argparse.Namespace) -> int:
-    from extproc.control.process import ForEnvoy, Options, serve
-    from extproc.server.event_loop import run
+    from extproc.control.process import ForEnvoy, Options, run
     from extproc.transport.tls import ServerTls
 
     if options.envoy is None and (options.envoy_admin or options.envoy_listen):
@@ -118,7 +117,7 @@ def _serve(options: argparse.Namespace) -> int:
         sockets=options.sockets.absolute() if options.sockets is not None else None,
     )
     try:
-        return run(serve(told))
+        return run(told)
     except (ConfigError, OSError) as error:  # in the form that the rest of its log has, for whoever collects it
         for line in str(error).splitlines():
             log.error("%s", line)

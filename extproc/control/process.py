@@ -28,6 +28,7 @@ from extproc.observability.metrics_page import metrics_served
 from extproc.observability.telemetry import Telemetry
 from extproc.recording.recorder import Recorder
 from extproc.server.garbage import collect_all_when_quiet, collect_in_small_steps
+from extproc.server.loop_lag import LoopLag
 from extproc.server.processor import Processor
 from extproc.server.stopping import StopSignals, completes
 from extproc.transport.tls import ServerTls, is_open_to_others
@@ -72,8 +73,14 @@ class Options:
     """The directory of the sockets between Envoy and us, instead of where the configuration says."""
 
 
-async def serve(options: Options) -> int:
-    """Serve until a signal comes; returns the exit status.
+def run(options: Options) -> int:
+    """`serve` in an event loop of its own."""
+    lag = LoopLag()
+    return lag.run(serve(options, lag))
+
+
+async def serve(options: Options, lag: LoopLag) -> int:
+    """Serve until a signal comes; returns the exit status. `lag` measures the loop that this runs in.
 
     Then health turns to not-serving and exchanges under way get their grace to finish. A second signal ends them at
     once. Where the file is broken, what was last in force is served, if it is known. Raises ConfigError, and OSError
@@ -92,6 +99,7 @@ async def serve(options: Options) -> int:
     config = beginning.config
     _tell_missing_sockets(config)
     telemetry = Telemetry(config, beginning.source.digest)
+    lag.tell = telemetry.lagged
     reports = BackendReports(lambda: processor.context.config)
     context = ExchangeContext(config, beginning.keys, reports.by_backend, since=int(time.time()))
     recorder = Recorder(options.recording)

@@ -11,14 +11,16 @@ Whoever counts runs in one event loop with whoever reads: there is nothing here 
 from __future__ import annotations
 
 import platform
+from bisect import bisect_left
 from collections import defaultdict
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from http import HTTPStatus
 from importlib.metadata import version
+from itertools import accumulate
 from typing import Any, Literal, TypeAlias
 
 from prometheus_client import CollectorRegistry, Gauge, Info, generate_latest
-from prometheus_client.metrics_core import CounterMetricFamily
+from prometheus_client.metrics_core import CounterMetricFamily, HistogramMetricFamily, Metric
 from prometheus_client.registry import Collector
 
 from extproc.config import Config
@@ -57,6 +59,9 @@ OTHER = "other"
 File: TypeAlias = Literal["config", "api_keys"]
 """What is read again when it changes."""
 
+LAGS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0)
+"""Seconds."""
+
 _STATUSES = frozenset(HTTPStatus)
 
 
@@ -79,6 +84,43 @@ class _Counter(Collector):
         for values, count in self._values.items():
             family.add_metric(values, count)
         return [family]
+
+
+class _Histogram(Collector):
+    """How many values there were up to each bound, which ascend, and what they come to together; without a lock too."""
+
+    def __init__(self, name: str, meaning: str, bounds: Sequence[float]) -> None:
+        self._described = (f"extproc_{name}", meaning)
+        self._bounds = bounds
+        self._buckets = [0] * (len(bounds) + 1)
+        self._total = 0.0
+
+    def observe(self, value: float) -> None:
+        self._buckets[bisect_left(self._bounds, value)] += 1
+        self._total += value
+
+    def collect(self) -> list[HistogramMetricFamily]:
+        up_to = [*map(str, self._bounds), "+Inf"]
+        buckets = list(zip(up_to, accumulate(self._buckets), strict=True))
+        return [HistogramMetricFamily(*self._described, buckets=buckets, sum_value=self._total)]
+
+
+class _Alone:
+    """A registry of one."""
+
+    def __init__(self, metric: Metric) -> None:
+        self._metric = metric
+
+    def collect(self) -> Iterator[Metric]:
+        yield self._metric
+
+
+def pieces_of(registry: CollectorRegistry) -> Iterator[bytes]:
+    """The page of a registry in Prometheus' text format, a piece for each metric: some hundred models make all of it
+    milliseconds of work.
+    """
+    for metric in registry.collect():
+        yield generate_latest(_Alone(metric))  # all that it asks for is `collect`
 
 
 class Telemetry:
@@ -133,6 +175,10 @@ class Telemetry:
         self._host_follows.set(1)
         for reason in ("bug", "protocol_error", "observability_mode"):
             self._aborted.add(reason, count=0)
+        lag = _Histogram("loop_lag_seconds", "Rounds of the event loop, by how long they took.", LAGS)
+        self.registry.register(lag)
+        self.lagged = lag.observe
+        """Counts a round of the event loop, by its seconds."""
         self.configured(config, digest)
 
     def configured(self, config: Config, digest: str) -> None:
@@ -169,7 +215,11 @@ class Telemetry:
 
     def page(self) -> bytes:
         """All metrics in Prometheus' text format."""
-        return generate_latest(self.registry)
+        return b"".join(self.pieces())
+
+    def pieces(self) -> Iterator[bytes]:
+        """The same in pieces, of which each takes little to make."""
+        return pieces_of(self.registry)
 
     def watch(self, running: Callable[[], int]) -> None:
         """Have `running` asked, whenever the metrics are read, how many exchanges are under way."""

@@ -1,0 +1,68 @@
+"""Every stop of the event loop is seen, and an idle one is no stop."""
+
+from __future__ import annotations
+
+import asyncio
+import signal
+import time
+from collections.abc import Coroutine
+
+from extproc.server.loop_lag import LoopLag
+
+STOP = 0.02
+
+
+def rounds(work: Coroutine[None, None, None]) -> list[float]:
+    """How long each round of a loop took that ran this."""
+    lag, told = LoopLag(), list[float]()
+    lag.tell = told.append
+    with asyncio.Runner(loop_factory=lag.new_loop) as runner:
+        runner.run(work)
+    return told
+
+
+def stop() -> None:
+    """As whatever takes long does."""
+    until = time.monotonic() + STOP
+    while time.monotonic() < until:
+        pass
+
+
+def test_what_takes_long_is_one_long_round() -> None:
+    async def main() -> None:
+        asyncio.get_running_loop().call_soon(stop)
+        await asyncio.sleep(0)
+        await asyncio.sleep(0)
+
+    assert sum(seconds >= STOP for seconds in rounds(main())) == 1
+
+
+def test_what_many_do_in_one_round_comes_together() -> None:
+    async def main() -> None:
+        for _ in range(3):
+            asyncio.get_running_loop().call_soon(stop)
+        await asyncio.sleep(0)
+        await asyncio.sleep(0)
+
+    assert max(rounds(main())) >= 3 * STOP
+
+
+def test_to_wait_is_no_stop() -> None:
+    async def main() -> None:
+        await asyncio.sleep(10 * STOP)
+
+    assert sum(rounds(main())) < 5 * STOP
+
+
+def test_to_stand_still_while_it_waits_is_one() -> None:
+    """As a process does that gets no core: a signal's handler does the same to one that waits for its selector."""
+
+    async def main() -> None:
+        signal.setitimer(signal.ITIMER_REAL, STOP / 4)
+        await asyncio.sleep(STOP / 2)
+
+    before = signal.signal(signal.SIGALRM, lambda *_: stop())
+    try:
+        assert max(rounds(main())) >= STOP / 2
+    finally:
+        signal.signal(signal.SIGALRM, before)
