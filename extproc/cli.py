@@ -12,31 +12,41 @@ import sys
 from collections.abc import Sequence
 from importlib.metadata import version
 
-from extproc.commands import configuration, replaying, running
-from extproc.config import ConfigError
-from extproc.probe import ProbeError
-from extproc.recording.document import RecordingError
-from extproc.supervisor import GatewayError
-from extproc.toolcalls import UnknownFormatError
+from extproc.server.garbage import collector_off
 
 
 def main(words: Sequence[str] | None = None) -> int:
     """Run one command; returns the exit status."""
-    options = _parser().parse_args(words)
+    with collector_off():
+        parser = _parser()
+    options = parser.parse_args(words)
     try:
         status: int = options.run(options)
         sys.stdout.flush()
     except BrokenPipeError:  # `extproc formats | head`
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 1
-    except (ConfigError, GatewayError, UnknownFormatError, ProbeError, RecordingError, OSError) as error:
+    except _told() as error:
         for line in str(error).splitlines():
             print(f"extproc: {line}", file=sys.stderr)
         return 1
     return status
 
 
+def _told() -> tuple[type[Exception], ...]:
+    """Errors whose text is for a person. What raises them is imported by now, or is only to be told from a bug."""
+    from extproc.config import ConfigError
+    from extproc.probe import ProbeError
+    from extproc.recording.document import RecordingError
+    from extproc.supervisor import GatewayError
+    from extproc.toolcalls import UnknownFormatError
+
+    return ConfigError, GatewayError, UnknownFormatError, ProbeError, RecordingError, OSError
+
+
 def _parser() -> argparse.ArgumentParser:
+    from extproc.commands import configuration, replaying, running
+
     parser = argparse.ArgumentParser(
         prog="extproc",
         description="OpenAI tool calling for any model behind vLLM, by an external processor for Envoy.",

@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING
 
 from extproc.commands.options import Commands, add
 from extproc.config import Config, load
-from extproc.recording.document import Document, RecordingError
 
 if TYPE_CHECKING:
+    from extproc.recording.document import Document
     from extproc.recording.replay import Cut, ReplayResult
 
 _TESTS = Path("tests", "recordings", "reports")
@@ -64,6 +64,7 @@ def _cut(text: str) -> Cut:
 def _replay(options: argparse.Namespace) -> int:
     if options.save_test is not None and len(options.files) > 1:
         options.misused("--save-test takes one FILE")
+    from extproc.recording.document import RecordingError
     from extproc.recording.reading import printable
 
     config = load(options.config) if options.config is not None else None
@@ -80,6 +81,7 @@ def _replay(options: argparse.Namespace) -> int:
 def _replay_one(path: Path, config: Config | None, options: argparse.Namespace) -> bool:
     """Tell what comes of it; whether it is the same."""
     from extproc.recording.difference import first_difference, steps_of
+    from extproc.recording.document import Document
     from extproc.recording.reading import printable, shown
     from extproc.recording.replay import ReplayResult, replay
 
@@ -108,6 +110,7 @@ def _replay_one(path: Path, config: Config | None, options: argparse.Namespace) 
 
 def _save(name: str, document: Document, now: ReplayResult) -> Path:
     """Write the test's file. Raises RecordingError when it would test nothing, or has no place."""
+    from extproc.recording.document import RecordingError
     from extproc.recording.replay import expecting
 
     if not re.fullmatch(r"[a-z0-9-]{1,80}", name):

@@ -24,6 +24,7 @@ from extproc.config.recording import Recording
 from extproc.exchange.api_keys import GRACE
 from extproc.observability.logs import log_to
 from extproc.server.descriptors import raise_descriptor_limit
+from extproc.server.garbage import collector_off
 
 log = logging.getLogger(__name__)
 
@@ -81,8 +82,9 @@ def _run_all(options: argparse.Namespace, recording: Recording | None) -> int:
 
 
 def _serve(options: argparse.Namespace) -> int:
-    from extproc.control.process import ForEnvoy, Options, run
-    from extproc.transport.tls import ServerTls
+    with collector_off():
+        from extproc.control.process import ForEnvoy, Options, run
+        from extproc.transport.tls import ServerTls
 
     if options.envoy is None and (options.envoy_admin or options.envoy_listen):
         options.misused("--envoy-admin and --envoy-listen need --envoy")

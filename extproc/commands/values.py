@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import argparse
+from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
 from extproc.config import Address
-from extproc.probe import Origin
+
+if TYPE_CHECKING:
+    from extproc.probe import Origin
 
 _LARGEST_NUMBER = 10_000
 
@@ -64,6 +67,8 @@ def number(text: str) -> int:
 
 
 def origin(text: str) -> Origin:
+    from extproc.probe import Origin
+
     try:
         return Origin.parse(text)
     except ValueError as error:

@@ -15,6 +15,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any, NamedTuple, TypeAlias
 from urllib.parse import unquote, urldefrag, urljoin
 
@@ -35,12 +36,12 @@ Path: TypeAlias = "tuple[Path, str | int] | None"
 """A place in a schema, linked from its end, so that a step costs the same however deep it lies. None is the root."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Dialect:
     """What a draft takes for a schema."""
 
+    uri: str
     validator: type[Validator]
-    meta_schema: Validator
     applicators: frozenset[str]
     """The keywords that hold a schema, or an array of schemas."""
     named: frozenset[str]
@@ -48,6 +49,12 @@ class Dialect:
     identifier: str
     may_be_empty: frozenset[str]
     """The keywords whose arrays may be empty here although the meta-schema says otherwise."""
+
+    @cached_property
+    def meta_schema(self) -> Validator:
+        """Compiled with the first schema of its draft: each takes a millisecond and a megabyte, and most clients use
+        one of the five."""
+        return self.validator({"$ref": self.uri}, offline=True, validate_formats=False)  # `pattern` has a format too
 
 
 def _dialect(
@@ -58,10 +65,7 @@ def _dialect(
     identifier: str = "$id",
     may_be_empty: Iterable[str] = (),
 ) -> Dialect:
-    meta_schema = validator({"$ref": uri}, offline=True, validate_formats=False)  # `pattern` has the format `regex`
-    return Dialect(
-        validator, meta_schema, frozenset(applicators), frozenset(named), identifier, frozenset(may_be_empty)
-    )
+    return Dialect(uri, validator, frozenset(applicators), frozenset(named), identifier, frozenset(may_be_empty))
 
 
 _APPLICATORS_4 = {"allOf", "anyOf", "oneOf", "not", "items", "additionalItems", "additionalProperties"}

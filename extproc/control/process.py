@@ -9,7 +9,7 @@ from collections.abc import AsyncIterator, Coroutine
 from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from extproc.backends.replicas import hidden_replicas
 from extproc.backends.reports import BackendReports
@@ -23,15 +23,18 @@ from extproc.control.reloading import INTERVAL, Reloading, Source
 from extproc.control.watched import Watched
 from extproc.exchange.api_keys import GRACE, ApiKeys
 from extproc.exchange.context import ExchangeContext
+from extproc.exchange.machine import Exchange, Inputs
 from extproc.observability.logs import line
 from extproc.observability.metrics_page import metrics_served
 from extproc.observability.telemetry import Telemetry
-from extproc.recording.recorder import Recorder
 from extproc.server.garbage import collect_all_when_quiet, collect_in_small_steps
 from extproc.server.loop_lag import LoopLag
 from extproc.server.processor import Processor
 from extproc.server.stopping import StopSignals, completes
 from extproc.transport.tls import ServerTls, is_open_to_others
+
+if TYPE_CHECKING:
+    from extproc.recording.recorder import Recorder
 
 log = logging.getLogger(__name__)
 
@@ -102,9 +105,9 @@ async def serve(options: Options, lag: LoopLag) -> int:
     lag.tell = telemetry.lagged
     reports = BackendReports(lambda: processor.context.config)
     context = ExchangeContext(config, beginning.keys, reports.by_backend, since=int(time.time()))
-    recorder = Recorder(options.recording)
-    recorder.open(options.recording or config.recording)
-    processor = Processor(context, telemetry, recorder.record)
+    recording = _Recording(options.recording)
+    recording.open(config)
+    processor = Processor(context, telemetry, recording.of)
     envoy = None
     if options.envoy is not None:
         envoy = EnvoyFiles(options.envoy.directory, EnvoyAdmin(options.envoy.admin) if options.envoy.admin else None)
@@ -160,6 +163,32 @@ async def serve(options: Options, lag: LoopLag) -> int:
                     log.warning("exchanges cut off after %g seconds: %d", options.grace, processor.exchanges)
 
             return 0 if await completes(drain(), unless=signals.insisted()) else 1
+
+
+class _Recording:
+    """What stands between the processor and its exchanges: nothing, until somebody wants them recorded. Hardly anybody
+    ever does, so what records is imported then."""
+
+    def __init__(self, always: Recording | None) -> None:
+        """`always` stands above what configurations say."""
+        self._always = always
+        self._recorder: Recorder | None = None
+
+    def open(self, config: Config) -> None:
+        """Tell what will be recorded by it."""
+        settings = self._always or config.recording
+        if self._recorder is None and settings is not None:
+            from extproc.recording.recorder import Recorder
+
+            self._recorder = Recorder(self._always)
+        if self._recorder is not None:
+            self._recorder.open(settings)
+
+    def of(self, exchange: Exchange) -> Inputs:
+        """What takes the inputs of this exchange."""
+        if self._recorder is None:
+            self.open(exchange.context.config)
+        return exchange if self._recorder is None else self._recorder.record(exchange)
 
 
 @dataclass(frozen=True, slots=True)

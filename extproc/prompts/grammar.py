@@ -21,7 +21,6 @@ from typing import Any, Literal, TypeAlias
 from extproc.contract.tool_choice import NamedTool, ToolChoice
 from extproc.contract.tool_definitions import TextGrammar
 from extproc.prompts.grammar_schema import ANY_TYPE, simplified
-from extproc.prompts.text_grammar import UnsupportedGrammarError, ebnf
 from extproc.toolcalls import CallSyntax
 
 Json: TypeAlias = dict[str, Any]
@@ -204,6 +203,8 @@ _MOST_REMEMBERED = 64
 @lru_cache(_MOST_REMEMBERED)
 def is_enforceable(grammar: TextGrammar) -> bool:
     """Whether xgrammar can be told of it."""
+    from extproc.prompts.text_grammar import UnsupportedGrammarError  # as below
+
     try:
         for in_json_string in (True, False):
             _ebnf(grammar, in_json_string=in_json_string)
@@ -214,6 +215,8 @@ def is_enforceable(grammar: TextGrammar) -> bool:
 
 @lru_cache(2 * _MOST_REMEMBERED)
 def _ebnf(grammar: TextGrammar, *, in_json_string: bool) -> str:
+    from extproc.prompts.text_grammar import ebnf  # A compiler, for the few clients that bring grammars.
+
     return ebnf(grammar.syntax, grammar.definition, in_json_string=in_json_string)
 
 
