@@ -11,10 +11,9 @@ change, and where Envoy has no such file, nobody comes in without a key either.
 
 from __future__ import annotations
 
+import json
 from hashlib import sha256
 from pathlib import Path
-
-import yaml
 
 from extproc.exchange.api_keys import ApiKeys
 
@@ -38,5 +37,6 @@ def keys_file(keys: ApiKeys) -> str:
         "name": FILTER,
         "typed_config": {"@type": LUA, "default_source_code": {"inline_string": program}},
     }
-    text = yaml.safe_dump({"resources": [resource]}, sort_keys=False, width=120)
+    # Which is YAML too. All exchanges wait while it is made, and the YAML of 200 keys would take 30 ms.
+    text = f"resources: {json.dumps([resource])}\n"
     return f"version_info: {sha256(text.encode()).hexdigest()[:16]}\n{text}"
