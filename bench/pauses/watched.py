@@ -81,7 +81,7 @@ class Watch:
 
 
 def _told(frame: FrameType | None) -> list[str]:
-    told = []
+    told: list[str] = []
     while frame is not None and len(told) < _DEEPEST:
         place = Path(frame.f_code.co_filename)
         told.append(f"{'/'.join(place.parts[-2:])}:{frame.f_lineno} {frame.f_code.co_name}")

@@ -115,7 +115,7 @@ async def serve(options: Options, lag: LoopLag) -> int:
     with StopSignals() as signals:
         async with AsyncExitStack() as served:
             if options.metrics is not None:
-                await served.enter_async_context(metrics_served(options.metrics, telemetry.page))
+                await served.enter_async_context(metrics_served(options.metrics, telemetry.pieces))
             # An Envoy that runs already is served while its files are made; one that waits for our health finds them.
             running = processor.running(options.address, options.health, healthy=envoy is None, tls=options.tls)
             await served.enter_async_context(running)

@@ -9,9 +9,10 @@ from __future__ import annotations
 
 import asyncio
 import socket
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Iterable
 from contextlib import asynccontextmanager, suppress
 from http import HTTPStatus
+from typing import TypeAlias
 
 from prometheus_client import CONTENT_TYPE_PLAIN_0_0_4
 
@@ -19,14 +20,17 @@ from extproc.config import Address
 
 PATH = "/metrics"
 
+Page: TypeAlias = Callable[[], Iterable[bytes]]
+"""Makes the page, in pieces."""
+
 _PATIENCE = 10.0
 """Seconds that a connection may take in all."""
 _LONGEST_HEAD = 16 * 1024
 
 
 @asynccontextmanager
-async def metrics_served(address: str, page: Callable[[], bytes]) -> AsyncIterator[None]:
-    """Serve what `page` returns at `address` (`host:port`) inside the block. Raises OSError when it can't be had."""
+async def metrics_served(address: str, page: Page) -> AsyncIterator[None]:
+    """Serve `page` at `address` (`host:port`) inside the block. Raises OSError when it can't be had."""
     connections: set[asyncio.Task[None]] = set()
 
     def connected(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -56,20 +60,20 @@ def _bound(address: str) -> socket.socket:
         raise OSError(f"can't serve metrics on {address}: {reason}") from error
 
 
-async def _answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter, page: Callable[[], bytes]) -> None:
+async def _answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter, page: Page) -> None:
     # Whoever breaks off, is too slow or sends too much is not worth an answer.
     with suppress(OSError, asyncio.IncompleteReadError, asyncio.LimitOverrunError):
         try:
             async with asyncio.timeout(_PATIENCE):
                 head = await reader.readuntil(b"\r\n\r\n")
-                writer.write(_response(head, page))
+                writer.write(await _response(head, page))
                 writer.close()
                 await writer.wait_closed()
         finally:
             writer.transport.abort()
 
 
-def _response(head: bytes, page: Callable[[], bytes]) -> bytes:
+async def _response(head: bytes, page: Page) -> bytes:
     method, _, rest = head.partition(b" ")
     path = rest.partition(b" ")[0].partition(b"?")[0]
     if path != PATH.encode():
@@ -77,7 +81,7 @@ def _response(head: bytes, page: Callable[[], bytes]) -> bytes:
     elif method not in (b"GET", b"HEAD"):
         status, body = HTTPStatus.METHOD_NOT_ALLOWED, b"Metrics can be read with GET, and nothing else.\n"
     else:
-        status, body = HTTPStatus.OK, page()
+        status, body = HTTPStatus.OK, await _whole(page())
     fields = {
         "content-type": CONTENT_TYPE_PLAIN_0_0_4,
         "content-length": str(len(body)),
@@ -86,3 +90,12 @@ def _response(head: bytes, page: Callable[[], bytes]) -> bytes:
     }
     lines = [f"HTTP/1.1 {status.value} {status.phrase}", *(f"{name}: {value}" for name, value in fields.items())]
     return "\r\n".join([*lines, "", ""]).encode() + (body if method != b"HEAD" else b"")
+
+
+async def _whole(pieces: Iterable[bytes]) -> bytes:
+    """Exchanges have their turn between any two."""
+    made = []
+    for piece in pieces:
+        made.append(piece)
+        await asyncio.sleep(0)
+    return b"".join(made)

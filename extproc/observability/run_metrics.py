@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
-from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
+from collections.abc import Iterator
+
+from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
+
+from extproc.observability.exposition import pieces_of
 
 _QUICK = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 120, 300, 600)
 _ROUNDS = (1, 2, 3, 4, 5, 6, 8, 10, 20, 50, 100)
@@ -80,4 +84,8 @@ class RunMetrics:
 
     def page(self) -> bytes:
         """In Prometheus' text format."""
-        return generate_latest(self._registry)
+        return b"".join(self.pieces())
+
+    def pieces(self) -> Iterator[bytes]:
+        """The same in pieces, of which each takes little to make."""
+        return pieces_of(self._registry)

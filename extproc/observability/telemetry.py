@@ -19,14 +19,15 @@ from importlib.metadata import version
 from itertools import accumulate
 from typing import Any, Literal, TypeAlias
 
-from prometheus_client import CollectorRegistry, Gauge, Info, generate_latest
-from prometheus_client.metrics_core import CounterMetricFamily, HistogramMetricFamily, Metric
+from prometheus_client import CollectorRegistry, Gauge, Info
+from prometheus_client.metrics_core import CounterMetricFamily, HistogramMetricFamily
 from prometheus_client.registry import Collector
 
 from extproc.config import Config
 from extproc.contract.errors import ANSWER_VIOLATIONS, OUT_OF_BOUNDS, ApiError
 from extproc.contract.parameters import PARAMETERS
 from extproc.contract.withheld import WITHHELD
+from extproc.observability.exposition import pieces_of
 
 CODES = ANSWER_VIOLATIONS.union(OUT_OF_BOUNDS) | frozenset(
     """
@@ -103,24 +104,6 @@ class _Histogram(Collector):
         up_to = [*map(str, self._bounds), "+Inf"]
         buckets = list(zip(up_to, accumulate(self._buckets), strict=True))
         return [HistogramMetricFamily(*self._described, buckets=buckets, sum_value=self._total)]
-
-
-class _Alone:
-    """A registry of one."""
-
-    def __init__(self, metric: Metric) -> None:
-        self._metric = metric
-
-    def collect(self) -> Iterator[Metric]:
-        yield self._metric
-
-
-def pieces_of(registry: CollectorRegistry) -> Iterator[bytes]:
-    """The page of a registry in Prometheus' text format, a piece for each metric: some hundred models make all of it
-    milliseconds of work.
-    """
-    for metric in registry.collect():
-        yield generate_latest(_Alone(metric))  # all that it asks for is `collect`
 
 
 class Telemetry:
