@@ -38,7 +38,8 @@ from bench.request import request
 from extproc.exchange.api_keys import hash_line
 from tests.gateway import Gateway, configured_gateway
 
-KEY = "k" * 32
+KEYS = [f"{number:032}" for number in range(20)]
+"""Of so many clients: each has its share of the backends."""
 MODELS = 40
 """Entries of the configuration, whose file is then some 6 kB."""
 CHANGES = 2.0
@@ -72,8 +73,8 @@ STREAM = orjson.dumps(
 def settings(ports: dict[str, int], change: int) -> str:
     """`change` is the number of the change."""
     models = "".join(
-        f"  - {{name: model-{change}-{number}, backend: quick, upstream_model: m, tools: prompt, format: hermes,"
-        f" defaults: {{temperature: 0.{number}}}, aliases: []}}\n".replace(", aliases: []", "")
+        f"  - {{name: model-{number}, backend: quick, upstream_model: m, tools: prompt,"
+        f" defaults: {{temperature: 0.{number}, seed: {change}}}}}\n"
         for number in range(MODELS)
     )
     return f"""models:
@@ -100,30 +101,31 @@ class Load:
     async def run(self) -> float:
         """Returns how long it took."""
         limits = httpx.Limits(max_connections=None)
-        headers = {"authorization": f"Bearer {KEY}"}
         url = self._gateway.url
-        async with httpx.AsyncClient(base_url=url, limits=limits, timeout=60, headers=headers) as http:
-            beside = [asyncio.create_task(self._stream(http)) for _ in range(self._streams)]
+        async with httpx.AsyncClient(base_url=url, limits=limits, timeout=60) as http:
+            beside = [asyncio.create_task(self._stream(http, number)) for number in range(self._streams)]
             beside += [asyncio.create_task(work()) for work in (self._change, self._read_metrics)]
             began = time.monotonic()
-            await asyncio.gather(*(self._ask(http, random.Random(number)) for number in range(self._clients)))
+            await asyncio.gather(*(self._ask(http, number) for number in range(self._clients)))
             took = time.monotonic() - began
             for task in beside:
                 task.cancel()
             await asyncio.wait(beside)
         return took
 
-    async def _ask(self, http: httpx.AsyncClient, chance: random.Random) -> None:
+    async def _ask(self, http: httpx.AsyncClient, number: int) -> None:
+        chance, headers = random.Random(number), _headers(number)
         kinds, weights = list(KINDS), [weight for weight, _ in KINDS.values()]
         while self._left > 0:
             self._left -= 1
             (kind,) = chance.choices(kinds, weights)
-            answer = await http.post("/v1/chat/completions", content=KINDS[kind][1], headers=JSON)
+            answer = await http.post("/v1/chat/completions", content=KINDS[kind][1], headers=headers)
             self.answers[f"{kind}: {answer.status_code}"] += 1
 
-    async def _stream(self, http: httpx.AsyncClient) -> None:
+    async def _stream(self, http: httpx.AsyncClient, number: int) -> None:
+        headers = _headers(number)
         while True:
-            async with http.stream("POST", "/v1/chat/completions", content=STREAM, headers=JSON) as answer:
+            async with http.stream("POST", "/v1/chat/completions", content=STREAM, headers=headers) as answer:
                 ended = False
                 async for piece in answer.aiter_bytes():
                     ended = piece.endswith(b"[DONE]\n\n")
@@ -147,11 +149,13 @@ class Load:
                     await http.get(self._gateway.metrics)
 
 
-JSON = {"content-type": "application/json"}
+def _headers(number: int) -> dict[str, str]:
+    return {"content-type": "application/json", "authorization": f"Bearer {KEYS[number % len(KEYS)]}"}
 
 
 def _keys(change: int) -> str:
-    lines = [hash_line("bench", KEY), *(hash_line(f"client-{n}", f"{n:08}-{change:08}") for n in range(200))]
+    lines = [hash_line(f"bench-{n}", key) for n, key in enumerate(KEYS)]
+    lines += [hash_line(f"client-{n}", f"{n:08}-{change:08}") for n in range(200)]
     return "\n".join(lines)
 
 
