@@ -1,4 +1,4 @@
-"""The least that a processor in Python can do, for comparison: `python -m bench.echo SOCKET CLUSTER`.
+"""The least that a processor in Python can do, for comparison: `python -m bench.gateways.echo SOCKET CLUSTER`.
 
 It names the cluster, asks for the answer's pieces as the real one does, and gives each back as it came. It understands
 nothing of what passes. Serves until it is ended.
@@ -12,7 +12,7 @@ from collections.abc import AsyncIterator
 
 import grpc
 
-from extproc.exchange.replies import mutation, streamed
+from extproc.exchange.replies import mutation, streamed, to_the_end
 from extproc.names import BACKEND_HEADER
 from extproc.wire import (
     SERVICE,
@@ -45,7 +45,7 @@ def reply(message: ProcessingRequest, cluster: str) -> ProcessingResponse:
         case "response_trailers":
             return ProcessingResponse(response_trailers=TrailersResponse())
         case _:
-            return ProcessingResponse(request_headers=HeadersResponse())
+            return ProcessingResponse(request_headers=HeadersResponse(), mode_override=to_the_end())
 
 
 async def serve(socket: str, cluster: str) -> None:
