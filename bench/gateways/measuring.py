@@ -15,10 +15,11 @@ import platform
 import re
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import ExitStack
 from dataclasses import asdict
 from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -31,9 +32,12 @@ from bench.gateways.processes import used
 from bench.gateways.ways import PROCESSOR, PROXY, Gateway, Stage, backend, start
 from bench.request import measure as measure_request
 
+_DIRECTORIES = re.compile(r"(?<![\w:/.])/(?:[^\s/'\"]+/)+")
 _WARM = 6
 _SLOW = 5
 _LATEST_CALL = 10.0
+_REST, _LATEST_REST = 0.05, 10.0
+"""Seconds."""
 
 
 class Run:
@@ -63,7 +67,7 @@ class Run:
                 self._check(way)
                 self._memory(way)
             except RuntimeError as error:
-                self.found["missing"][way.name] = str(error)
+                self.found["missing"][way.name] = _told(error)
                 self._ways.remove(way)
 
     def measure(self) -> None:
@@ -73,7 +77,7 @@ class Run:
                 for many in self._plan.streams:
                     for way in self._ways:
                         if many in way.streams:
-                            self._add("streams", {"way": way.name, "streams": many}, lambda: self._listen(way, many))
+                            self._add("streams", {"way": way.name, "streams": many}, partial(self._listen, way, many))
                 done: set[tuple[str, str]] = set()
                 for load in self._plan.wholes:
                     if (load.shape, load.request) not in done:
@@ -114,8 +118,8 @@ class Run:
     def _memory(self, way: Way) -> None:
         """Of processes that have seen little yet, before and during streams."""
         gateway = self._gateways[way.gateway, way.settings]
-        if not gateway.processes or any(row["gateway"] == way.gateway + way.settings for row in self.found["memory"]):
-            return  # One gateway that serves several ways is fresh but once: the last of its modes tells the most.
+        if not (gateway.processes and way.memory):
+            return
 
         async def read() -> None:
             await streams.tell(self._ports["native"], f"/pace/{_SLOW}")  # memory is all that counts
@@ -128,7 +132,6 @@ class Run:
                 await asyncio.sleep(1)
                 for name, tree in gateway.processes.items():
                     row = {
-                        "gateway": way.gateway + way.settings,
                         "way": way.name,
                         "process": name,
                         "idle_mb": round(idle[name] / 1e3, 1),
@@ -147,7 +150,7 @@ class Run:
 
         async def listen() -> streams.Heard:
             async with streams.running(gateway.port, bodies, self._ports["native"]) as ear:
-                await asyncio.sleep(0.3)  # what beginning takes is behind them
+                await asyncio.sleep(0.3 + many / 64)  # until what beginning takes is behind them
                 return await streams.listened(ear, self._plan.stream_seconds, lambda: times.append(_seconds(gateway)))
 
         heard = asyncio.run(listen())
@@ -170,20 +173,22 @@ class Run:
                 if request != FIRST and way.ours:  # what remembers nothing needn't be asked before
                     wrk.begin_conversations(self._port(way), shape, way.model, begun)
             except (RuntimeError, OSError) as error:
-                self.found["missing"][f"{way.name}, {shape.name} {request}"] = str(error)
+                self.found["missing"][f"{way.name}, {shape.name} {request}"] = _told(error)
                 continue
             for load in loads:
                 key = {"way": way.name, **asdict(load)}
                 order = wrk.Order(template, request, self._numbers.take(500_000), begun)
-                self._add("whole", key, lambda: self._one_load(way, order, load))
+                self._add("whole", key, partial(self._one_load, way, order, load))
 
     def _one_load(self, way: Way, order: wrk.Order, load: Whole) -> dict[str, float]:
         gateway = self._gateways[way.gateway, way.settings]
         before = _seconds(gateway)
         found = wrk.load(self._peers.wrk, gateway.port, order, load.connections, load.seconds)
+        if not found.requests:
+            raise RuntimeError(f"no answer came in {load.seconds} s")
         return asdict(found) | _costs(before, _seconds(gateway), found.requests)
 
-    def _add(self, where: str, key: dict[str, Any], measure: Any) -> None:
+    def _add(self, where: str, key: dict[str, Any], measure: Callable[[], Mapping[str, float]]) -> None:
         """One more run of the row with this key."""
         rows = self.found[where]
         row = next((row for row in rows if key.items() <= row.items()), None)
@@ -194,7 +199,8 @@ class Run:
         try:
             row["runs"].append({name: _rounded(value) for name, value in measure().items()})
         except (RuntimeError, OSError) as error:
-            row["failed"] = str(error)[:300]
+            row["failed"] = _told(error)
+        _settle(self._gateways.values())
 
     def _body(self, shape: Shape, way: Way, *, stream: bool) -> bytes:
         return filled(shape.template(model=way.model, stream=stream), self._numbers.take(1))
@@ -240,14 +246,30 @@ def _seconds(gateway: Gateway) -> dict[str, dict[int, float]]:
     return {name: tree.seconds() for name, tree in gateway.processes.items()}
 
 
+def _settle(gateways: Iterable[Gateway]) -> None:
+    """Wait until what was begun is done: some go on for a while after their clients have left."""
+    trees = [tree for gateway in gateways for tree in gateway.processes.values()]
+    deadline = time.monotonic() + _LATEST_REST
+    before, now = -1.0, 0.0
+    while now - before > _REST / 10 and time.monotonic() < deadline:
+        before = sum(sum(tree.seconds().values()) for tree in trees)
+        time.sleep(_REST)
+        now = sum(sum(tree.seconds().values()) for tree in trees)
+
+
 def _costs(before: dict[str, dict[int, float]], after: dict[str, dict[int, float]], pieces: int) -> dict[str, float]:
-    """Microseconds of processor time for each piece: of each process, and of the busiest that does the gateway's work."""
+    """Microseconds of processor time for each piece: of each process, and of the busiest one apart from Envoy."""
     took = {name: used(before[name], seconds) for name, seconds in after.items()}
     costs = {f"{name} us": sum(one.values()) * 1e6 / pieces for name, one in took.items()}
     for name in (PROCESSOR, PROXY):
         if name in took:
             costs["busiest us"] = max(took[name].values()) * 1e6 / pieces
     return costs
+
+
+def _told(error: Exception) -> str:
+    """What went wrong, without where things lie on this machine."""
+    return _DIRECTORIES.sub("", str(error))[:300]
 
 
 def _rounded(value: float) -> float:

@@ -1,11 +1,11 @@
 """The backend, a program of its own with nothing but the standard library, and uvloop where there is one.
 
 It answers `POST` of anything. Whole answers come at once and are made beforehand. A stream (`"stream":true` in the
-body) has a token every 1/45 s, or what somebody has asked for with /pace/N, until its client leaves or somebody asks for
-/end, which ends all streams: there are proxies that read on when their clients are gone. A second of text and a second of a call come by turns. Half of each
-token is the time at which it left, as `~` and six digits (0.1 ms of the system's monotonic clock), so that a client can
-tell how long it was under way. All streams of a group share one token's bytes, so that a token costs little more than a
-write.
+body) has a token every 1/45 s, or what somebody has asked for with /pace/N, until its client leaves or somebody asks
+for /end, which ends all streams: there are proxies that read on when their clients are gone. A second of text and a
+second of a call come by turns. Half of each token is the time at which it left, as `~` and six digits (0.1 ms of the
+system's monotonic clock), so that a client can tell how long it was under way. All streams of a group share one
+token's bytes, so that a token costs little more than a write.
 
 There are two ports, for two kinds of model, and they are printed as one line of JSON: `native` has calls in
 `tool_calls`, as vLLM's own parser would make them, `marked` has them in the text, in hermes' markup.
@@ -18,6 +18,7 @@ import contextlib
 import json
 import re
 import time
+from functools import partial
 from typing import Any, cast
 
 PACE = 45
@@ -80,7 +81,7 @@ def whole(*, native: bool) -> bytes:
 
 
 def token(native: bool, at: int, stamp: int) -> bytes:
-    """The stream's token number `at`: the first is the role, then a second of text and a second of a call, and so on."""
+    """The stream's token number `at`: first the role, then a second of text and a second of a call, and so on."""
     if at == 0:
         return event({"role": "assistant", "content": ""})
     second, within = divmod(at - 1, PACE)
@@ -184,8 +185,8 @@ async def serve() -> None:
     loop, streams = asyncio.get_running_loop(), Streams()
     ports = {}
     for name in ("native", "marked"):
-        native = name == "native"
-        server = await loop.create_server(lambda native=native: Connection(native, streams), "127.0.0.1", 0, backlog=512)
+        made = partial(Connection, name == "native", streams)
+        server = await loop.create_server(made, "127.0.0.1", 0, backlog=512)
         ports[name] = server.sockets[0].getsockname()[1]
     print(json.dumps(ports), flush=True)
     await streams.run()

@@ -27,6 +27,8 @@ class Way:
     streams: tuple[int, ...] = (1, 16, 64)
     """How many at once."""
     stream_shape: str = "41k"
+    memory: bool = True
+    """Whether its streams' memory is read: a gateway that serves several ways is fresh but once."""
     calls: bool = False
     """Its answers have to have `tool_calls`, made of text."""
     ours: bool = False
@@ -36,15 +38,23 @@ WAYS = (
     Way("direct", "no gateway", "direct"),
     Way("envoy", "Envoy alone", "envoy"),
     Way("echo", "Envoy + grpc.aio that does nothing", "echo"),
-    Way("plain", "ours, no tools", "ours", shapes=("17k",), stream_shape="17k", ours=True),
-    Way("native", "ours, native", "ours", "native", shapes=_TOOLS, ours=True),
-    Way("template", "ours, template", "ours", "template", shapes=_TOOLS, calls=True, ours=True),
+    Way("plain", "ours, no tools", "ours", shapes=("17k",), stream_shape="17k", memory=False, ours=True),
+    Way("native", "ours, native", "ours", "native", shapes=_TOOLS, memory=False, ours=True),
+    Way("template", "ours, template", "ours", "template", shapes=_TOOLS, memory=False, calls=True, ours=True),
     Way("prompt", "ours, prompt", "ours", "prompt", shapes=_TOOLS, calls=True, ours=True),
     Way(
         "workers-2", "ours, prompt, 2 workers", "ours", "prompt", "workers: 2\n", ("41k",), (64,), calls=True, ours=True
     ),
     Way(
-        "grpcio", "ours, prompt, grpcio", "ours", "prompt", "transport: grpcio\n", ("41k",), (64,), calls=True, ours=True
+        "grpcio",
+        "ours, prompt, grpcio",
+        "ours",
+        "prompt",
+        "transport: grpcio\n",
+        ("41k",),
+        (64,),
+        calls=True,
+        ours=True,
     ),
     Way("fastapi", "FastAPI + httpx that does nothing", "fastapi"),
     Way("litellm", "LiteLLM proxy", "litellm"),
@@ -89,13 +99,13 @@ FULL = Plan(
         Whole("17k", FIRST, 16, 2),
         Whole("17k", FIRST, 64, 1),
         Whole("41k", FIRST, 1, 1),
-        Whole("41k", FIRST, 16, 2),
+        Whole("41k", FIRST, 16, 1),
         Whole("41k", TENTH, 1, 1),
         Whole("41k", TENTH, 16, 2),
         Whole("41k", TENTH, 64, 1),
         Whole("229k", FIRST, 1, 1),
         Whole("229k", TENTH, 1, 1),
-        Whole("229k", TENTH, 16, 2),
+        Whole("229k", TENTH, 16, 1),
     ),
     streams=(1, 16, 64),
     stream_seconds=2.0,

@@ -34,10 +34,6 @@ class Results:
         rows = [row for row in self.found[where] if all(row[key] == value for key, value in chosen.items())]
         return sorted({row[name] for row in rows})
 
-    def ways(self, where: str, names: Iterable[str], **chosen: object) -> list[str]:
-        """Those of the ways that have a row with these values."""
-        return [name for name in names if _row(self.found[where], way=name, **chosen)]
-
 
 @dataclass(frozen=True, slots=True)
 class Row:
@@ -54,11 +50,7 @@ class Row:
     @property
     def rate(self) -> float:
         """Whole answers a second."""
-        return statistics.median(run["requests"] / run["seconds"] for run in self.runs)
-
-    @property
-    def token_rate(self) -> float:
-        return statistics.median(run["tokens"] / run["seconds"] for run in self.runs)
+        return statistics.median(_field(run, "rate") for run in self.runs)
 
     def cpu(self) -> float:
         """Microseconds of all its processes for one answer, or one token."""
@@ -73,11 +65,19 @@ class Row:
         return int(min(run["requests"] for run in self.runs))
 
 
-def ratio(one: Row | None, other: Row | None, name: str) -> float | None:
-    """The median of the ratios within each round, in which both were measured in the same minute."""
+def ratio(one: Row | None, other: Row | None, name: str, below: str = "") -> float | None:
+    """The median of the ratios within each round, in which both were measured in the same minute.
+
+    Of the same field of both, or of `name` to `below`. None if one of them wasn't measured.
+    """
     if one is None or other is None or len(one.runs) != len(other.runs):
         return None
-    return statistics.median(mine[name] / theirs[name] for mine, theirs in zip(one.runs, other.runs, strict=True))
+    pairs = zip(one.runs, other.runs, strict=True)
+    return statistics.median(_field(mine, name) / _field(theirs, below or name) for mine, theirs in pairs)
+
+
+def _field(run: Mapping[str, float], name: str) -> float:
+    return run["requests"] / run["seconds"] if name == "rate" else run[name]
 
 
 def _row(rows: Iterable[Mapping[str, Any]], **key: object) -> Row | None:

@@ -6,9 +6,11 @@ It is no part of what is measured: the pace is the backend's, and processor time
 from __future__ import annotations
 
 import asyncio
+import contextlib
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
+from functools import partial
 
 from bench.gateways.paced import PER_SECOND, STAMP, STAMPS, now
 
@@ -43,6 +45,24 @@ class Ear:
         self.ended = 0
         self.listening = False
         self._delays: list[int] = []
+        self._changed = asyncio.Event()
+
+    def has_begun(self) -> None:
+        """One more stream."""
+        self.begun += 1
+        self._changed.set()
+
+    def has_ended(self) -> None:
+        self.ended += 1
+        self._changed.set()
+
+    async def until(self, condition: Callable[[], object], seconds: float) -> None:
+        """Wait until streams have begun or ended, no longer than that."""
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(seconds):
+                while not condition():
+                    self._changed.clear()
+                    await self._changed.wait()
 
     def hear(self, data: bytes) -> None:
         if self.listening:
@@ -71,15 +91,15 @@ class _Stream(asyncio.Protocol):
             self.said += data
             if b"~" in data:
                 self._begun = True
-                self._ear.begun += 1
+                self._ear.has_begun()
         if data.endswith(b"0\r\n\r\n"):
             self._ended = True
-            self._ear.ended += 1
+            self._ear.has_ended()
         self._ear.hear(data)
 
     def connection_lost(self, _: Exception | None) -> None:
         if not self._ended:
-            self._ear.ended += 1
+            self._ear.has_ended()
 
 
 @asynccontextmanager
@@ -92,11 +112,11 @@ async def running(port: int, bodies: Sequence[bytes], backend: int) -> AsyncIter
     async with AsyncExitStack() as stack:
         made: list[_Stream] = []
         for body in bodies:
-            transport, stream = await loop.create_connection(lambda body=body: _Stream(body, ear), "127.0.0.1", port)
+            transport, stream = await loop.create_connection(partial(_Stream, body, ear), "127.0.0.1", port)
             stack.callback(transport.abort)
             made.append(stream)
         try:
-            await _until(lambda: ear.begun == len(made) or ear.ended, _PATIENCE)
+            await ear.until(lambda: ear.begun == len(made) or ear.ended, _PATIENCE)
             if ear.ended or ear.begun < len(made):
                 silent = next((stream.said for stream in made if stream.said and b"~" not in stream.said), b"nothing")
                 raise RuntimeError(f"{ear.begun} of {len(made)} streams have begun; one said {silent[:300]!r}")
@@ -105,7 +125,7 @@ async def running(port: int, bodies: Sequence[bytes], backend: int) -> AsyncIter
                 raise RuntimeError(f"{ear.ended} of {len(made)} streams ended")
         finally:
             await end_all(backend)
-            await _until(lambda: ear.ended == len(made), _ENDING)
+            await ear.until(lambda: ear.ended == len(made), _ENDING)
 
 
 async def end_all(backend: int) -> None:
@@ -119,14 +139,6 @@ async def tell(backend: int, path: str) -> None:
     writer.write(f"GET {path} HTTP/1.1\r\nhost: bench\r\n\r\n".encode())
     await reader.readuntil(b"\r\n\r\n")
     writer.close()
-
-
-async def _until(condition: Callable[[], object], seconds: float) -> None:
-    """Wait for it, no longer than that."""
-    loop = asyncio.get_running_loop()
-    deadline = loop.time() + seconds
-    while not condition() and loop.time() < deadline:
-        await asyncio.sleep(0.01)
 
 
 async def listened(ear: Ear, seconds: float, snapshot: Callable[[], None]) -> Heard:

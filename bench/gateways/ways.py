@@ -121,7 +121,10 @@ def _litellm(_: str, stage: Stage) -> Gateway:
         raise RuntimeError(stage.peers.missing["litellm"])
     port = free_port()
     base = f"http://127.0.0.1:{stage.ports['native']}/v1"
-    model = {"model_name": "native", "litellm_params": {"model": "openai/native", "api_base": base, "api_key": "unused"}}
+    model = {
+        "model_name": "native",
+        "litellm_params": {"model": "openai/native", "api_base": base, "api_key": "unused"},
+    }
     (stage.folder / "litellm.yaml").write_text(json.dumps({"model_list": [model]}))
     command = [stage.peers.litellm / "litellm", "--config", stage.folder / "litellm.yaml", "--host", "127.0.0.1"]
     env = {
