@@ -38,7 +38,7 @@ def files(found: Mapping[str, Any]) -> dict[str, str]:
 
 
 def page(results: Results) -> str:
-    found = results.found
+    found, drawn = results.found, charts(results)
     sections = [
         _INTRODUCTION.format(rounds=_count(found["rounds"], "round"), date=found["date"], minutes=found["minutes"]),
         _QUICK if found["rounds"] == 1 else "",
@@ -46,14 +46,16 @@ def page(results: Results) -> str:
         "## What has to hold\n\n" + _goals(results),
         "## Whole answers\n\n"
         + _WHOLE.strip()
-        + _picture("answers", "p50 of whole answers")
-        + _picture("rate", "answers a second"),
+        + _picture(drawn, "answers", "p50 of whole answers")
+        + _picture(drawn, "rate", "answers a second"),
         *(_whole(results, shape, request) for shape, request in _loads(results)),
-        "## Streams\n\n" + _STREAMS.strip() + _picture("tokens", "processor time of a token"),
+        "## Streams\n\n" + _STREAMS.strip() + _picture(drawn, "tokens", "processor time of a token"),
         _streams(results),
-        _picture("delay", "p99 of how long a token is under way"),
+        _picture(drawn, "delay", "p99 of how long a token is under way"),
         "## Memory\n\n" + _MEMORY.format(streams=MEMORY_STREAMS).lstrip() + "\n" + _memory(results),
-        "## How the cost of a request grows\n\n" + _GROWTH.strip() + _picture("growth", "milliseconds over kilobytes"),
+        "## How the cost of a request grows\n\n"
+        + _GROWTH.strip()
+        + _picture(drawn, "growth", "milliseconds over kilobytes"),
         _prepare(results),
         _missing(results),
         _HOW,
@@ -113,7 +115,7 @@ def charts(results: Results) -> dict[str, Bars | Lines]:
         ),
         "growth": Lines("Preparing a request in prompt mode", "kilobytes", "milliseconds of processor time", growth),
     }
-    return made
+    return {name: chart for name, chart in made.items() if any(chart.series.values())}
 
 
 def _goals(results: Results) -> str:
@@ -244,8 +246,8 @@ def _count(many: int, what: str) -> str:
     return f"{many} {what}{'' if many == 1 else 's'}"
 
 
-def _picture(name: str, words: str) -> str:
-    return f"\n\n![{words}]({PICTURES}/{name}.svg)"
+def _picture(drawn: Mapping[str, object], name: str, words: str) -> str:
+    return f"\n\n![{words}]({PICTURES}/{name}.svg)" if name in drawn else ""
 
 
 def _row(cells: list[str]) -> str:
