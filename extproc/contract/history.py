@@ -42,6 +42,13 @@ class ArgumentReader:
             self._read[arguments] = self._readable(arguments)
         return self._read[arguments]
 
+    def __getstate__(self) -> tuple[History, int, dict[str, str | None]]:
+        # What is well as it is needn't be kept: it is read again, and found so.
+        return self._history, self._literals_left, {it: read for it, read in self._read.items() if read != it}
+
+    def __setstate__(self, state: tuple[History, int, dict[str, str | None]]) -> None:
+        self._history, self._literals_left, self._read = state
+
     def _readable(self, arguments: str) -> str | None:
         if not arguments.strip() or self._history == "pass" or _is_object(arguments):
             return arguments

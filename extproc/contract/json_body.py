@@ -10,13 +10,14 @@ from __future__ import annotations
 import json
 import math
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Any, TypeAlias
 
 import jiter
 import orjson
 
 from extproc.contract.errors import ApiError, cut, invalid_json, quoted
+from extproc.contract.json_array import JsonArray
 from extproc.contract.json_nodes import count_nodes
 
 Json: TypeAlias = dict[str, Any]
@@ -31,7 +32,7 @@ calls, the most that a request may have, is less."""
 
 def decode(body: bytes) -> Json:
     """The object that a request body is. Raises ApiError (400, `invalid_json`; 413 for too many values)."""
-    if len(body) > MOST_NODES and count_nodes(body, MOST_NODES) > MOST_NODES:
+    if has_too_many_nodes(body):
         message = f"The request body holds more than {MOST_NODES} JSON values (members of objects, items of arrays). "
         raise ApiError(413, message + "Send fewer.", code="request_too_large")
     try:
@@ -50,12 +51,28 @@ def decode(body: bytes) -> Json:
     return value
 
 
-def encode(value: Json) -> bytes:
+def has_too_many_nodes(body: bytes) -> bool:
+    """Whether it is refused for that."""
+    return len(body) > MOST_NODES and count_nodes(body, MOST_NODES) > MOST_NODES
+
+
+def encode(value: Json | Sequence[Json]) -> bytes:
     """The JSON text of what `decode` gave, or was made of it."""
     try:
-        return orjson.dumps(value)
+        return orjson.dumps(value, default=_as_it_stands)
     except orjson.JSONEncodeError:  # an integer of more than 64 bits; the nesting is within both encoders' limits
-        return json.dumps(value, ensure_ascii=False, separators=(",", ":")).encode()
+        return json.dumps(value, ensure_ascii=False, separators=(",", ":"), default=_decoded).encode()
+
+
+def _as_it_stands(value: object) -> orjson.Fragment:
+    if isinstance(value, JsonArray):
+        return orjson.Fragment(value.json)
+    raise TypeError
+
+
+def _decoded(value: object) -> list[Any]:
+    assert isinstance(value, JsonArray)
+    return value.items
 
 
 def is_json(text: str) -> bool:

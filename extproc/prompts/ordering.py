@@ -5,7 +5,6 @@ Results may come in any order, but a model that is shown them without their ids 
 
 from __future__ import annotations
 
-import itertools
 from collections.abc import Iterable, Iterator
 from typing import Any, NamedTuple, TypeAlias
 
@@ -22,22 +21,44 @@ class Result(NamedTuple):
     """The tool's."""
 
 
-def in_call_order(messages: Iterable[Json]) -> Iterator[Json | list[Result]]:
-    """The messages of a valid conversation; results that stand together come as one list, sorted by their calls."""
-    called: dict[str, tuple[int, str]] = {}  # id -> (place among the calls, tool); ids may come again
-    places = itertools.count()
-    waiting: list[Result] = []
-    for message in messages:
+class CallOrder:
+    """The messages of a valid conversation, one by one; results that stand together come as one list, sorted by their
+    calls."""
+
+    __slots__ = ("_called", "_places", "_waiting")
+
+    def __init__(self) -> None:
+        self._called: dict[str, tuple[int, str]] = {}  # id -> (place among the calls, tool); ids may come again
+        self._places = 0  # how many there were
+        self._waiting: list[Result] = []
+
+    def add(self, message: Json) -> list[Json | list[Result]]:
+        """What follows by this message: results wait for each other."""
         if message["role"] == "tool":
+            known = self._called.get(message["tool_call_id"])
             # A legacy result may come without its call, but names the function.
-            place, name = called.get(message["tool_call_id"]) or (next(places), message["name"])
-            waiting.append(Result(message, place, name))
-            continue
-        if waiting:
-            yield sorted(waiting, key=lambda result: result.place)
-            waiting = []
+            place, name = known if known is not None else (self._next_place(), message["name"])
+            self._waiting.append(Result(message, place, name))
+            return []
+        found: list[Json | list[Result]] = [*self.rest()]
         for call in message.get("tool_calls") or ():
-            called[call["id"]] = (next(places), call["function"]["name"])
-        yield message
-    if waiting:
-        yield sorted(waiting, key=lambda result: result.place)
+            self._called[call["id"]] = (self._next_place(), call["function"]["name"])
+        found.append(message)
+        return found
+
+    def rest(self) -> list[list[Result]]:
+        """The results that wait."""
+        waiting, self._waiting = self._waiting, []
+        return [sorted(waiting, key=lambda result: result.place)] if waiting else []
+
+    def _next_place(self) -> int:
+        self._places += 1
+        return self._places - 1
+
+
+def in_call_order(messages: Iterable[Json]) -> Iterator[Json | list[Result]]:
+    """The same of all messages at once."""
+    order = CallOrder()
+    for message in messages:
+        yield from order.add(message)
+    yield from order.rest()

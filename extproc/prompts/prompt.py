@@ -11,10 +11,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, Protocol, TypeAlias
 
+from extproc.contract.json_array import tool_names
 from extproc.prompts import wording
 from extproc.prompts.content import Content, as_sent, content_of, joined, with_texts
 from extproc.prompts.escaping import Escaper, escaper
-from extproc.prompts.ordering import Result, in_call_order
+from extproc.prompts.ordering import CallOrder, Result
 from extproc.toolcalls import CallSyntax
 
 Message: TypeAlias = dict[str, Any]
@@ -37,11 +38,11 @@ class Conversation(Protocol):
     """What is rendered (`extproc.turn.Turn`)."""
 
     @property
-    def messages(self) -> list[Message]: ...
+    def messages(self) -> Sequence[Message]: ...
     @property
-    def offered(self) -> list[Message]: ...
+    def offered(self) -> Sequence[Message]: ...
     @property
-    def tools(self) -> list[Message]: ...
+    def tools(self) -> Sequence[Message]: ...
     @property
     def offers_tools(self) -> bool: ...
     @property
@@ -52,23 +53,31 @@ class Conversation(Protocol):
 
 def render_conversation(turn: Conversation, style: PromptStyle) -> list[Message]:
     """The messages that a model without tool calling understands."""
+    rendering = Rendering(instructions(turn, style) if turn.offered else None)
+    escape = escaper_for(turn.offered, style)
+    rendered = [made for message in turn.messages for made in rendering.add(message, style, escape)]
+    return rendered + rendering.rest(choice_said(turn, style), style, escape)
+
+
+def escaper_for(offered: Sequence[Message], style: PromptStyle) -> Escaper:
+    """For all that is said in a conversation with these tools."""
     escape = escaper(style.syntax.format, style.special_tokens)
-    if turn.offered:
-        escape = escape.offering(tool["function"]["name"] for tool in turn.offered)
-    turns = _turns(turn.messages, style, escape)
-    if turn.offered:
-        # All of them, whatever the choice: where it differs from turn to turn, the prompt still begins with the same.
-        answer = wording.answer_in(turn.text_schema, escape)
-        _instruct(turns, wording.tool_instructions(turn.offered, style.syntax, escape, answer, example=style.example))
-        if said := _choice(turn, style):
-            _add(turns, "user", [said])
-    return [{"role": turn.role, "content": as_sent(joined(turn.contents, "\n\n"))} for turn in turns]
+    return escape.offering(tool_names(offered)) if offered else escape
 
 
-def _choice(turn: Conversation, style: PromptStyle) -> str:
+def instructions(turn: Conversation, style: PromptStyle) -> str:
+    """What the model is told of the tools: all of them, whatever the choice. Where that differs from turn to turn, the
+    prompt still begins with the same."""
+    escape = escaper_for(turn.offered, style)
+    answer = wording.answer_in(turn.text_schema, escape)
+    return wording.tool_instructions(turn.offered, style.syntax, escape, answer, example=style.example)
+
+
+def choice_said(turn: Conversation, style: PromptStyle) -> str:
     """What has to be said of the tools behind the conversation; nothing if all of them may be called."""
-    names = [tool["function"]["name"] for tool in turn.tools]
-    some = names if len(names) < len(turn.offered) else []
+    if not turn.offered:
+        return ""
+    some = tool_names(turn.tools) if len(turn.tools) < len(turn.offered) else []
     demand = turn.required_tool
     if demand is not None:
         return wording.must_call(demand or None, style.syntax, some)
@@ -83,21 +92,43 @@ class _Turn:
     contents: list[Content]
 
 
-def _instruct(turns: list[_Turn], instructions: str) -> None:
-    """Put the instructions behind the system prompt, or make one of them."""
-    if turns and turns[0].role == "system":
-        turns[0].contents.append([instructions])
-    else:
-        turns.insert(0, _Turn("system", [[instructions]]))
+class Rendering:
+    """The same message by message, so that a conversation can be gone on with: it is picklable at every point."""
 
+    __slots__ = ("_calls", "_instructions", "_order", "_turns")
 
-def _turns(messages: Sequence[Message], style: PromptStyle, escape: Escaper) -> list[_Turn]:
-    turns: list[_Turn] = []
-    calls = 0  # of the conversation so far
-    for item in in_call_order(messages):
+    def __init__(self, instructions: str | None) -> None:
+        self._instructions = instructions  # until they have been given
+        self._order = CallOrder()
+        self._turns: list[_Turn] = []  # the last one, to which more may be added
+        self._calls = 0  # of the conversation so far
+
+    def add(self, message: Message, style: PromptStyle, escape: Escaper) -> list[Message]:
+        """The turns that are complete by this message."""
+        for item in self._order.add(message):
+            self._add(item, style, escape)
+        done, self._turns = self._turns[:-1], self._turns[-1:]
+        return self._written(done)
+
+    def rest(self, said: str, style: PromptStyle, escape: Escaper) -> list[Message]:
+        """Those that are complete because there are no more messages; `said` is put at their end."""
+        for item in self._order.rest():
+            self._add(item, style, escape)
+        turns, self._turns = self._turns, []
+        if said:
+            _add(turns, "user", [said])
+        return self._written(turns)
+
+    def _written(self, turns: list[_Turn]) -> list[Message]:
+        if turns and self._instructions is not None:
+            _instruct(turns, self._instructions)
+            self._instructions = None
+        return [{"role": turn.role, "content": as_sent(joined(turn.contents, "\n\n"))} for turn in turns]
+
+    def _add(self, item: Message | list[Result], style: PromptStyle, escape: Escaper) -> None:
         if isinstance(item, list):
-            _add_results(turns, item, style, escape)
-            continue
+            _add_results(self._turns, item, style, escape)
+            return
         content = content_of(item)
         match item["role"]:
             case "assistant":
@@ -108,14 +139,21 @@ def _turns(messages: Sequence[Message], style: PromptStyle, escape: Escaper) -> 
                 assert isinstance(text, str)  # a model has said nothing else
                 said = [escape.spoken(text)] if text else []
                 if made:
-                    said.append(wording.calls(made, style.syntax, escape, first=calls))
-                    calls += len(made)
-                _add(turns, "assistant", ["\n".join(said)])
+                    said.append(wording.calls(made, style.syntax, escape, first=self._calls))
+                    self._calls += len(made)
+                _add(self._turns, "assistant", ["\n".join(said)])
             case "user":
-                _add(turns, "user", with_texts(content, escape.parts))
+                _add(self._turns, "user", with_texts(content, escape.parts))
             case _:
-                _add(turns, "system", content)
-    return turns
+                _add(self._turns, "system", content)
+
+
+def _instruct(turns: list[_Turn], instructions: str) -> None:
+    """Put the instructions behind the system prompt, or make one of them."""
+    if turns and turns[0].role == "system":
+        turns[0].contents.append([instructions])
+    else:
+        turns.insert(0, _Turn("system", [[instructions]]))
 
 
 def _add_results(turns: list[_Turn], results: list[Result], style: PromptStyle, escape: Escaper) -> None:

@@ -105,7 +105,7 @@ def plan(
     if turn.tool_choice == "none" and not turn.offered and not _wants_no_calls(fields):
         turn = replace(turn, tool_choice="auto")  # it said so of the client's tools, and there are none
     tools, offered = _offered(turn, sources)
-    messages = turn.messages
+    messages = list(turn.messages)
     if character is not None and character.system_prompt:
         messages = _with_system_prompt(messages, character.system_prompt)
     parameters = {key: value for key, value in turn.parameters.items() if value is not None}
@@ -194,7 +194,7 @@ def _offered(turn: Turn, sources: Sequence[ToolSource]) -> tuple[list[Json], dic
     A call that the client demands is one of its own tools: ours aren't shown then, nor where it wants no calls.
     """
     if turn.tool_choice != "auto":
-        return turn.tools, {}
+        return list(turn.tools), {}
     places = {tool["function"]["name"]: place for tool, place in zip(turn.offered, turn.places, strict=True)}
     ours: dict[str, Offered] = {}
     definitions: list[Json] = []
@@ -233,7 +233,7 @@ def _with_system_prompt(messages: list[Json], prompt: str) -> list[Json]:
 def _spec(name: str, turn: Turn, model: Model) -> ResponseSpec:
     return ResponseSpec(
         model.format_name,
-        turn.tools if turn.offers_tools else [],
+        list(turn.tools) if turn.offers_tools else [],
         parallel_tool_calls=turn.parallel_tool_calls,
         include_usage=turn.include_usage or not turn.passes_answers,
         dialect=turn.dialect,

@@ -6,6 +6,7 @@ Pure: bytes and dictionaries in, bytes out. What a dialect is made of is `Surfac
 from extproc.surfaces.serving import (
     find_problems,
     is_character,
+    known_of,
     prepare,
     read_for_run,
     rewrite_completion,
@@ -23,6 +24,7 @@ __all__ = [
     "Surface",
     "find_problems",
     "is_character",
+    "known_of",
     "prepare",
     "read_for_run",
     "rewrite_completion",

@@ -10,19 +10,39 @@ from extproc.contract.json_body import decode
 from extproc.contract.model_name import model_problems
 from extproc.contract.rules import Rules
 from extproc.names import CHARACTER, CHAT_PATH, RUNNER
+from extproc.surfaces.beginnings import Beginning, beginning_of, fields_of
+from extproc.surfaces.recalling import upstream_of
 from extproc.surfaces.table import ROUTES, SURFACES
 from extproc.turn import answer
 from extproc.turn.answer import Rewritten, StreamedAnswer
 from extproc.turn.calls import Violations
+from extproc.turn.memory import Memory
 from extproc.turn.spec import ResponseSpec
 from extproc.turn.turn import Turn
 from extproc.turn.upstream import UpstreamRequest, ask
 from extproc.turn.usage import Sent
 
 
-def prepare(body: bytes, config: Config, path: str = CHAT_PATH, *, inner: bool = False) -> UpstreamRequest:
+def prepare(
+    body: bytes,
+    config: Config,
+    path: str = CHAT_PATH,
+    *,
+    inner: bool = False,
+    memory: Memory | None = None,
+    client: str | None = None,
+    beginning: Beginning | None = None,
+) -> UpstreamRequest:
     """Read a request that came to `path`, and decide what its backend is asked. Raises ApiError for one that can't be
-    served. `inner`: it is one of the gateway's own, of a run whose tools are known by now."""
+    served. `inner`: it is one of the gateway's own, of a run whose tools are known by now.
+
+    With a `memory` only what is new of it is read, as far as `client` has sent the rest before; what comes of it is the
+    same. `beginning` is what `known_of` found.
+    """
+    if memory is not None and memory.config is config:
+        beginning = beginning or known_of(body, path, memory, client, inner=inner)
+        if beginning is not None and (asked := _recalled(beginning, config, memory, inner=inner)) is not None:
+            return asked
     fields = decode(body)
     for problem in model_problems(fields):
         raise problem
@@ -37,6 +57,23 @@ def prepare(body: bytes, config: Config, path: str = CHAT_PATH, *, inner: bool =
         read_for_run(fields, path, model, config)
         return UpstreamRequest(model.name, RUNNER, None, None)
     return ask(ROUTES[path].read(fields, _rules(model, config)), model, config, limited=not inner)
+
+
+def known_of(body: bytes, path: str, memory: Memory, client: str | None, *, inner: bool = False) -> Beginning | None:
+    """What is known of a request, None if none of it could be; its time is bounded, however large the body is."""
+    continued = ROUTES[path].continued
+    return beginning_of(body, continued, path, memory, client, inner=inner) if continued is not None else None
+
+
+def _recalled(beginning: Beginning, config: Config, memory: Memory, *, inner: bool) -> UpstreamRequest | None:
+    if (fields := fields_of(beginning, memory.word)) is None:
+        return None
+    if any(True for _ in model_problems(fields)) or (is_character(fields["model"], config) and not inner):
+        return None
+    model = config.model_of(fields["model"])
+    if model is None or (model.tool_servers and not inner):
+        return None
+    return upstream_of(beginning, fields, model, _rules(model, config), config, memory, inner=inner)
 
 
 def is_character(name: str, config: Config) -> bool:

@@ -12,6 +12,7 @@ from extproc.contract.errors import ApiError
 from extproc.contract.rules import Rules
 from extproc.names import CHAT_PATH, COUNT_TOKENS_PATH, MESSAGES_PATH, RESPONSES_PATH, TOKENIZE_PATH
 from extproc.surfaces import chat, messages, responses
+from extproc.surfaces.continued import Continued
 from extproc.turn.answer import AnswerWriter
 from extproc.turn.spec import ResponseSpec
 from extproc.turn.turn import Dialect, Turn
@@ -32,6 +33,8 @@ class Route:
     """Everything that is wrong with a decoded body, in a stable order, with places in that body."""
     read: Callable[[Json, Rules], Turn]
     """The turn that a decoded body asks for. Raises the first of its problems."""
+    continued: Continued | None = None
+    """How it is read where its beginning is known, if it can be."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,7 +57,7 @@ class Surface:
 
 CHAT = Surface(
     name="chat",
-    routes=(Route("chat-completions", CHAT_PATH, CHAT_PATH, chat.problems, chat.read),),
+    routes=(Route("chat-completions", CHAT_PATH, CHAT_PATH, chat.problems, chat.read, chat.CONTINUED),),
     writer=chat.ChatWriter,
     error=chat.error_object,
 )

@@ -8,17 +8,35 @@ by what their users asked. A conversation whose head was rewritten, because it g
 from __future__ import annotations
 
 import hashlib
-from itertools import takewhile
+from collections.abc import Iterable
 from typing import Any
 
 from extproc.contract.json_body import encode
 
 
-def conversation_hash(messages: list[dict[str, Any]]) -> str:
-    """16 hexadecimal digits for everything before the model's first answer."""
-    head = takewhile(lambda message: message["role"] not in ("assistant", "tool"), messages)
-    digest = hashlib.blake2b(digest_size=8)
-    for message in head:
-        digest.update(encode(message))
-        digest.update(b"\0")
-    return digest.hexdigest()
+class ConversationHash:
+    """A hash of everything before the model's first answer, message by message."""
+
+    __slots__ = ("_digest", "_is_whole")
+
+    def __init__(self) -> None:
+        self._digest = bytes(8)
+        self._is_whole = False
+
+    def add(self, message: dict[str, Any]) -> None:
+        """The conversation goes on with this message."""
+        self._is_whole = self._is_whole or message["role"] in ("assistant", "tool")
+        if not self._is_whole:
+            self._digest = hashlib.blake2b(self._digest + encode(message), digest_size=8).digest()
+
+    def __str__(self) -> str:
+        """16 hexadecimal digits."""
+        return self._digest.hex()
+
+
+def conversation_hash(messages: Iterable[dict[str, Any]]) -> str:
+    """The hash of a whole conversation."""
+    conversation = ConversationHash()
+    for message in messages:
+        conversation.add(message)
+    return str(conversation)

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 from extproc.config import Model
 from extproc.contract.errors import ApiError, array_too_long, invalid_value, quoted
+from extproc.contract.json_array import tool_names
 from extproc.turn.turn import Turn
 
 
@@ -15,8 +16,7 @@ def limit_problems(turn: Turn, model: Model) -> Iterator[ApiError]:
         expected = f"at most {model.max_tools} for the model {quoted(model.name)}"
         yield array_too_long(turn.tools_place, expected, len(turn.offered))
     if model.allowed_tools is not None:
-        for tool, place in zip(turn.offered, turn.places, strict=True):
-            name = tool["function"]["name"]
+        for name, place in zip(tool_names(turn.offered), turn.places, strict=True):
             if name not in model.allowed_tools:
                 there_are = ", ".join(model.allowed_tools) or "none"
                 yield invalid_value(

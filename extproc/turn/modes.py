@@ -9,10 +9,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, TypeAlias
 
 from extproc.config import Backend, Model
+from extproc.contract.json_array import tool_names
 from extproc.contract.json_body import encode
 from extproc.contract.tool_choice import NamedTool
 from extproc.prompts import PromptStyle, in_call_order, render_conversation
@@ -31,7 +32,7 @@ _SHOW_MARKERS: Json = {"skip_special_tokens": False, "spaces_between_special_tok
 
 
 def native(turn: Turn, model: Model, _backend: Backend) -> Json:
-    body: Json = _shown(_told(_ordered(turn.messages), turn, model), turn.tools, model)
+    body = _shown(turn, turn.tools, model)
     if wants_json(turn):
         body["response_format"] = None
     if "tool_choice" in turn.explicit or turn.legacy:
@@ -48,8 +49,7 @@ def native(turn: Turn, model: Model, _backend: Backend) -> Json:
 
 
 def template(turn: Turn, model: Model, backend: Backend) -> Json:
-    messages = _told(_ordered(turn.messages), turn, model)
-    body: Json = _shown(messages, turn.tools if turn.offers_tools else [], model)
+    body = _shown(turn, turn.tools if turn.offers_tools else [], model)
     body |= _SHOW_MARKERS
     if turn.offers_tools:
         body |= {"tool_choice": "none"}
@@ -64,10 +64,8 @@ def template(turn: Turn, model: Model, backend: Backend) -> Json:
 
 
 def prompt(turn: Turn, model: Model, backend: Backend) -> Json:
-    syntax = call_syntax(model.format_name)
-    assert syntax is not None  # the configuration makes sure of it
-    style = PromptStyle(syntax, model.tool_result, model.example, frozenset(model.special_tokens or ()))
-    body: Json = {"messages": render_conversation(turn, style), **_SHOW_MARKERS}
+    rendered = turn.rendered.messages if turn.rendered is not None else render_conversation(turn, style_of(model))
+    body: Json = {"messages": rendered, **_SHOW_MARKERS}
     if turn.offers_tools:
         body |= _forced(turn, model, backend)
     return body
@@ -85,11 +83,21 @@ def escaper_of(model: Model) -> Escaper:
     return escaper(model.format_name, frozenset(model.special_tokens or ()))
 
 
-def _shown(messages: list[Json], tools: list[Json], model: Model) -> Json:
+def style_of(model: Model) -> PromptStyle:
+    """In which shape this model is shown tools in prompt mode."""
+    syntax = call_syntax(model.format_name)
+    assert syntax is not None  # the configuration makes sure of it
+    return PromptStyle(syntax, model.tool_result, model.example, frozenset(model.special_tokens or ()))
+
+
+def _shown(turn: Turn, tools: Sequence[Json], model: Model) -> Json:
     """What a chat template shows."""
+    if turn.rendered is not None:
+        return {"messages": turn.rendered.messages, **({"tools": turn.rendered.tools} if tools else {})}
+    messages = _told(_ordered(turn.messages), turn, model)
     if not model.escapes_markers:
         return {"messages": messages, **({"tools": tools} if tools else {})}
-    escape = escaper_of(model).offering(tool["function"]["name"] for tool in tools)
+    escape = escaper_of(model).offering(tool_names(tools))
     return {
         "messages": escaped_messages(messages, escape),
         **({"tools": escaped_tools(tools, escape)} if tools else {}),
@@ -121,6 +129,8 @@ def _told(messages: list[Json], turn: Turn, model: Model) -> list[Json]:
 
 def _forced(turn: Turn, model: Model, backend: Backend) -> Json:
     """What makes the backend's decoder write a call, and none but a valid one, where the request demands it."""
+    if turn.rendered is not None and turn.tool_choice == "auto" and not turn.rendered.has_strict_tools:
+        return {}  # as below, without a look at the tools
     # The schema of the text would rule out every call, so it goes along in the grammar of both, or not at all.
     unbound: Json = {"response_format": None} if wants_json(turn) else {}
     syntax = call_syntax(model.format_name) if backend.structured_outputs else None
@@ -152,16 +162,16 @@ def unforced_texts(turn: Turn, model: Model, body: Json) -> list[str]:
     return [] if syntax is not None and writes_texts(syntax) else list(turn.texts)
 
 
-def _ordered(messages: list[Json]) -> list[Json]:
+def _ordered(messages: Sequence[Json]) -> list[Json]:
     """As chat templates want them: results in the order of their calls, and arguments that can be read."""
     ordered: list[Json] = []
-    for item in in_call_order(_with_arguments(messages)):
+    for item in in_call_order(with_arguments(messages)):
         ordered += [result.message for result in item] if isinstance(item, list) else [item]
     return ordered
 
 
-def _with_arguments(messages: list[Json]) -> list[Json]:
-    """Chat templates want arguments that can be read: where there are none, `{}`."""
+def with_arguments(messages: Sequence[Json]) -> list[Json]:
+    """Chat templates want arguments that can be read: where there are none, `{}`. Others are the very same objects."""
     return [
         {**message, "tool_calls": [_readable(call) for call in message["tool_calls"]]}
         if any(not call["function"]["arguments"].strip() for call in message.get("tool_calls") or ())

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal, TypeAlias
 
@@ -17,7 +17,7 @@ class ResponseSpec:
     """How the model's answer becomes the answer that the client expects."""
 
     format: str
-    tools: list[Json]
+    tools: Sequence[Json]
     """Those that the model may call: none where the client wants words, or offers no tools any more."""
     parallel_tool_calls: bool
     include_usage: bool

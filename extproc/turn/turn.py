@@ -6,10 +6,11 @@ Messages and tools are in the words of chat completions, which every backend spe
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal, TypeAlias
 
+from extproc.contract.json_array import JsonArray, tool_names
 from extproc.contract.tool_choice import NamedTool, ToolChoice
 from extproc.contract.tool_definitions import TextGrammar
 
@@ -31,14 +32,25 @@ class ToolName:
 
 
 @dataclass(frozen=True, slots=True)
+class Rendered:
+    """What a backend is shown, as far as it follows from the conversation and the tools (`extproc.turn.rendering`)."""
+
+    messages: JsonArray
+    tools: Sequence[Json]
+    """As the chat template shows them, if it does."""
+    has_strict_tools: bool
+    affinity: str
+
+
+@dataclass(frozen=True, slots=True)
 class Turn:
     """One turn of a conversation, checked."""
 
-    messages: list[Json]
+    messages: Sequence[Json]
     """Its objects may be the client's own: nobody changes them."""
-    offered: list[Json]
+    offered: Sequence[Json]
     """All the tools of the request, as OpenAI tool definitions."""
-    tools: list[Json]
+    tools: Sequence[Json]
     """Those of them that the model may call."""
     tool_choice: ToolChoice
     parallel_tool_calls: bool
@@ -79,6 +91,9 @@ class Turn:
     as_sent: Json | None = None
     """The client's own body, where it may go to a backend as it came; None where something of it was changed."""
 
+    rendered: Rendered | None = None
+    """What the backend is shown of all this, where its beginning was known."""
+
     @property
     def passes_answers(self) -> bool:
         """Whether a backend's own answer may be the client's: they speak the same dialect."""
@@ -103,7 +118,9 @@ class Turn:
     @property
     def texts(self) -> dict[str, TextGrammar]:
         """The grammars of the tools that the model may call, by the names that it knows."""
-        callable_names = {tool["function"]["name"] for tool in self.tools} if self.offers_tools else ()
+        if not self.names:
+            return {}
+        callable_names = set(tool_names(self.tools)) if self.offers_tools else ()
         return {
             name: known.grammar
             for name, known in self.names.items()

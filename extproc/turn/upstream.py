@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any, TypeAlias
 
 from extproc.config import Config, Model
+from extproc.contract.json_array import tool_names
 from extproc.contract.json_body import encode
 from extproc.contract.parameters import TOOL_PARAMETERS, split
 from extproc.contract.withheld import without
@@ -13,6 +14,7 @@ from extproc.prompts.wording import must_call_by_name
 from extproc.toolcalls import TEMPLATE_TOKENS, call_syntax
 from extproc.turn.affinity import conversation_hash
 from extproc.turn.limits import limit_problems
+from extproc.turn.memory import Learned
 from extproc.turn.modes import BODY_OF_MODE, escaper_of, opens_thinking, unforced_texts, wants_json
 from extproc.turn.retry import Retry
 from extproc.turn.spec import ResponseSpec
@@ -43,6 +45,8 @@ class UpstreamRequest:
     """What the answer's count depends on, where the client is to get one."""
     again: Retry | None = None
     """How the backend is asked once more for a demanded call, if it is."""
+    learned: Learned = field(default=(), compare=False)
+    """What is to be remembered of the request (`extproc.turn.memory`)."""
 
 
 def ask(turn: Turn, model: Model, config: Config, *, limited: bool = True) -> UpstreamRequest:
@@ -93,7 +97,7 @@ def ask(turn: Turn, model: Model, config: Config, *, limited: bool = True) -> Up
     again = None
     if model.retry and spec is not None and spec.required_tool is not None and (parameters.get("n") or 1) == 1:
         syntax = None if model.tools == "native" else call_syntax(model.format_name)
-        names = [spec.required_tool] if spec.required_tool else [tool["function"]["name"] for tool in turn.tools]
+        names = [spec.required_tool] if spec.required_tool else [*tool_names(turn.tools)]
         again = Retry.of(
             {name: value for name, value in forwarded.items() if name not in _OF_ONE_BEGUN},
             must_call_by_name(names, syntax),
@@ -102,7 +106,9 @@ def ask(turn: Turn, model: Model, config: Config, *, limited: bool = True) -> Up
     # 10 equals 10.0: what was read may be what was sent, and yet be written in another way.
     as_sent = turn.as_sent is not None and parameters is turn.parameters and forwarded == turn.as_sent
     dropped = tuple(sorted(turn.asked_as.get(name, name) for name in dropped))
-    affinity = conversation_hash(turn.messages) if backend.affinity else None
+    affinity = None
+    if backend.affinity:
+        affinity = conversation_hash(turn.messages) if turn.rendered is None else turn.rendered.affinity
     return UpstreamRequest(
         model.name,
         backend.name,

@@ -3,8 +3,9 @@
 Source of the shapes: OpenAI's API reference for chat completions, and recorded vLLM traffic.
 """
 
+from extproc.surfaces.chat.continued import CONTINUED
 from extproc.surfaces.chat.errors import error_object
 from extproc.surfaces.chat.request import problems, read
 from extproc.surfaces.chat.writer import ChatWriter
 
-__all__ = ["ChatWriter", "error_object", "problems", "read"]
+__all__ = ["CONTINUED", "ChatWriter", "error_object", "problems", "read"]

@@ -36,7 +36,7 @@ def choice_problems(fields: Json) -> Iterator[ApiError]:
             yield from _function_call(call, names, functions_given=fields.get("functions") is not None)
 
 
-def read_choice(fields: Json, tools: list[Json]) -> tuple[ToolChoice, list[Json]]:
+def read_choice(fields: Json, tools: Sequence[Json]) -> tuple[ToolChoice, Sequence[Json]]:
     """The choice of a valid request, and those of its tools that are allowed."""
     choice = fields.get("tool_choice") if fields.get("tools") else fields.get("function_call")
     if not tools or choice == "none":

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any, TypeAlias
 
 from extproc.contract.errors import ApiError, invalid_type, invalid_value, missing_parameter, quoted
+from extproc.contract.json_array import ToolArray
 from extproc.contract.tool_definitions import Definitions, list_problems
 
 Json: TypeAlias = dict[str, Any]
@@ -27,15 +28,17 @@ def definition_problems(fields: Json) -> Iterator[ApiError]:
             yield from _function(function, f"functions[{index}]", seen)
 
 
-def offered(fields: Json) -> list[Json]:
+def offered(fields: Json) -> Sequence[Json]:
     """The tools of a valid request, as tool definitions."""
     if tools := fields.get("tools"):
-        return list(tools)
+        return tools if isinstance(tools, ToolArray) else list(tools)
     return [{"type": "function", "function": function} for function in fields.get("functions") or ()]
 
 
 def names_of(fields: Json) -> list[str]:
     """The names of the tools that are offered, as far as they can be read."""
+    if isinstance(known := fields.get("tools"), ToolArray):
+        return list(known.names)
     functions = fields.get("functions")
     if isinstance(tools := fields.get("tools"), list) and tools:
         functions = [tool.get("function") for tool in tools if isinstance(tool, dict)]

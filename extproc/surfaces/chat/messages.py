@@ -83,22 +83,24 @@ def message_problems(fields: Json, reader: ArgumentReader, parts: PartRules) -> 
         return
     if not messages:
         yield empty_array("messages", "at least one message")
-    if (items := len(messages) + sum(map(_parts_and_calls, messages))) > MOST_ITEMS:
+    if (items := len(messages) + sum(map(parts_and_calls, messages))) > MOST_ITEMS:
         yield array_too_long("messages", f"at most {MOST_ITEMS} messages, content parts and tool calls together", items)
         return
-    calls = _Calls(reader)
+    calls = Calls(reader)
     for index, message in enumerate(messages):
-        yield from _one_message(message, f"messages[{index}]", calls, parts)
+        yield from one_message_problems(message, f"messages[{index}]", calls, parts)
 
 
-def _parts_and_calls(message: Any) -> int:
+def parts_and_calls(message: Any) -> int:
+    """How many a message has, valid or not."""
     if not isinstance(message, dict):
         return 0
     lists = (message.get("content"), message.get("tool_calls"))
     return sum(len(items) for items in lists if isinstance(items, list))
 
 
-def _one_message(message: Any, param: str, calls: _Calls, parts: PartRules) -> Iterator[ApiError]:
+def one_message_problems(message: Any, param: str, calls: Calls, parts: PartRules) -> Iterator[ApiError]:
+    """What is wrong with the message that comes next in a conversation, and stands at `param`."""
     if not isinstance(message, dict):
         yield invalid_type(param, "an object with 'role' and 'content'", message)
         return
@@ -176,7 +178,7 @@ def _needed_field(part: Json, kind: str, param: str, media_urls: MediaUrls) -> I
                 yield invalid_value(place, violation)
 
 
-class _Calls:
+class Calls:
     """The calls of the conversation so far."""
 
     def __init__(self, reader: ArgumentReader) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any, TypeAlias
 
 from extproc.contract.history import ArgumentReader
@@ -9,15 +10,21 @@ from extproc.contract.history import ArgumentReader
 Json: TypeAlias = dict[str, Any]
 
 
-def normalised(messages: list[Json], reader: ArgumentReader) -> tuple[list[Json], int]:
-    """Valid messages in the one form that is rendered, and how many arguments were repaired.
+class Normalising:
+    """Valid messages in the one form that is rendered, one by one."""
 
-    A message that needs no change is the client's own object.
-    """
-    changed: list[Json] = []
-    repaired = 0
-    unanswered: dict[str, list[str]] = {}  # legacy: function -> ids of calls without a result
-    for index, message in enumerate(messages):
+    __slots__ = ("_index", "_reader", "_unanswered", "repaired")
+
+    def __init__(self, reader: ArgumentReader) -> None:
+        self.repaired = 0
+        """How many arguments were repaired."""
+        self._reader = reader
+        self._index = 0
+        self._unanswered: dict[str, list[str]] = {}  # legacy: function -> ids of calls without a result
+
+    def add(self, message: Json) -> Json:
+        """The next one. One that needs no change is the client's own object."""
+        index, unanswered, self._index = self._index, self._unanswered, self._index + 1
         match message["role"]:
             case "developer":
                 # OpenAI's newer name of the system message; most chat templates don't know it, and leave it out.
@@ -32,17 +39,22 @@ def normalised(messages: list[Json], reader: ArgumentReader) -> tuple[list[Json]
                     message = {key: value for key, value in message.items() if key != "function_call"}
                     message["tool_calls"] = [{"id": call_id, "type": "function", "function": function}]
                 if message.get("tool_calls"):
-                    calls = [_readable(call, reader) for call in message["tool_calls"]]
+                    calls = [_readable(call, self._reader) for call in message["tool_calls"]]
                     count = sum(new is not old for new, old in zip(calls, message["tool_calls"], strict=True))
                     if count:
                         message = {**message, "tool_calls": calls}
-                        repaired += count
+                        self.repaired += count
             case "function":
                 waiting = unanswered.get(message["name"])
                 call_id = waiting.pop(0) if waiting else f"call_function_{index}"
                 message = {**message, "role": "tool", "tool_call_id": call_id}
-        changed.append(message)
-    return changed, repaired
+        return message
+
+
+def normalised(messages: Sequence[Json], reader: ArgumentReader) -> tuple[list[Json], int]:
+    """All of them, and how many arguments were repaired."""
+    normalising = Normalising(reader)
+    return [normalising.add(message) for message in messages], normalising.repaired
 
 
 def _readable(call: Json, reader: ArgumentReader) -> Json:

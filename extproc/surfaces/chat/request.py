@@ -9,7 +9,7 @@ docs/parameters.md).
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any, TypeAlias
 
 from extproc.contract.errors import ApiError
@@ -43,10 +43,14 @@ def read(fields: Json, rules: Rules) -> Turn:
     reader = ArgumentReader(rules.malformed_history)
     for problem in problems(fields, rules, reader):
         raise problem
+    return turn_of(fields, rules, *normalised(fields["messages"], reader))
+
+
+def turn_of(fields: Json, rules: Rules, messages: Sequence[Json], repaired: int) -> Turn:
+    """The turn of a valid request, given its messages in the one form that is rendered."""
     given, withheld = without(with_integers(fields), rules.withheld)
     tools = offered(given)
     tool_choice, allowed = read_choice(given, tools)
-    messages, repaired = normalised(given["messages"], reader)
     legacy = bool(given.get("functions"))
     place = "functions[{}].name" if legacy else "tools[{}].function.name"
     return Turn(
