@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import pickle
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from itertools import zip_longest
 from typing import Any
 
@@ -14,12 +16,18 @@ from hypothesis import strategies as st
 
 from extproc.config import Config, parse
 from extproc.contract.errors import ApiError
+from extproc.exchange.context import ExchangeContext
+from extproc.exchange.effects import Prepare
+from extproc.exchange.machine import Exchange
 from extproc.names import CHAT_PATH
+from extproc.observability.telemetry import Telemetry
 from extproc.surfaces import known_of, prepare
 from extproc.turn.memory import Memory
 from extproc.turn.upstream import UpstreamRequest
 from extproc.turn.usage import Sent
+from extproc.wire import ProcessingResponse
 from tests.request_strategies import MODELS, Json, broken, legal_requests
+from tests.test_exchange import request_body, request_headers
 
 _MODES = {
     "prompt": "tools: prompt, format: hermes",
@@ -47,7 +55,7 @@ def outcome(work: Callable[[], UpstreamRequest]) -> Any:
         made = work()
     except ApiError as error:
         return error.status, error.message, error.param, error.code, error.type
-    fields = {name: getattr(made, name) for name in made.__slots__ if name not in ("learned", "sent")}
+    fields = {name: getattr(made, name) for name in made.__slots__ if name not in ("learned", "known", "sent")}
     return fields, told(made.sent)
 
 
@@ -63,13 +71,13 @@ def agreed(body: bytes, settings: Config, memory: Memory, client: str | None = N
 
     def remembering() -> UpstreamRequest:
         made = prepare(body, settings, path, memory=memory, client=client)
-        learned.append(made.learned)
+        learned.append((made.known, made.learned))
         return made
 
     found = outcome(remembering)
     assert found == outcome(lambda: prepare(body, settings, path))
     if learned:
-        memory.learn(client, learned[0])
+        memory.took(client, len(body), *learned[0])
     return found
 
 
@@ -108,7 +116,7 @@ def conversations(draw: st.DrawFn) -> list[Any]:
 @given(st.sampled_from(sorted(CONFIGS)), st.lists(conversations(), min_size=1, max_size=2), st.data())
 def test_it_makes_no_difference(mode: str, sessions: list[list[Any]], data: st.DataObject) -> None:
     settings = CONFIGS[mode]
-    memory = Memory(settings)
+    memory = Memory()
     form = data.draw(_forms)
     bodies = [form(request) for request in (one for turn in zip_longest(*sessions) for one in turn)]
     bodies += [form(request) for request in sessions[0]]
@@ -140,10 +148,10 @@ def conversation(turns: int, size: int = 1000, **fields: Any) -> Json:
     return {"model": "coder", "messages": messages, "tools": [TOOL], "stream": True, **fields}
 
 
-def unknown(request: Any, memory: Memory, client: str | None = None, path: str = CHAT_PATH) -> int:
+def unknown(request: Any, memory: Memory, settings: Config, client: str | None = None, path: str = CHAT_PATH) -> int:
     """Bytes that would have to be read."""
     body = orjson.dumps(request)
-    beginning = known_of(body, path, memory, client)
+    beginning = known_of(body, settings, path, memory, client)
     return len(body) if beginning is None else beginning.unknown
 
 
@@ -152,22 +160,22 @@ every_mode = pytest.mark.parametrize("mode", CONFIGS)
 
 @every_mode
 def test_the_next_turn_costs_what_is_new_in_it(mode: str) -> None:
-    memory = Memory(CONFIGS[mode])
+    memory = Memory()
     for length in range(1, 10):
         request = conversation(length)
         new = len(orjson.dumps(request)) if length == 1 else 2500
-        assert unknown(request, memory) <= new
+        assert unknown(request, memory, CONFIGS[mode]) <= new
         agreed(orjson.dumps(request), CONFIGS[mode], memory)
-        assert unknown(request, memory) < 200  # sent once more
+        assert unknown(request, memory, CONFIGS[mode]) < 200  # sent once more
     changed = conversation(10)
     changed["messages"][-2]["content"] = "Else."
-    assert unknown(changed, memory) < 5000
+    assert unknown(changed, memory, CONFIGS[mode]) < 5000
     assert memory.known > memory.new
 
 
 @every_mode
 def test_what_follows_may_be_wrong_as_ever(mode: str) -> None:
-    memory = Memory(CONFIGS[mode])
+    memory = Memory()
     body = orjson.dumps(conversation(2))
     agreed(body, CONFIGS[mode], memory)
     for wrong in (
@@ -218,34 +226,35 @@ def test_what_follows_may_be_wrong_as_ever(mode: str) -> None:
     ids=lambda fields: "-".join(fields),
 )
 def test_nor_does_it_matter_what_else_is_asked(mode: str, fields: Json) -> None:
-    memory = Memory(CONFIGS[mode])
+    memory = Memory()
     for length in (1, 2, 3):
         agreed(orjson.dumps(conversation(length, 10)), CONFIGS[mode], memory)
         agreed(json.dumps(conversation(length, 10, **fields)).encode(), CONFIGS[mode], memory)
 
 
 def test_clients_know_nothing_of_each_other() -> None:
-    memory = Memory(CONFIGS["prompt"])
+    memory = Memory()
     request = conversation(3)
     agreed(orjson.dumps(request), CONFIGS["prompt"], memory, "ann")
-    assert unknown(request, memory, "ann") < 200
-    assert unknown(request, memory, "bob") == unknown(request, memory) == len(orjson.dumps(request))
+    assert unknown(request, memory, CONFIGS["prompt"], "ann") < 200
+    for client in ("bob", None):
+        assert unknown(request, memory, CONFIGS["prompt"], client) == len(orjson.dumps(request))
 
 
 def test_other_settings_begin_anew() -> None:
-    memory = Memory(CONFIGS["prompt"])
+    memory = Memory()
     body = orjson.dumps(conversation(2))
     agreed(body, CONFIGS["prompt"], memory)
-    known = memory.known
-    other = config("prompt")
-    agreed(body, other, memory)
-    agreed(body, CONFIGS["template"], memory)
-    assert memory.known == known
+    for settings in (config("prompt"), CONFIGS["template"], CONFIGS["prompt"]):
+        agreed(body, settings, memory)
+        assert memory.known == 0
+    agreed(body, CONFIGS["prompt"], memory)
+    assert memory.known > 0
 
 
 def test_it_stays_within_its_bounds() -> None:
     settings = CONFIGS["native"]
-    memory = Memory(settings, most=100_000)
+    memory = Memory(most=100_000)
     for number in range(40):
         request = conversation(3, 500, user=str(number))
         request["messages"][0]["content"] = f"You are number {number}."
@@ -258,3 +267,34 @@ def test_it_stays_within_its_bounds() -> None:
     for number in range(7):
         memory.learn(f"client {number}", ((b"key", (bytes(30_000), b"")),))
         assert memory.size_of(f"client {number}") <= 25_000
+
+
+def exchanged(context: ExchangeContext, request: Any) -> tuple[int, bytes]:
+    """How many effects a request has, and what its backend or its client gets."""
+    exchange = Exchange(context, Telemetry(context.config))
+    exchange.receive(request_headers())
+    effects, replies = 0, exchange.receive(request_body(request))
+    while not isinstance(reply := replies[-1], ProcessingResponse):
+        assert isinstance(reply, Prepare)
+        effects += 1
+        replies = exchange.resume(pickle.loads(pickle.dumps(reply)).perform())
+    return effects, reply.request_body.response.body_mutation.body or reply.immediate_response.body
+
+
+@every_mode
+def test_what_a_worker_has_read_the_loop_knows(mode: str) -> None:
+    context = ExchangeContext(CONFIGS[mode], memory=Memory())
+    first, second = conversation(8, 5000), conversation(9, 5000)
+    assert exchanged(context, first)[0] == 1
+    for request in (second, first):
+        assert exchanged(context, request) == (0, prepare(orjson.dumps(request), CONFIGS[mode]).body)
+
+
+def test_what_is_new_decides_who_reads_it() -> None:
+    context = ExchangeContext(CONFIGS["prompt"], memory=Memory())
+    exchanged(context, conversation(4, 5000))
+    assert exchanged(context, conversation(5, 5000))[0] == 0
+    assert exchanged(context, conversation(9, 5000))[0] == 1
+    wrong = {**conversation(9, 5000), "temperature": 9}
+    assert exchanged(context, wrong)[0] == 1  # a wrong one is read as a whole, for what is to be said of it
+    assert exchanged(replace(context, config=config("prompt")), conversation(9, 5000))[0] == 1

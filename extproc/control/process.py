@@ -32,6 +32,7 @@ from extproc.server.loop_lag import LoopLag
 from extproc.server.processor import Processor
 from extproc.server.stopping import StopSignals, completes
 from extproc.transport.tls import ServerTls, is_open_to_others
+from extproc.turn.memory import Memory
 
 if TYPE_CHECKING:
     from extproc.recording.recorder import Recorder
@@ -104,7 +105,9 @@ async def serve(options: Options, lag: LoopLag) -> int:
     telemetry = Telemetry(config, beginning.source.digest)
     lag.tell = telemetry.lagged
     reports = BackendReports(lambda: processor.context.config)
-    context = ExchangeContext(config, beginning.keys, reports.by_backend, since=int(time.time()))
+    memory = Memory()
+    telemetry.shows(memory)
+    context = ExchangeContext(config, beginning.keys, reports.by_backend, memory=memory, since=int(time.time()))
     recording = _Recording(options.recording)
     recording.open(config)
     processor = Processor(context, telemetry, recording.of)

@@ -8,6 +8,7 @@ from extproc.config import Config
 from extproc.exchange.api_keys import ApiKeys
 from extproc.exchange.catalogue import ModelInfos
 from extproc.exchange.concurrency import Concurrency
+from extproc.turn.memory import Memory
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,5 +22,7 @@ class ExchangeContext:
     """What backends have said of their models by now: a view, which changes while they are asked."""
     concurrency: Concurrency = field(default_factory=Concurrency)
     """The requests of all clients that are under way: it changes with each."""
+    memory: Memory | None = None
+    """What is known of clients' conversations: it changes with each request."""
     since: int = 0
     """When the settings were read, in Unix time."""

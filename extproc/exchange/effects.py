@@ -7,7 +7,7 @@ network, a test or a replay from what it has.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TypeAlias
 
@@ -18,6 +18,7 @@ from extproc.exchange.routing import route_by_model
 from extproc.names import CHAT_PATH
 from extproc.surfaces import prepare, rewrite_completion
 from extproc.turn.answer import Rewritten
+from extproc.turn.memory import Memory
 from extproc.turn.spec import ResponseSpec
 from extproc.turn.upstream import UpstreamRequest
 from extproc.turn.usage import Sent
@@ -37,13 +38,19 @@ class Prepare:
     """Where it came to, if it asks for a model's answer."""
     inner: bool = False
     """Whether it is one of the gateway's own."""
+    secret: bytes | None = field(default=None, repr=False)
+    """What is to be remembered of it gets keys by this (`extproc.turn.memory`)."""
 
     def perform(self) -> UpstreamRequest | ApiError:
         """Pure; takes up to seconds."""
+        return self.perform_with(Memory(secret=self.secret) if self.secret is not None else None)
+
+    def perform_with(self, memory: Memory | None) -> UpstreamRequest | ApiError:
+        """The same where some of it may be known."""
         try:
             if self.content_type is not None:
                 return route_by_model(self.body, self.content_type, self.config)
-            return prepare(self.body, self.config, self.path, inner=self.inner)
+            return prepare(self.body, self.config, self.path, inner=self.inner, memory=memory, client=self.client)
         except ApiError as error:
             return error.caught()
 

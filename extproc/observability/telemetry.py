@@ -17,10 +17,10 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from http import HTTPStatus
 from importlib.metadata import version
 from itertools import accumulate
-from typing import Any, Literal, TypeAlias
+from typing import Any, Literal, Protocol, TypeAlias
 
 from prometheus_client import CollectorRegistry, Gauge, Info
-from prometheus_client.metrics_core import CounterMetricFamily, HistogramMetricFamily
+from prometheus_client.metrics_core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily, Metric
 from prometheus_client.registry import Collector
 
 from extproc.config import Config
@@ -106,6 +106,35 @@ class _Histogram(Collector):
         return [HistogramMetricFamily(*self._described, buckets=buckets, sum_value=self._total)]
 
 
+class Remembering(Protocol):
+    """What is known of conversations (`extproc.turn.memory`), in bytes."""
+
+    known: int
+    new: int
+    forgotten: int
+    size: int
+
+
+class _Memory(Collector):
+    """The numbers of one, if there is one."""
+
+    def __init__(self) -> None:
+        self.source: Remembering | None = None
+
+    def collect(self) -> list[Metric]:
+        it = self.source
+        read = CounterMetricFamily(
+            "extproc_request_bytes", "Bytes of requests for answers, by whether they were known.", labels=("part",)
+        )
+        read.add_metric(("known",), it.known if it is not None else 0)
+        read.add_metric(("new",), it.new if it is not None else 0)
+        forgotten = CounterMetricFamily("extproc_memory_forgotten_bytes", "Bytes that had to go from the memory.")
+        forgotten.add_metric((), it.forgotten if it is not None else 0)
+        size = GaugeMetricFamily("extproc_memory_bytes", "Bytes in the memory of conversations.")
+        size.add_metric((), it.size if it is not None else 0)
+        return [read, forgotten, size]
+
+
 class Telemetry:
     """The metrics of one processor, in a registry of their own."""
 
@@ -128,6 +157,8 @@ class Telemetry:
         self._running = Gauge("extproc_running_exchanges", "Exchanges under way.", registry=self.registry)
         build = Info("extproc_build", "Versions of the processor and of its Python.", registry=self.registry)
         build.info({"version": version("extproc"), "python": platform.python_version()})
+        self._memory = _Memory()
+        self.registry.register(self._memory)
         self._config = Info("extproc_config", "The configuration in force.", registry=self.registry)
         self._valid: dict[File, Gauge] = {
             "config": Gauge("extproc_config_valid", "1 if the file is in force as it is.", registry=self.registry),
@@ -163,6 +194,10 @@ class Telemetry:
         self.lagged = lag.observe
         """Counts a round of the event loop, by its seconds."""
         self.configured(config, digest)
+
+    def shows(self, memory: Remembering) -> None:
+        """These are the numbers of the processor's memory."""
+        self._memory.source = memory
 
     def configured(self, config: Config, digest: str) -> None:
         """`config`, from a file with this `digest`, is in force from now on.

@@ -9,6 +9,7 @@ from extproc.surfaces.serving import (
     known_of,
     prepare,
     read_for_run,
+    recall,
     rewrite_completion,
     streamed_answer,
 )
@@ -27,6 +28,7 @@ __all__ = [
     "known_of",
     "prepare",
     "read_for_run",
+    "recall",
     "rewrite_completion",
     "streamed_answer",
     "surface_of",

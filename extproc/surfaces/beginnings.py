@@ -63,6 +63,12 @@ class Beginning:
         known = sum(len(text) for text in self.head.values()) + sum(map(len, self.items[: len(self.known)]))
         return len(self.body) - known
 
+    @property
+    def work(self) -> int:
+        """Bytes that something has to be done with, more than copying them: those, and what waits to be shown."""
+        last = self.known[-1] if self.known else self.start
+        return self.unknown + (len(last[1]) if last is not None else 0)
+
 
 def root_of(memory: Memory, client: str | None, path: str, head: Json, *, inner: bool) -> Key:
     """The key of what a conversation depends on, besides what is said in it."""

@@ -137,9 +137,7 @@ class _Recalled:
             }
             turn = replace(turn, as_sent={**turn.as_sent, **same})
         asked = ask(turn, self._model, self._config, limited=not inner)
-        self._memory.new += beginning.unknown
-        self._memory.known += len(beginning.body) - beginning.unknown
-        return replace(asked, learned=tuple(self._learned))
+        return replace(asked, learned=tuple(self._learned), known=len(beginning.body) - beginning.unknown)
 
     def _read_head(self) -> _Head:
         texts = {name: self._beginning.head[name] for name in self._continued.head if name in self._beginning.head}

@@ -31,17 +31,16 @@ def prepare(
     inner: bool = False,
     memory: Memory | None = None,
     client: str | None = None,
-    beginning: Beginning | None = None,
 ) -> UpstreamRequest:
     """Read a request that came to `path`, and decide what its backend is asked. Raises ApiError for one that can't be
     served. `inner`: it is one of the gateway's own, of a run whose tools are known by now.
 
     With a `memory` only what is new of it is read, as far as `client` has sent the rest before; what comes of it is the
-    same. `beginning` is what `known_of` found.
+    same.
     """
-    if memory is not None and memory.config is config:
-        beginning = beginning or known_of(body, path, memory, client, inner=inner)
-        if beginning is not None and (asked := _recalled(beginning, config, memory, inner=inner)) is not None:
+    if memory is not None:
+        beginning = known_of(body, config, path, memory, client, inner=inner)
+        if beginning is not None and (asked := recall(beginning, config, memory, inner=inner)) is not None:
             return asked
     fields = decode(body)
     for problem in model_problems(fields):
@@ -59,13 +58,17 @@ def prepare(
     return ask(ROUTES[path].read(fields, _rules(model, config)), model, config, limited=not inner)
 
 
-def known_of(body: bytes, path: str, memory: Memory, client: str | None, *, inner: bool = False) -> Beginning | None:
+def known_of(
+    body: bytes, config: Config, path: str, memory: Memory, client: str | None, *, inner: bool = False
+) -> Beginning | None:
     """What is known of a request, None if none of it could be; its time is bounded, however large the body is."""
+    memory.goes_by(config)
     continued = ROUTES[path].continued
     return beginning_of(body, continued, path, memory, client, inner=inner) if continued is not None else None
 
 
-def _recalled(beginning: Beginning, config: Config, memory: Memory, *, inner: bool) -> UpstreamRequest | None:
+def recall(beginning: Beginning, config: Config, memory: Memory, *, inner: bool = False) -> UpstreamRequest | None:
+    """The same as `prepare`, without reading what is known; None for a request that has to be read in the usual way."""
     if (fields := fields_of(beginning, memory.word)) is None:
         return None
     if any(True for _ in model_problems(fields)) or (is_character(fields["model"], config) and not inner):

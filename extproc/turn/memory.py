@@ -34,18 +34,32 @@ _DIGEST = 16
 
 
 class Memory:
-    """Of one process, for one configuration: a reload begins with an empty one."""
+    """Of one process, for one configuration at a time: with another it begins anew."""
 
-    def __init__(self, config: Config, most: int = MOST, secret: bytes | None = None) -> None:
-        self.config = config
+    def __init__(self, most: int = MOST, secret: bytes | None = None) -> None:
         self.secret = secret or secrets.token_bytes(32)
         """Who has it can make the same keys, and needs it for nothing else."""
+        self._config: Config | None = None
         self.word = secrets.token_hex(16)
         """One that nobody outside can know."""
         self.known = self.new = self.forgotten = self.size = 0
         """Bytes: of requests that were known, or had to be read; of entries that had to go, or that there are."""
         self._most = most
         self._of_clients: OrderedDict[str | None, _Entries] = OrderedDict()
+
+    def goes_by(self, config: Config) -> None:
+        """What is asked next is asked under these settings: what is known under others is forgotten."""
+        if self._config is not None and self._config is not config:
+            self.secret = secrets.token_bytes(32)  # also for what a worker is about to find out under the old ones
+            self._of_clients.clear()
+            self.size = 0
+        self._config = config
+
+    def took(self, client: str | None, size: int, known: int, learned: Learned) -> None:
+        """A request of that many bytes was read, of which so many were known."""
+        self.known += known
+        self.new += size - known
+        self.learn(client, learned)
 
     def key(self, *parts: bytes) -> Key:
         """For these texts, which can't be told from each other by where one ends only."""

@@ -47,6 +47,8 @@ class UpstreamRequest:
     """How the backend is asked once more for a demanded call, if it is."""
     learned: Learned = field(default=(), compare=False)
     """What is to be remembered of the request (`extproc.turn.memory`)."""
+    known: int = field(default=0, compare=False)
+    """Bytes of it that were remembered."""
 
 
 def ask(turn: Turn, model: Model, config: Config, *, limited: bool = True) -> UpstreamRequest:
