@@ -26,7 +26,7 @@ Json: TypeAlias = dict[str, Any]
 
 LONGEST = 1024 * 1024
 """Bytes of a body in which what is known is looked for, which takes some 1.5 ms. All numbers here bound that time."""
-_MOST_OBJECTS = 20_000
+_COUNTED, _MOST_OBJECTS = 256 * 1024, 20_000
 _MOST_ITEMS = 2_000
 _MOST_PLACES = 8
 _SPACE = rb"[ \t\n\r]*"
@@ -81,7 +81,9 @@ def beginning_of(
     body: bytes, continued: Continued, path: str, memory: Memory, client: str | None, *, inner: bool
 ) -> Beginning | None:
     """None for a body in which it can't be found, or which has no tools: it is read as a whole."""
-    if len(body) > LONGEST or body.count(b"{") > _MOST_OBJECTS or has_too_many_nodes(body):
+    if len(body) > LONGEST or has_too_many_nodes(body):
+        return None
+    if len(body) > _COUNTED and body.count(b"{") > _MOST_OBJECTS:
         return None
     names = ("model", *continued.head)
     try:

@@ -29,6 +29,8 @@ from extproc.turn.upstream import UpstreamRequest, ask
 
 Json: TypeAlias = dict[str, Any]
 
+_LARGEST_STRICT = 32 * 1024
+"""Bytes of tools of which some are strict. Their grammar isn't kept, and is made anew for each request."""
 _ENDS = 4
 """The last items of a request, behind each of which it can be gone on with: clients change some of them in the next."""
 
@@ -98,7 +100,7 @@ class _Recalled:
         beginning, continued = self._beginning, self._continued
         head: _Head = _loaded(beginning.offer[1]) if beginning.offer is not None else self._read_head()
         last = beginning.known[-1] if beginning.known else beginning.start
-        read, shown = _loaded(last[1]) if last is not None else (None, None)
+        read, shown = _apart(last[1]) if last is not None else (None, None)
         reading: Reading = _loaded(read) if read is not None else continued.begin(head.members, self._rules)
         steps = [_Step(b"" if read is not None else pickle.dumps(reading), [], [])]
         for number, item in enumerate(self._fields[continued.items], len(beginning.known) + 1):
@@ -108,6 +110,8 @@ class _Recalled:
         fields = {**self._fields, **head.members, "tools": head.definitions, continued.items: None}
         turn = continued.turn(fields, self._rules, head.offer, reading)
         _check_is_usual(turn)
+        if head.has_strict and self._model.tools != "native" and len(head.definitions.json) > _LARGEST_STRICT:
+            raise UnusualError
         renderer = renderer_for(turn, self._model)
         rendering = _loaded(shown) if shown is not None else self._begin(turn, renderer)
         pieces = [text for text, _ in beginning.known]
@@ -118,24 +122,23 @@ class _Recalled:
             text = _text(self._shown(rendering, renderer, step.messages))
             pieces.append(text)
             if step is not steps[0] or read is None:
-                state = pickle.dumps((step.reading, pickle.dumps(rendering))) if step.reading else b""
+                state = _together(step.reading, pickle.dumps(rendering)) if step.reading else b""
                 self._learned.append((key, (text, state)))
         rest = self._shown(rendering, renderer, reading.rest())
         last_shown = renderer.rest(rendering.state, turn)
         rendering.shows(last_shown)
         pieces.append(_text([*rest, *last_shown]))
         messages_shown = JsonArray(b"[%s]" % b",".join(filter(None, pieces)))
-        turn = replace(
-            turn,
-            messages=messages_shown,
-            rendered=Rendered(messages_shown, head.shown, head.has_strict, str(rendering.affinity or "")),
-        )
-        if turn.as_sent is not None:
-            same = {
-                continued.items: messages_shown if rendering.waiting == [] else None,
+        as_sent = turn.as_sent
+        if as_sent is not None:
+            is_as_said = rendering.waiting == []
+            as_sent = {
+                **as_sent,
+                continued.items: messages_shown if is_as_said else None,
                 "tools": head.shown if head.is_as_sent else None,
             }
-            turn = replace(turn, as_sent={**turn.as_sent, **same})
+        rendered = Rendered(messages_shown, head.shown, head.has_strict, str(rendering.affinity or ""))
+        turn = replace(turn, messages=messages_shown, rendered=rendered, as_sent=as_sent)
         asked = ask(turn, self._model, self._config, limited=not inner)
         return replace(asked, learned=tuple(self._learned), known=len(beginning.body) - beginning.unknown)
 
@@ -152,7 +155,7 @@ class _Recalled:
             raise UnusualError
         names = tuple(tool_names(made))
         definitions = shown = ToolArray(encode(made), names)
-        made_shown = shown_tools(self._model, made)
+        made_shown = shown_tools(self._model, made) if self._model.tools != "prompt" else made
         if made_shown is not made:
             shown = ToolArray(b"[%s]" % _text(made_shown), names)
         elif self._model.tools != "prompt":
@@ -220,6 +223,15 @@ def _text(messages: Sequence[Json]) -> bytes:
         return orjson.dumps(messages)[1:-1]
     except orjson.JSONEncodeError:  # an integer of more than 64 bits: then the whole body is written by the other one
         raise UnusualError from None
+
+
+def _together(read: bytes, shown: bytes) -> bytes:
+    return b"%08x" % len(read) + read + shown
+
+
+def _apart(state: bytes) -> tuple[bytes, bytes]:
+    end = 8 + int(state[:8], 16)
+    return state[8:end], state[end:]
 
 
 def _loaded(state: bytes) -> Any:
