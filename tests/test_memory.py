@@ -105,6 +105,10 @@ _forms = st.sampled_from(
 def conversations(draw: st.DrawFn) -> list[Any]:
     """Requests as they come: one conversation turn by turn, some of them changed, or broken."""
     request = draw(legal_requests())
+    if draw(st.integers(0, 3)):  # mostly as agents ask
+        rare = ("functions", "function_call", "tool_choice", "response_format")
+        request = {name: value for name, value in request.items() if name not in rare}
+        request["tools"] = request.get("tools") or [TOOL]
     found: list[Any] = []
     for turn in turns(request):
         found.append(turn)
