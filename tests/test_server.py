@@ -399,3 +399,27 @@ def test_an_address_in_use_is_an_error(transport: Transport) -> None:
                     pass
 
     asyncio.run(main())
+
+
+def test_pieces_are_left_to_gather_where_many_streams_run_and_nothing_else_goes_on(talk: Callable[..., None]) -> None:
+    async def conversation(processor: Processor, envoy: Envoy) -> None:
+        calls = []
+        for _ in range(16):
+            assert processor.gather() == 0
+            calls.append(call := envoy.exchange())
+            for message in (request_headers(), request_body(WITH_TOOLS), response_headers(EVENTS)):
+                await call.write(message)
+                await call.read()
+        assert processor.gather() == 0  # the last one has just come
+        assert processor.gather() > 0
+        await calls[0].write(response_body(b"data: "))
+        another = envoy.exchange()
+        await another.write(request_headers())
+        await another.read()
+        assert processor.gather() == 0
+        for call in (*calls, another):
+            call.cancel()
+        assert await processor.drain(20)
+        assert [processor.gather() for _ in range(2)] == [0, 0]
+
+    talk(conversation)

@@ -111,6 +111,7 @@ async def serve(options: Options, lag: LoopLag) -> int:
     recording = _Recording(options.recording)
     recording.open(config)
     processor = Processor(context, telemetry, recording.of)
+    lag.gather = processor.gather
     envoy = None
     if options.envoy is not None:
         envoy = EnvoyFiles(options.envoy.directory, EnvoyAdmin(options.envoy.admin) if options.envoy.admin else None)

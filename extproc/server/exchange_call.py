@@ -54,6 +54,12 @@ class Shell(Protocol):
     def ended(self, call: ExchangeCall) -> None:
         """It isn't any more."""
 
+    def streams(self, change: int) -> None:
+        """So many calls more have an answer that comes in pieces; -1: one has it no more."""
+
+    def hears(self) -> None:
+        """Something has come that isn't a piece of an answer."""
+
     def observed(self) -> None:
         """Envoy only shows what passes."""
 
@@ -70,6 +76,7 @@ class ExchangeCall:
         "_loop",
         "_replied",
         "_shell",
+        "_streams",
         "_watch",
         "_work",
         "exchange",
@@ -84,7 +91,7 @@ class ExchangeCall:
         self._replied = -math.inf
         self._busy = False
         """The replies to one input aren't all said yet, and no other may come in between."""
-        self._closed = False
+        self._closed = self._streams = False
         self._work: asyncio.Task[None] | None = None
         self._watch = IdleWatch(exchange, inputs, self._tell_silence, shell.listening)
         shell.begun(self)
@@ -107,6 +114,8 @@ class ExchangeCall:
             self._work.cancel()
             self._work = None
         self._inputs.close(self._loop.time() - self._replied)
+        if self._streams:
+            self._shell.streams(-1)
         self._shell.ended(self)
 
     def _parse(self, box: list[bytes]) -> None:
@@ -177,6 +186,11 @@ class ExchangeCall:
             return
         self._call.release()
         self._watch.heard()
+        if not self._streams:
+            self._shell.hears()
+            if self.exchange.in_pieces:
+                self._streams = True
+                self._shell.streams(1)
         if self.exchange.observed:
             self._shell.observed()
         if self.exchange.phase is Phase.PASSED_BY:
@@ -186,6 +200,7 @@ class ExchangeCall:
 
     def _perform(self, effect: Effect) -> None:
         self._call.hold()
+        self._shell.hears()
         if isinstance(effect, Breathe):
             self._later(self._resume, None)
         else:

@@ -1,12 +1,17 @@
-"""How long whatever comes has to wait for the event loop, because it is busy with what came before.
+"""The event loop that the processor runs on: it knows how long it was busy, and can wait for more to come at a time.
 
-Everything here runs in one loop. From the moment that it wakes to the moment that it waits again it does the work of
-all who were ready, and who becomes ready meanwhile waits for as long. That time is measured, of each of its rounds: no
-beat that samples it, so no stop is missed, and an idle process isn't woken. What a round was late for its timers comes
-to it: then the process stood still while it waited, because a thread had Python's lock, or the system gave the core to
-somebody else. It costs two looks at the clock for each round.
+**Lag.** Everything runs in one loop. From the moment that it wakes to the moment that it waits again it does the work
+of all who were ready, and who becomes ready meanwhile waits for as long. That time is measured, of each of its rounds:
+no beat that samples it, so no stop is missed, and an idle process isn't woken. What a round was late for its timers
+comes to it: then the process stood still while it waited, because a thread had Python's lock, or the system gave the
+core to somebody else. It costs two looks at the clock for each round.
 
-uvloop, where that is installed, waits in C, where nobody can look: there a beat tells how late it comes.
+**Gathering.** To be woken costs some 150 us of processor time, the pieces that have come by then 30 us each (measured
+with Envoy and 64 streams of 45 tokens a second). So where many streams run and nothing else goes on, the loop sleeps a
+little before it looks what has come, as network cards do with their interrupts.
+
+uvloop has no place for either, and brings nothing else: of six runs by turns, with 30 streams, asyncio's own loop took
+84, 94 and 95 us a token, and uvloop 95, 104 and 98.
 """
 
 from __future__ import annotations
@@ -19,9 +24,9 @@ from typing import Any, TypeAlias, TypeVar
 
 Tell: TypeAlias = Callable[[float], None]
 """Is told the seconds of each round."""
+Gather: TypeAlias = Callable[[], float]
+"""Says, at the end of each round, how many seconds what comes next may be left to gather."""
 Result = TypeVar("Result")
-
-_BEAT = 0.02
 
 
 class LoopLag:
@@ -30,6 +35,8 @@ class LoopLag:
     def __init__(self) -> None:
         self.tell: Tell | None = None
         """Whom to tell, once there is somebody."""
+        self.gather: Gather | None = None
+        """Whom to ask, once there is somebody."""
 
     def run(self, main: Coroutine[Any, Any, Result]) -> Result:
         """Like `asyncio.run`, in such a loop."""
@@ -37,20 +44,8 @@ class LoopLag:
             return runner.run(main)
 
     def new_loop(self) -> asyncio.AbstractEventLoop:
-        """uvloop's where it is installed, else asyncio's own."""
-        try:
-            import uvloop
-        except ImportError:
-            return asyncio.SelectorEventLoop(_TimedSelector(self))
-        loop: asyncio.AbstractEventLoop = uvloop.new_event_loop()
-        loop.call_soon(self._beat, loop, loop.time())
-        return loop
-
-    def _beat(self, loop: asyncio.AbstractEventLoop, due: float) -> None:
-        if self.tell is not None:
-            self.tell(max(0.0, loop.time() - due))
-        due = loop.time() + _BEAT
-        loop.call_at(due, self._beat, loop, due)
+        """For `asyncio.Runner`."""
+        return asyncio.SelectorEventLoop(_TimedSelector(self))
 
 
 class _TimedSelector(selectors.DefaultSelector):
@@ -65,6 +60,10 @@ class _TimedSelector(selectors.DefaultSelector):
         asked = time.monotonic()
         if self._lag.tell is not None:
             self._lag.tell(asked - self._began)
+        if self._lag.gather is not None and (seconds := self._lag.gather()) and (timeout is None or timeout > seconds):
+            time.sleep(seconds)
+            timeout = timeout and timeout - seconds
+            asked += seconds
         ready = super().select(timeout)
         woken = time.monotonic()
         # The selector rounds up to a millisecond; nobody waits for what comes without a limit.

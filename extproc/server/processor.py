@@ -40,6 +40,10 @@ _BESIDE_BODY = 1024 * 1024
 """Bytes of a message beside a body: headers, metadata and framing."""
 _PROBE = 64 * 1024
 """Bytes of a message to the health service."""
+_MANY = 16
+"""Answers that come in pieces, of so many that pieces are left to gather,"""
+_GATHER = 0.003
+"""and for so many seconds: a model writes a token in ten times as long."""
 
 
 class Processor:
@@ -72,6 +76,13 @@ class Processor:
         self._idle = asyncio.Event()
         self._idle.set()
         self._draining = False
+        self._streams = 0
+        self._heard = False  # in this round of the event loop, something that isn't a piece of an answer
+
+    def gather(self) -> float:
+        """How many seconds pieces of answers may be left to gather (`loop_lag.Gather`)."""
+        heard, self._heard = self._heard, False
+        return _GATHER if self._streams >= _MANY and not heard else 0.0
 
     @property
     def exchanges(self) -> int:
@@ -163,6 +174,7 @@ class Processor:
 
     def begun(self, call: ExchangeCall) -> None:
         """It is under way."""
+        self._heard = True
         self._running.add(call)
         self._idle.clear()
 
@@ -173,6 +185,14 @@ class Processor:
             self._idle.set()
         if call.exchange.host is not None:
             self._look_at_hosts(call.exchange)
+
+    def streams(self, change: int) -> None:
+        """So many calls more have an answer that comes in pieces."""
+        self._streams += change
+
+    def hears(self) -> None:
+        """Something has come that isn't a piece of an answer."""
+        self._heard = True
 
     def observed(self) -> None:
         """Envoy only shows what passes."""
