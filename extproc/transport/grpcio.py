@@ -41,6 +41,8 @@ _CODES = {code.value[0]: code for code in grpc.StatusCode}
 @asynccontextmanager
 async def serving_grpcio(endpoint: Endpoint, turns: Turns) -> AsyncIterator[int]:
     """See `transport.serving`."""
+    if endpoint.listening is not None:
+        raise ValueError("gRPC binds its sockets itself")
     largest = endpoint.largest
     sizes = (("grpc.max_receive_message_length", largest), ("grpc.max_send_message_length", largest))
     server = grpc.aio.server(options=[*sizes, *_PATIENT])

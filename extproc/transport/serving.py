@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import socket
 from collections.abc import AsyncIterator
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from dataclasses import dataclass
@@ -24,11 +25,13 @@ class Endpoint:
     largest: int
     """Bytes of the largest message that is taken."""
     tls: ServerTls | None = None
+    listening: socket.socket | None = None
+    """A socket that somebody else has bound to `address`, and will remove from there; only `lean` takes one."""
 
 
 @asynccontextmanager
 async def serving(transport: Transport, endpoint: Endpoint, turns: Turns) -> AsyncIterator[int]:
-    """Serve inside the block; yields the port, 1 for a socket. Raises OSError when the address can't be had.
+    """Serve inside the block; yields the port, 1 for a unix socket. Raises OSError when the address can't be had.
 
     Leaving the block ends the calls that are under way.
     """

@@ -6,8 +6,9 @@ import asyncio
 import errno
 import os
 import socket
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager, suppress
+import sys
+from collections.abc import AsyncIterator, Iterator
+from contextlib import AsyncExitStack, asynccontextmanager, contextmanager, suppress
 
 from extproc.config import Address
 from extproc.transport.lean.connection import ClientConnection, Connections
@@ -30,27 +31,36 @@ async def serving_lean(endpoint: Endpoint, turns: Turns) -> AsyncIterator[int]:
         return ClientConnection(endpoint.services, endpoint.largest, turns, connections)
 
     context = endpoint.tls.context() if endpoint.tls is not None else None
-    listening = bound(endpoint.address)
-    path = endpoint.address.removeprefix("unix:") if endpoint.address.startswith("unix:") else None
-    made = os.stat(path) if path is not None else None  # it is there, and local
-    try:
-        if path is not None:
-            server: asyncio.Server = await loop.create_unix_server(accepted, sock=listening)
-        else:
+    async with AsyncExitStack() as opened:
+        listening = endpoint.listening or opened.enter_context(bound(endpoint.address))
+        is_path = listening.family == socket.AF_UNIX
+        if not is_path:
             server = await loop.create_server(accepted, sock=listening, ssl=context)
+        elif sys.version_info >= (3, 13):  # it would remove the path, which other processes may have too
+            server = await loop.create_unix_server(accepted, sock=listening, cleanup_socket=False)
+        else:
+            server = await loop.create_unix_server(accepted, sock=listening)
         try:
-            yield 1 if path is not None else listening.getsockname()[1]
+            yield 1 if is_path else listening.getsockname()[1]
         finally:
             server.close()
             await connections.end(_LAST_WORDS)
-    finally:
-        listening.close()
-        if path is not None and made is not None:
-            _remove(path, made)
 
 
-def bound(address: str) -> socket.socket:
-    """A socket that listens there. Raises OSError."""
+@contextmanager
+def bound(address: str) -> Iterator[socket.socket]:
+    """A socket that listens there inside the block, and whose path is gone behind it. Raises OSError."""
+    path = address.removeprefix("unix:") if address.startswith("unix:") else None
+    with _listening(address) as listening:
+        made = os.stat(path) if path is not None else None
+        try:
+            yield listening
+        finally:
+            if path is not None and made is not None:
+                _remove(path, made)
+
+
+def _listening(address: str) -> socket.socket:
     if address.startswith("unix:"):
         return _unix(address)
     host, port = Address.parse(address) if not address.endswith(":0") else (address[:-2].strip("[]"), 0)
