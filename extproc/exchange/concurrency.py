@@ -10,16 +10,18 @@ told beforehand how many there are. (Network switches share their buffers among 
 
 A request is under way until its exchange ends; one whose answer goes past the processor, until Envoy logs its end
 (extproc.server.access_log), or LONGEST is over, should that ever get lost. Where Envoy sends no log, such a request
-isn't counted. All of this is of one processor, and its Envoy.
+isn't counted. All of this is of one processor, and its Envoy. Where a processor is several processes, each counts its
+own requests and adds what the others show (`Elsewhere`); a request that another process takes in the same moment isn't
+seen, so of N processes a client may get N - 1 requests more than its share, at most.
 """
 
 from __future__ import annotations
 
 import time
 from collections import Counter
-from collections.abc import Callable, Hashable
+from collections.abc import Callable, Hashable, Iterable
 from dataclasses import dataclass
-from typing import TypeVar
+from typing import Protocol, TypeVar
 
 LONGEST = 2 * 60 * 60.0
 """Seconds that a request counts of which nothing is heard: longer than any model writes."""
@@ -44,14 +46,28 @@ class Lease:
     amount: int
 
 
+class Elsewhere(Protocol):
+    """The other processes of this processor. `client`: None stands for all of them together."""
+
+    def show(self, client: str | None, resource: str, amount: int) -> None:
+        """This process has so much of it now."""
+
+    def amount(self, client: str | None, resource: str) -> int:
+        """How much all others have of it now."""
+
+
 class Concurrency:
     """What is under way, by client and resource."""
 
-    def __init__(self, now: Callable[[], float] = time.monotonic) -> None:
+    def __init__(
+        self, now: Callable[[], float] = time.monotonic, elsewhere: Elsewhere | None = None, first: int = 1
+    ) -> None:
+        """`first`: the number of the first lease; those that follow have the next ones."""
         self._now = now
+        self._elsewhere = elsewhere
         self._leases: dict[int, Lease] = {}
         self._passed: dict[int, float] = {}  # when it went past, the longest ago first
-        self._last = 0
+        self._last = first - 1
         self._of = Counter[tuple[str, str]]()
         self._at = Counter[str]()
         self.logs = 0
@@ -68,20 +84,24 @@ class Concurrency:
         client is never refused here: whether a backend is full, Envoy knows better.
         """
         self._forget_lost()
-        used = self._of[client, resource]
-        share = limit if limit is not None else capacity if alone else capacity - self._at[resource]
+        used = self.used(client, resource)
+        share = limit if limit is not None else capacity if alone else capacity - self._used_by_all(resource)
         if used and used + amount > share:
             return None
         self._last += 1
         lease = Lease(self._last, client, resource, amount)
         self._leases[lease.number] = lease
-        self._of[client, resource] += amount
-        self._at[resource] += amount
+        self._count(client, resource, amount)
         return lease
 
     def used(self, client: str, resource: str) -> int:
         """What the client has of it."""
-        return self._of[client, resource]
+        elsewhere = self._elsewhere.amount(client, resource) if self._elsewhere is not None else 0
+        return self._of[client, resource] + elsewhere
+
+    def _used_by_all(self, resource: str) -> int:
+        elsewhere = self._elsewhere.amount(None, resource) if self._elsewhere is not None else 0
+        return self._at[resource] + elsewhere
 
     def release(self, number: int) -> None:
         """The request of this lease is over. Saying so twice does no harm."""
@@ -89,8 +109,7 @@ class Concurrency:
         if lease is None:
             return
         self._passed.pop(number, None)
-        _less(self._of, (lease.client, lease.resource), lease.amount)
-        _less(self._at, lease.resource, lease.amount)
+        self._count(lease.client, lease.resource, -lease.amount)
 
     def passed(self, lease: Lease) -> None:
         """The rest of the request goes past the processor: it ends when Envoy says so, if it does."""
@@ -98,6 +117,22 @@ class Concurrency:
             self._passed[lease.number] = self._now()
         else:
             self.release(lease.number)
+
+    # What Envoy's logs tell (extproc.server.access_log.Ends)
+
+    def log_opened(self) -> None:
+        """One more of Envoy's threads tells."""
+        self.logs += 1
+
+    def log_closed(self) -> None:
+        """One of them doesn't any more."""
+        self.logs -= 1
+        self.forget_passed()
+
+    def ended(self, numbers: Iterable[int]) -> None:
+        """The requests of these leases are over."""
+        for number in numbers:
+            self.release(number)
 
     def forget_passed(self) -> None:
         """An Envoy has gone that might have told: of requests that went past, nothing more will be heard."""
@@ -111,8 +146,16 @@ class Concurrency:
                 break
             self.release(number)
 
+    def _count(self, client: str, resource: str, amount: int) -> None:
+        of, at = _changed(self._of, (client, resource), amount), _changed(self._at, resource, amount)
+        if self._elsewhere is not None:
+            self._elsewhere.show(client, resource, of)
+            self._elsewhere.show(None, resource, at)
 
-def _less(counts: Counter[Key], key: Key, amount: int) -> None:
-    counts[key] -= amount
-    if not counts[key]:
+
+def _changed(counts: Counter[Key], key: Key, amount: int) -> int:
+    counts[key] += amount
+    now = counts[key]
+    if not now:
         del counts[key]
+    return now

@@ -6,7 +6,9 @@ message and soon after their end: no request costs a message of its own. Nothing
 
 from __future__ import annotations
 
-from extproc.exchange.concurrency import Concurrency
+from collections.abc import Iterable
+from typing import Protocol
+
 from extproc.names import LEASE_KEY, LEASE_NAMESPACE
 from extproc.transport import Call, Services
 from extproc.wire.access_log_service_pb2 import StreamAccessLogsMessage, StreamAccessLogsResponse
@@ -14,29 +16,40 @@ from extproc.wire.access_log_service_pb2 import StreamAccessLogsMessage, StreamA
 SERVICE = "envoy.service.accesslog.v3.AccessLogService"
 
 
-def access_log(concurrency: Concurrency) -> Services:
+class Ends(Protocol):
+    """Who is told (extproc.exchange.concurrency.Concurrency, or what knows several of them)."""
+
+    def log_opened(self) -> None:
+        """One more of Envoy's threads tells."""
+
+    def log_closed(self) -> None:
+        """One of them doesn't any more."""
+
+    def ended(self, numbers: Iterable[int]) -> None:
+        """The requests of these leases are over."""
+
+
+def access_log(ends: Ends) -> Services:
     """The gRPC service that Envoy sends its log to."""
-    return {f"/{SERVICE}/StreamAccessLogs": lambda call: _Log(concurrency, call)}
+    return {f"/{SERVICE}/StreamAccessLogs": lambda call: _Log(ends, call)}
 
 
 class _Log:
     """What one of Envoy's threads tells."""
 
-    def __init__(self, concurrency: Concurrency, call: Call) -> None:
-        self._concurrency = concurrency
+    def __init__(self, ends: Ends, call: Call) -> None:
+        self._ends = ends
         self._call = call
-        concurrency.logs += 1
+        ends.log_opened()
 
     def received(self, message: bytes) -> None:
-        for entry in StreamAccessLogsMessage.FromString(message).http_logs.log_entry:
-            fields = entry.common_properties.metadata.filter_metadata.get(LEASE_NAMESPACE)
-            if fields is not None:
-                self._concurrency.release(round(fields.fields[LEASE_KEY].number_value))
+        entries = StreamAccessLogsMessage.FromString(message).http_logs.log_entry
+        told = (entry.common_properties.metadata.filter_metadata.get(LEASE_NAMESPACE) for entry in entries)
+        self._ends.ended([round(fields.fields[LEASE_KEY].number_value) for fields in told if fields is not None])
 
     def half_closed(self) -> None:
         self._call.send(StreamAccessLogsResponse().SerializeToString())
         self._call.finish()
 
     def closed(self) -> None:
-        self._concurrency.logs -= 1
-        self._concurrency.forget_passed()
+        self._ends.log_closed()

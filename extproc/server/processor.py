@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import socket
 import time
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager
 
 from extproc.config import Config, Limits
@@ -14,7 +15,7 @@ from extproc.exchange.host import ADVICE, Hosts
 from extproc.exchange.machine import Exchange, Inputs
 from extproc.names import INNER_LAYOUT, LAYOUT, LAYOUT_METADATA
 from extproc.observability.telemetry import Telemetry
-from extproc.server.access_log import access_log
+from extproc.server.access_log import Ends, access_log
 from extproc.server.exchange_call import ExchangeCall
 from extproc.server.idle_timeout import Listening
 from extproc.server.workers import Workers
@@ -46,6 +47,11 @@ _GATHER = 0.003
 """and for so many seconds: a model writes a token in ten times as long."""
 
 
+def largest_body(config: Config) -> int:
+    """Bytes of the largest body that a processor takes which begins with this configuration."""
+    return max(config.limits.max_body_bytes, Limits().max_body_bytes)
+
+
 class Processor:
     """The gRPC service `ExternalProcessor`, its health service and reflection, on one address.
 
@@ -56,12 +62,21 @@ class Processor:
     listening: Listening
 
     def __init__(
-        self, context: ExchangeContext, telemetry: Telemetry, record: Callable[[Exchange], Inputs] | None = None
+        self,
+        context: ExchangeContext,
+        telemetry: Telemetry,
+        record: Callable[[Exchange], Inputs] | None = None,
+        ends: Ends | None = None,
+        on_hosts: Callable[[bool], None] | None = None,
     ) -> None:
-        """`record`: what stands between the processor and an exchange that begins, if anything."""
+        """`record`: what stands between the processor and an exchange that begins, if anything.
+
+        `ends` is told what Envoy's access log says, instead of the context's own `concurrency`; `on_hosts`, whether
+        hosts follow overrides, when that has changed.
+        """
         self.context = context
         """What exchanges that begin now go by; those that have begun keep what they have."""
-        self.largest_body = max(context.config.limits.max_body_bytes, Limits().max_body_bytes)
+        self.largest_body = largest_body(context.config)
         """Bytes of the largest body that is read from Envoy: what is larger is refused without having it in memory. A
         server that runs can't change this: a configuration that allows more needs another one."""
         self.telemetry = telemetry
@@ -70,6 +85,8 @@ class Processor:
         self._hosts_follow = True
         self._observed = False
         self._record = record
+        self._ends = ends if ends is not None else context.concurrency
+        self._on_hosts = on_hosts
         telemetry.watch(lambda: self.exchanges)
         self._health = Health()
         self._running = set[ExchangeCall]()
@@ -93,6 +110,10 @@ class Processor:
         """Whether an exchange is under way that goes by this very configuration."""
         return any(call.exchange.context.config is config for call in self._running)
 
+    async def go_by(self, context: ExchangeContext) -> None:
+        """Have exchanges that begin from now on go by this."""
+        self.context = context
+
     @asynccontextmanager
     async def running(
         self,
@@ -102,10 +123,12 @@ class Processor:
         healthy: bool = True,
         tls: ServerTls | None = None,
         transport: Transport | None = None,
+        listening: socket.socket | None = None,
     ) -> AsyncIterator[int]:
         """Serve on `address` (`host:port` or `unix:/path`) inside the block; yields the port, 1 for a socket.
 
         `tls` is for `address`; at `health_address` there is none. `transport`: instead of what the configuration says.
+        `listening`: a socket that is bound to `address` already.
 
         At `health_address` there is the health service and nothing else: for probes that come over the network
         while Envoy comes by a socket. Unless `healthy`, exchanges are served, but health says so only after
@@ -120,14 +143,14 @@ class Processor:
             self._health.set(service, serving=True)
         services = {
             f"/{SERVICE}/Process": self._process,
-            **access_log(self.context.concurrency),
+            **access_log(self._ends),
             **self._health.services,
             **reflection((SERVICE, HEALTH)),
         }
         async with AsyncExitStack() as served:
             served.callback(self.workers.close)
             served.callback(self.listening.end)
-            main = Endpoint(address, services, self.largest_body + _BESIDE_BODY, tls)
+            main = Endpoint(address, services, self.largest_body + _BESIDE_BODY, tls, listening)
             port = await served.enter_async_context(serving(transport, main, self.turns))
             if health_address is not None:
                 probed = Endpoint(health_address, self._health.services, _PROBE)
@@ -144,10 +167,19 @@ class Processor:
         for service in ("", SERVICE, ENVOY_HEALTH):
             self._health.set(service, serving=False)
         try:
-            await asyncio.wait_for(self._idle.wait(), grace)
+            await asyncio.wait_for(self.until_idle(), grace)
         except TimeoutError:
             return False
         return True
+
+    async def until_idle(self) -> None:
+        """Wait until no exchange is under way."""
+        await self._idle.wait()
+
+    def set_health(self, serving: Mapping[str, bool]) -> None:
+        """Tell this of each of these services."""
+        for service, serves in serving.items():
+            self._health.set(service, serving=serves)
 
     def show_health(self) -> None:
         """Tell that all is in place."""
@@ -211,6 +243,8 @@ class Processor:
             self._hosts_follow = not self._hosts_follow
             self.telemetry.show_host(follows=self._hosts_follow)
             self._health.set(HOST_HEALTH, serving=self._hosts_follow)
+            if self._on_hosts is not None:
+                self._on_hosts(self._hosts_follow)
             if self._hosts_follow:
                 log.info("Envoy follows mode_override now")
             else:
