@@ -86,3 +86,20 @@ came. Of any other nothing is taken for granted (extproc.exchange.host)."""
 REPLY_DETAILS = "extproc."
 """How the response code details of every answer begin that the processor gives itself. Envoy's own answers are
 rewritten on the way out, and are told from the processor's by this."""
+
+
+def worker_address(address: str, number: int) -> str:
+    """Where the processor's worker of this number listens, from 0 on, when the processor's address is this one: a path,
+    with or without `unix:` before it, or `host:port`.
+
+        /run/extproc.sock    /run/extproc.sock, /run/extproc.1.sock, /run/extproc.2.sock
+        127.0.0.1:9000       127.0.0.1:9000, 127.0.0.1:9001, 127.0.0.1:9002
+    """
+    if number == 0:
+        return address
+    if "/" in address:
+        directory, slash, name = address.rpartition("/")
+        stem, dot, suffix = name.rpartition(".")
+        return f"{directory}{slash}{stem}.{number}.{suffix}" if dot and stem else f"{address}.{number}"
+    host, colon, port = address.rpartition(":")
+    return f"{host}{colon}{int(port) + number}"

@@ -262,6 +262,10 @@ class TestDocumentation:
 # Over HTTP
 
 
+async def small_page() -> bytes:
+    return b"page"
+
+
 def asked(question: Callable[[str], httpx.Response], page: Page) -> httpx.Response:
     """One request to a running page, sent from another thread."""
 
@@ -276,7 +280,7 @@ def asked(question: Callable[[str], httpx.Response], page: Page) -> httpx.Respon
 class TestPage:
     def test_prometheus_can_read_it(self, telemetry: Telemetry) -> None:
         everything_happens(telemetry)
-        answer = asked(lambda url: httpx.get(f"{url}/metrics"), telemetry.pieces)
+        answer = asked(lambda url: httpx.get(f"{url}/metrics"), telemetry.page_in_turns)
         assert answer.headers["content-type"] == "text/plain; version=0.0.4; charset=utf-8"
         assert series(text_string_to_metric_families(answer.text)) == series(telemetry.registry.collect())
 
@@ -290,7 +294,7 @@ class TestPage:
         ],
     )
     def test_it_is_all_there_is(self, method: str, path: str, status: int, body: str) -> None:
-        answer = asked(lambda url: httpx.request(method, url + path), lambda: [b"page"])
+        answer = asked(lambda url: httpx.request(method, url + path), small_page)
         assert (answer.status_code, answer.text) == (status, body)
         assert answer.headers["connection"] == "close"
 
@@ -305,12 +309,12 @@ class TestPage:
                     assert client.recv(65536)[:13] in (b"HTTP/1.1 404 ", b"")
             return httpx.get(f"{url}/metrics")
 
-        assert asked(question, lambda: [b"page"]).text == "page"
+        assert asked(question, small_page).text == "page"
 
     def test_an_address_of_ipv6(self) -> None:
         async def main() -> str:
             address = f"[::1]:{free_port()}"
-            async with metrics_served(address, lambda: [b"page"]):
+            async with metrics_served(address, small_page):
                 return (await asyncio.to_thread(httpx.get, f"http://{address}/metrics")).text
 
         assert asyncio.run(main()) == "page"
@@ -320,7 +324,7 @@ class TestPage:
     ) -> None:
         async def main() -> None:
             port = free_port()
-            async with metrics_served(f"127.0.0.1:{port}", lambda: [b"page"]):
+            async with metrics_served(f"127.0.0.1:{port}", small_page):
                 reader, writer = await asyncio.open_connection("127.0.0.1", port)
                 writer.write(b"GET /metr")
                 await asyncio.to_thread(httpx.get, f"http://127.0.0.1:{port}/metrics")
@@ -335,7 +339,7 @@ class TestPage:
 
     def test_an_address_that_can_not_be_had_is_named_with_the_reason(self) -> None:
         async def main(address: str) -> None:
-            async with metrics_served(address, lambda: [b"page"]):
+            async with metrics_served(address, small_page):
                 pass
 
         with socket.create_server(("127.0.0.1", 0)) as taken:

@@ -11,12 +11,21 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from extproc.backends.replicas import hidden_replicas
-from extproc.commands.options import PROCESSOR, Commands, add, add_envoy_binary, add_sockets, path_or_address
+from extproc.commands.options import (
+    PROCESSOR,
+    Commands,
+    add,
+    add_envoy_binary,
+    add_sockets,
+    add_workers,
+    path_or_address,
+)
 from extproc.commands.values import interval, origin, socket_or_address
 from extproc.config import Config, load, parse
 from extproc.config.files import read_file, shown
 from extproc.config.loading import check_files, read
 from extproc.exchange.api_keys import ApiKeys, hash_line
+from extproc.server.cores import worker_count
 from extproc.server.descriptors import descriptor_limit, raise_descriptor_limit, too_few
 from extproc.supervisor import GatewayError
 from extproc.toolcalls import CHECKPOINT, NAMED, Format, Variant, entry, get_format
@@ -39,7 +48,8 @@ def _envoy(options: argparse.Namespace) -> int:
         if not isinstance(told, Config):
             options.misused("--sockets goes with --config; with --dynamic it is an option of `extproc serve`")
         told = told.model_copy(update={"sockets": options.sockets.absolute()})
-    sys.stdout.write(_bootstrap(told, options.processor, options.admin))
+    workers = options.workers or (told.workers if isinstance(told, Config) else 1)
+    sys.stdout.write(_bootstrap(told, options.processor, options.admin, worker_count(workers)))
     return 0
 
 
@@ -76,7 +86,7 @@ def _check(options: argparse.Namespace) -> int:
     check_files(config, text, source=str(path), there=True)
     for warning in _warnings(config):
         print(f"extproc: warning: {warning}", file=sys.stderr)
-    bootstrap = _bootstrap(config, PROCESSOR, None)
+    bootstrap = _bootstrap(config, PROCESSOR, None, worker_count(config.workers))
     try:
         envoy = find_envoy(options.envoy)
     except GatewayError:
@@ -168,13 +178,15 @@ def _print_table(format_: Format) -> None:
         print(f"  {row.on} -> {row.to}{f'  ({row.effect})' if row.effect else ''}")
 
 
-def _bootstrap(told: Config | Path, processor: str, admin: str | None) -> str:
+def _bootstrap(told: Config | Path, processor: str, admin: str | None, workers: int = 1) -> str:
     """For this configuration, or for the files of this directory."""
     from extproc.envoy.bootstrap import bootstrap, to_yaml  # A second: only now.
     from extproc.envoy.sources import Directory
 
     of = Directory(str(told)) if isinstance(told, Path) else told
-    return to_yaml(bootstrap(of, processor=processor.removeprefix("unix:"), admin=path_or_address(admin)))
+    return to_yaml(
+        bootstrap(of, processor=processor.removeprefix("unix:"), workers=workers, admin=path_or_address(admin))
+    )
 
 
 def _described(format_: Format | Variant) -> str:
@@ -227,7 +239,8 @@ def _add_envoy(commands: Commands) -> None:
         type=socket_or_address,
         default=PROCESSOR,
         metavar="ADDRESS",
-        help="where the processor listens: host:port or unix:/path (default: %(default)s)",
+        help="where the processor listens: host:port or unix:/path (default: %(default)s); of several workers, the "
+        "first one",
     )
     envoy.add_argument(
         "--admin",
@@ -236,6 +249,7 @@ def _add_envoy(commands: Commands) -> None:
         help="serve Envoy's admin interface (default: none)",
     )
     add_sockets(envoy)
+    add_workers(envoy)
 
 
 def _add_formats(commands: Commands) -> None:

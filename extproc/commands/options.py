@@ -9,7 +9,7 @@ from pathlib import Path
 from textwrap import dedent, indent
 from typing import TypeAlias
 
-from extproc.commands.values import address, seconds
+from extproc.commands.values import address, seconds, workers
 
 Commands: TypeAlias = "argparse._SubParsersAction[argparse.ArgumentParser]"
 
@@ -49,6 +49,15 @@ def add_sockets(command: argparse.ArgumentParser) -> None:
         type=Path,
         metavar="DIRECTORY",
         help="where the sockets between Envoy, the processor and the runner are, instead of where the file says",
+    )
+
+
+def add_workers(command: argparse.ArgumentParser) -> None:
+    command.add_argument(
+        "--workers",
+        type=workers,
+        metavar="N|auto",
+        help="in how many processes the processor works, instead of what the file says; auto: one for each core",
     )
 
 

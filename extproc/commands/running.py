@@ -16,6 +16,7 @@ from extproc.commands.options import (
     add_grace,
     add_metrics,
     add_sockets,
+    add_workers,
     path_or_address,
 )
 from extproc.commands.values import address, backend, interval, number, seconds, socket_or_address
@@ -76,6 +77,7 @@ def _run_all(options: argparse.Namespace, recording: Recording | None) -> int:
                 options.quiet,
                 recording,
                 options.characters.absolute() if options.characters is not None else None,
+                options.workers,
             )
         )
     )
@@ -117,6 +119,7 @@ def _serve(options: argparse.Namespace) -> int:
         keys_grace=options.keys_grace,
         tls=tls,
         sockets=options.sockets.absolute() if options.sockets is not None else None,
+        workers=options.workers,
     )
     try:
         return run(told)
@@ -205,6 +208,7 @@ def _add_what_runs(up: argparse.ArgumentParser) -> None:
     )
     up.add_argument("--characters", type=Path, metavar="DIRECTORY", help="serve the characters there besides")
     up.add_argument("--listen", type=address, metavar="HOST:PORT", help=f"where clients connect (default: {_LISTEN})")
+    add_workers(up)
     add_metrics(up)
     add_grace(up, "requests")
     add_envoy_binary(up)
@@ -302,6 +306,7 @@ def _add_serve(commands: Commands) -> None:
         help="record each chat completion in a file there, whatever the configuration says about `recording`",
     )
     _add_files(serve, "--record-files")
+    add_workers(serve)
     add_metrics(serve)
     add_grace(serve, "exchanges")
 

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import argparse
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 from urllib.parse import urlsplit
 
 from extproc.config import Address
+from extproc.config.settings import MOST_WORKERS
 
 if TYPE_CHECKING:
     from extproc.probe import Origin
@@ -63,6 +64,14 @@ def interval(text: str) -> float:
 def number(text: str) -> int:
     if not text.isascii() or not text.isdecimal() or not 1 <= int(text) <= _LARGEST_NUMBER:
         raise argparse.ArgumentTypeError(f"expected a number from 1 to {_LARGEST_NUMBER}, got {text!r}")
+    return int(text)
+
+
+def workers(text: str) -> int | Literal["auto"]:
+    if text == "auto":
+        return "auto"
+    if not text.isascii() or not text.isdecimal() or not 1 <= int(text) <= MOST_WORKERS:
+        raise argparse.ArgumentTypeError(f"expected a number from 1 to {MOST_WORKERS}, or auto, got {text!r}")
     return int(text)
 
 

@@ -114,6 +114,16 @@ def _check_origin(origin: str) -> str:
 
 ANY_ORIGIN = "*"
 
+AUTO = "auto"
+MOST_WORKERS = 128
+
+
+def _check_workers(workers: object) -> object:
+    # A union's own messages would be one for each of its members.
+    if workers != AUTO and not (type(workers) is int and 1 <= workers <= MOST_WORKERS):
+        raise ValueError(f"expected a number from 1 to {MOST_WORKERS}, or {AUTO}, got {workers!r}")
+    return workers
+
 
 def _beside_the_file(value: Any, info: ValidationInfo) -> Any:
     return Path((info.context or {}).get(DIRECTORY, "")).absolute() / value if isinstance(value, str) else value
@@ -168,6 +178,8 @@ class Config(Settings):
     """The directory of the sockets between Envoy, the processor and the runner."""
     transport: Literal["lean", "grpcio"] = "lean"
     """What carries gRPC between Envoy and the processor: HTTP/2 of our own, or gRPC's library."""
+    workers: Annotated[int | Literal["auto"], BeforeValidator(_check_workers)] = 1
+    """In how many processes exchanges run: a number, or `auto` for one on each core that this process may use."""
     recording: Recording | None = None
     """Put exchanges into files, for bug reports."""
 
@@ -197,6 +209,10 @@ class Config(Settings):
                 if name in backend.parameters:
                     problem = f"{name} is also in `withheld`: remove it from one of the two"
                     raise FieldError(("backends", place, "parameters"), problem)
+        if self.workers != 1 and self.transport != "lean":
+            raise FieldError(
+                ("workers",), "more than one needs `transport: lean`: gRPC's library can't share its sockets"
+            )
         return self
 
     @model_validator(mode="after")

@@ -13,10 +13,10 @@ from dataclasses import replace
 
 from extproc.config import Config, ConfigError
 from extproc.config.files import shown
+from extproc.control.serving import Serving
 from extproc.control.watched import Watched
 from extproc.exchange.api_keys import GRACE, ApiKeys
 from extproc.observability.telemetry import Telemetry
-from extproc.server.processor import Processor
 
 log = logging.getLogger(__name__)
 
@@ -43,7 +43,7 @@ class KeyReloading:
     def __init__(
         self,
         file: Watched | None,
-        processor: Processor,
+        processor: Serving,
         telemetry: Telemetry,
         show: Callable[[bool], Awaitable[None]],
         publish: Callable[[ApiKeys | None], bool],
@@ -65,10 +65,13 @@ class KeyReloading:
         if self.file is not None and (keys := self._processor.context.keys) is not None:
             await self._tell(self.file, keys)
 
-    async def moved(self, file: Watched | None) -> None:
-        """Another file, or none, is in force with its keys: the configuration has changed."""
+    def watch(self, file: Watched | None) -> None:
+        """Another file, or none, is about to be in force with its keys: the configuration changes. Then say `moved`."""
         self.file, self._closes = file, None
-        await self._tell(file, self._processor.context.keys)
+
+    async def moved(self) -> None:
+        """It is in force."""
+        await self._tell(self.file, self._processor.context.keys)
 
     async def look(self) -> None:
         """Take what has changed, and close when it is time."""
@@ -82,20 +85,20 @@ class KeyReloading:
                 await self._missing(str(error))
             else:
                 self._closes = None
-                self._put_in_force(keys)
+                await self._put_in_force(keys)
                 log.info("the new API keys are in force")
                 self._telemetry.reloaded("api_keys", valid=True)
                 await self._tell(file, keys)
         if self._closes is not None and time.monotonic() >= self._closes:
             self._closes = None
-            self._put_in_force(ApiKeys())
+            await self._put_in_force(ApiKeys())
             log.error("every request is refused now: there has been no API key for %g seconds", self._grace)
             self._telemetry.show_keys(missing=True, closed=True)
         if not self._published:  # a disk may have room again
             self._published = self._publish(self._processor.context.keys)
 
-    def _put_in_force(self, keys: ApiKeys | None) -> None:
-        self._processor.context = replace(self._processor.context, keys=keys)
+    async def _put_in_force(self, keys: ApiKeys | None) -> None:
+        await self._processor.go_by(replace(self._processor.context, keys=keys))
         self._published = self._publish(keys)
 
     async def _missing(self, reason: str) -> None:

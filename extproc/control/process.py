@@ -9,7 +9,7 @@ from collections.abc import AsyncIterator, Coroutine
 from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any, Literal
 
 from extproc.backends.replicas import hidden_replicas
 from extproc.backends.reports import BackendReports
@@ -20,22 +20,21 @@ from extproc.control.key_reloading import keys_file, read_keys
 from extproc.control.last_in_force import LastInForce
 from extproc.control.publishing import EnvoyFiles
 from extproc.control.reloading import INTERVAL, Reloading, Source
+from extproc.control.serving import Serving
 from extproc.control.watched import Watched
 from extproc.exchange.api_keys import GRACE, ApiKeys
 from extproc.exchange.context import ExchangeContext
-from extproc.exchange.machine import Exchange, Inputs
 from extproc.observability.logs import line
 from extproc.observability.metrics_page import metrics_served
 from extproc.observability.telemetry import Telemetry
+from extproc.recording.recordings import Recordings
+from extproc.server.cores import worker_count
 from extproc.server.garbage import collect_all_when_quiet, collect_in_small_steps
 from extproc.server.loop_lag import LoopLag
 from extproc.server.processor import Processor
 from extproc.server.stopping import StopSignals, completes
 from extproc.transport.tls import ServerTls, is_open_to_others
 from extproc.turn.memory import Memory
-
-if TYPE_CHECKING:
-    from extproc.recording.recorder import Recorder
 
 log = logging.getLogger(__name__)
 
@@ -75,6 +74,8 @@ class Options:
     """For what connects to `address`."""
     sockets: Path | None = None
     """The directory of the sockets between Envoy and us, instead of where the configuration says."""
+    workers: int | Literal["auto"] | None = None
+    """In how many processes exchanges run, instead of what the configuration says."""
 
 
 def run(options: Options) -> int:
@@ -97,7 +98,8 @@ async def serve(options: Options, lag: LoopLag) -> int:
             "or see to it that only Envoy gets there.",
             options.address,
         )
-    source = Source(Watched(options.config), options.envoy.listen if options.envoy else None, options.sockets)
+    listen = options.envoy.listen if options.envoy else None
+    source = Source(Watched(options.config), listen, options.sockets, options.workers)
     last = LastInForce(options.envoy.directory) if options.envoy else None
     beginning = _beginning(source, last)
     config = beginning.config
@@ -105,13 +107,10 @@ async def serve(options: Options, lag: LoopLag) -> int:
     telemetry = Telemetry(config, beginning.source.digest)
     lag.tell = telemetry.lagged
     reports = BackendReports(lambda: processor.context.config)
-    memory = Memory()
-    telemetry.shows(memory)
-    context = ExchangeContext(config, beginning.keys, reports.by_backend, memory=memory, since=int(time.time()))
-    recording = _Recording(options.recording)
-    recording.open(config)
-    processor = Processor(context, telemetry, recording.of)
-    lag.gather = processor.gather
+    context = ExchangeContext(config, beginning.keys, reports.by_backend, since=int(time.time()))
+    context.concurrency.expects_log = options.envoy is not None
+    workers = worker_count(config.workers)
+    processor = _processor(context, telemetry, workers, options.recording, lag)
     envoy = None
     if options.envoy is not None:
         envoy = EnvoyFiles(options.envoy.directory, EnvoyAdmin(options.envoy.admin) if options.envoy.admin else None)
@@ -119,16 +118,15 @@ async def serve(options: Options, lag: LoopLag) -> int:
     with StopSignals() as signals:
         async with AsyncExitStack() as served:
             if options.metrics is not None:
-                await served.enter_async_context(metrics_served(options.metrics, telemetry.pieces))
+                await served.enter_async_context(metrics_served(options.metrics, processor.page))
             # An Envoy that runs already is served while its files are made; one that waits for our health finds them.
             running = processor.running(options.address, options.health, healthy=envoy is None, tls=options.tls)
             await served.enter_async_context(running)
             if envoy is not None:
-                context.concurrency.expects_log = True
                 begun = await _begin_envoy(envoy, beginning, last)
                 if begun is not beginning:
                     beginning = begun
-                    processor.context = replace(context, config=beginning.config, keys=beginning.keys)
+                    await processor.go_by(replace(context, config=beginning.config, keys=beginning.keys))
                     telemetry.configured(beginning.config, beginning.source.digest)
                 processor.show_health()
             reloading = Reloading(
@@ -157,7 +155,8 @@ async def serve(options: Options, lag: LoopLag) -> int:
                     await taken
             await served.enter_async_context(_beside(*work))
             # On its standard output: whoever runs it beside others, as `up` does, need not show it.
-            print(line("the processor is ready on %s", options.address, logger=log), flush=True)
+            several = f", with {workers} workers" if workers > 1 else ""
+            print(line("the processor is ready on %s%s", options.address, several, logger=log), flush=True)
             await signals.asked()
             if processor.exchanges:
                 log.info("stopping; exchanges still running: %d", processor.exchanges)
@@ -169,30 +168,23 @@ async def serve(options: Options, lag: LoopLag) -> int:
             return 0 if await completes(drain(), unless=signals.insisted()) else 1
 
 
-class _Recording:
-    """What stands between the processor and its exchanges: nothing, until somebody wants them recorded. Hardly anybody
-    ever does, so what records is imported then."""
+def _processor(
+    context: ExchangeContext, telemetry: Telemetry, workers: int, always: Recording | None, lag: LoopLag
+) -> Serving:
+    """In this process if it is the only worker, which needs nobody to look after it. Raises ConfigError."""
+    if workers == 1:
+        recording = Recordings(always)
+        recording.open(context.config)
+        memory = Memory()
+        telemetry.shows(memory)
+        processor = Processor(replace(context, memory=memory), telemetry, recording.of)
+        lag.gather = processor.gather
+        return processor
+    if context.config.transport != "lean":
+        raise ConfigError(f"{workers} workers need `transport: lean`: gRPC's library can't share its sockets")
+    from extproc.processes.fleet import Fleet  # hardly anybody else needs `multiprocessing`
 
-    def __init__(self, always: Recording | None) -> None:
-        """`always` stands above what configurations say."""
-        self._always = always
-        self._recorder: Recorder | None = None
-
-    def open(self, config: Config) -> None:
-        """Tell what will be recorded by it."""
-        settings = self._always or config.recording
-        if self._recorder is None and settings is not None:
-            from extproc.recording.recorder import Recorder
-
-            self._recorder = Recorder(self._always)
-        if self._recorder is not None:
-            self._recorder.open(settings)
-
-    def of(self, exchange: Exchange) -> Inputs:
-        """What takes the inputs of this exchange."""
-        if self._recorder is None:
-            self.open(exchange.context.config)
-        return exchange if self._recorder is None else self._recorder.record(exchange)
+    return Fleet(context, telemetry, workers, always)
 
 
 @dataclass(frozen=True, slots=True)
@@ -268,7 +260,7 @@ async def _begin_envoy(envoy: EnvoyFiles, beginning: _Beginning, last: LastInFor
     return beginning
 
 
-async def _when_taken(envoy: EnvoyFiles, processor: Processor, beginning: _Beginning, last: LastInForce) -> None:
+async def _when_taken(envoy: EnvoyFiles, processor: Serving, beginning: _Beginning, last: LastInForce) -> None:
     """Only what Envoy goes by too is in force, and worth a copy. What was taken after it has its own by then."""
     await envoy.until_taken()
     if processor.context.config is beginning.config:

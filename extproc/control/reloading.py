@@ -25,17 +25,17 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 from hashlib import sha256
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 from extproc.config import Backend, Config, ConfigError, parse
 from extproc.config.loading import check_files, decoded, fault, named_files
 from extproc.control.key_reloading import KeyReloading, keys_file, read_keys
 from extproc.control.last_in_force import LastInForce
 from extproc.control.publishing import EnvoyFiles, RefusedByEnvoyError
+from extproc.control.serving import Serving
 from extproc.control.watched import Watched
 from extproc.exchange.api_keys import GRACE, ApiKeys
 from extproc.observability.telemetry import File, Telemetry
-from extproc.server.processor import Processor
 
 log = logging.getLogger(__name__)
 
@@ -53,12 +53,14 @@ class Source:
     listen: str | None = None
     """Where Envoy listens, instead of where the file says."""
     sockets: Path | None = None
-    """The same for the directory of sockets."""
+    """The same for the directory of sockets,"""
+    workers: int | Literal["auto"] | None = None
+    """and for the number of workers."""
 
     def read(self) -> Config:
         """What the file says. Raises ConfigError with the line and the field."""
         config = parse(self._text, source=str(self.file.path))
-        instead = {"listen": self.listen, "sockets": self.sockets}
+        instead = {"listen": self.listen, "sockets": self.sockets, "workers": self.workers}
         return config.model_copy(update={name: value for name, value in instead.items() if value is not None})
 
     def check_files(self, config: Config) -> None:
@@ -123,7 +125,7 @@ class Reloading:
         self,
         source: Source,
         keys: Watched | None,
-        processor: Processor,
+        processor: Serving,
         telemetry: Telemetry,
         envoy: EnvoyFiles | None,
         on_change: Callable[[], None],
@@ -202,6 +204,8 @@ class Reloading:
         old = self._processor.context.config
         if config.transport != old.transport:
             raise self._source.fault("transport", message="another transport needs another processor: restart it")
+        if config.workers != old.workers:
+            raise self._source.fault("workers", message="another number of workers needs another processor: restart it")
         same_keys = config.api_keys == old.api_keys  # which have changes of their own, even while this is done
         watched = None if same_keys else await asyncio.to_thread(keys_file, config)
         keys = read_keys(watched)
@@ -216,13 +220,15 @@ class Reloading:
         if config == old:
             return
         context = self._processor.context
-        self._processor.context = replace(
-            context, config=config, keys=context.keys if same_keys else keys, since=int(time.time())
+        if not same_keys:
+            self._keys.watch(watched)
+        await self._processor.go_by(
+            replace(context, config=config, keys=context.keys if same_keys else keys, since=int(time.time()))
         )
         self._left.append(old)
         self._on_change()
         if not same_keys:
-            await self._keys.moved(watched)
+            await self._keys.moved()
 
     async def _tell(self, refusal: str | None) -> None:
         if refusal is not None:
@@ -298,7 +304,7 @@ def _leaving(config: Config, left: list[Config]) -> list[Backend]:
 
 _NOT_FOR_ENVOY = {
     *("models", "api_keys", "recording", "withheld", "media_urls", "allowed_origins"),
-    *("characters", "tool_servers", "runs", "transport"),
+    *("characters", "tool_servers", "runs", "transport", "workers"),
 }
 """Settings that Envoy's configuration doesn't depend on, but for whether there are keys at all, tools that run on our
 side, and requests of the gateway's own,"""

@@ -66,7 +66,7 @@ async def serve_runs(options: RunnerOptions) -> int:
     with StopSignals() as signals:
         async with AsyncExitStack() as served:
             if options.metrics is not None:
-                await served.enter_async_context(metrics_served(options.metrics, metrics.pieces))
+                await served.enter_async_context(metrics_served(options.metrics, metrics.page_in_turns))
             connections = await served.enter_async_context(connections_to(config.inner_socket))
             tools = _Tools(config, metrics)
             await served.enter_async_context(tools.running())

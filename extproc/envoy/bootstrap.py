@@ -30,6 +30,7 @@ def bootstrap(
     told: Config | Directory,
     *,
     processor: str,
+    workers: int = 1,
     admin: str | None = None,
     connections: int = MAX_CONNECTIONS,
     heap_bytes: int = HEAP_BYTES,
@@ -38,11 +39,12 @@ def bootstrap(
 
     A configuration is all inside, as static resources. For a directory it is the same whatever the configuration:
     Envoy finds clusters, routes and the listener in the files there, which extproc.envoy.dynamic makes.
-    `processor` is where the processor listens, `admin` where Envoy is to serve its admin interface (`/ready`,
+    `processor` is where the processor listens, with its first of so many `workers`
+    (`extproc.names.worker_address`), `admin` where Envoy is to serve its admin interface (`/ready`,
     `/stats`): the path of a unix socket, beginning with a slash, or host:port. Without `admin` there is none.
     `connections` and `heap_bytes` are what Envoy may use at most: see extproc.envoy.overload.
     """
-    static = BootstrapStaticResources(clusters=[processor_cluster(processor)])
+    static = BootstrapStaticResources(clusters=[processor_cluster(processor, workers)])
     made = Bootstrap(
         static_resources=static,
         layered_runtime=_runtime(),

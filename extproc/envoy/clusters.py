@@ -8,12 +8,16 @@ from envoy_data_plane.envoy.config.cluster import v3 as cluster
 from envoy_data_plane.envoy.config.core import v3 as core
 from envoy_data_plane.envoy.config.endpoint import v3 as endpoint
 from envoy_data_plane.envoy.config.route import v3 as route
+from envoy_data_plane.envoy.extensions.load_balancing_policies.least_request.v3 import (
+    LeastRequest,
+    LeastRequestSelectionMethod,
+)
 from envoy_data_plane.envoy.extensions.upstreams.http import v3 as upstreams
 from envoy_data_plane.google.protobuf import Any
 
 from extproc.config import Address, Backend
 from extproc.envoy.addresses import is_name, tcp, tcp_or_unix, unix
-from extproc.envoy.extensions import packed
+from extproc.envoy.extensions import extension, packed
 from extproc.envoy.failover import (
     CONCURRENT,
     PANIC,
@@ -25,7 +29,7 @@ from extproc.envoy.failover import (
 from extproc.envoy.sources import Sources
 from extproc.envoy.transport import to_backend
 from extproc.envoy.upstream_filters import upstream_filters
-from extproc.names import AFFINITY_HEADER, RUNNER
+from extproc.names import AFFINITY_HEADER, RUNNER, worker_address
 
 PROCESSOR = "_processor"
 """The processor's cluster. The names of backends can't begin with an underscore."""
@@ -103,15 +107,15 @@ def backend_cluster(backend: Backend, sources: Sources) -> cluster.Cluster:
     return made
 
 
-def processor_cluster(address: str) -> cluster.Cluster:
-    """`address` is the path of a unix socket, or host:port."""
-    endpoint_address = tcp_or_unix(address)
-    return cluster.Cluster(
+def processor_cluster(address: str, workers: int = 1) -> cluster.Cluster:
+    """`address` is the path of a unix socket, or host:port; of several workers that of the first."""
+    addresses = [tcp_or_unix(worker_address(address, number)) for number in range(workers)]
+    made = cluster.Cluster(
         name=PROCESSOR,
-        type=_discovery(endpoint_address),
+        type=_discovery(*addresses),
         connect_timeout=timedelta(seconds=1),
         per_connection_buffer_limit_bytes=BUFFERED,
-        load_assignment=_assignment(PROCESSOR, [endpoint.Endpoint(address=endpoint_address)]),
+        load_assignment=_assignment(PROCESSOR, [endpoint.Endpoint(address=each) for each in addresses]),
         typed_extension_protocol_options=_protocol(
             upstreams.HttpProtocolOptions(
                 explicit_http_config=upstreams.HttpProtocolOptionsExplicitHttpConfig(
@@ -128,6 +132,9 @@ def processor_cluster(address: str) -> cluster.Cluster:
         # Envoy's default of 1024 would otherwise limit the requests of all backends together, at the processor.
         circuit_breakers=circuit_breakers(CONCURRENT),
     )
+    if workers > 1:
+        made.load_balancing_policy = _least_request()
+    return made
 
 
 def runner_cluster(path: str) -> cluster.Cluster:
@@ -150,6 +157,16 @@ def runner_cluster(path: str) -> cluster.Cluster:
             )
         ),
         circuit_breakers=circuit_breakers(CONCURRENT),
+    )
+
+
+def _least_request() -> cluster.LoadBalancingPolicy:
+    """Each exchange to the worker that has the fewest. All are looked at: of two that are drawn by lot, as Envoy has it
+    otherwise, half of the time both are the same one where there are two."""
+    settings = LeastRequest(selection_method=LeastRequestSelectionMethod.FULL_SCAN)
+    name = "envoy.load_balancing_policies.least_request"
+    return cluster.LoadBalancingPolicy(
+        policies=[cluster.LoadBalancingPolicyPolicy(typed_extension_config=extension(name, settings))]
     )
 
 

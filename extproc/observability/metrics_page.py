@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import socket
-from collections.abc import AsyncIterator, Callable, Iterable
+from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager, suppress
 from http import HTTPStatus
 from typing import TypeAlias
@@ -20,8 +20,8 @@ from extproc.config import Address
 
 PATH = "/metrics"
 
-Page: TypeAlias = Callable[[], Iterable[bytes]]
-"""Makes the page, in pieces."""
+Page: TypeAlias = Callable[[], Awaitable[bytes]]
+"""Makes the page."""
 
 _PATIENCE = 10.0
 """Seconds that a connection may take in all."""
@@ -81,7 +81,7 @@ async def _response(head: bytes, page: Page) -> bytes:
     elif method not in (b"GET", b"HEAD"):
         status, body = HTTPStatus.METHOD_NOT_ALLOWED, b"Metrics can be read with GET, and nothing else.\n"
     else:
-        status, body = HTTPStatus.OK, await _whole(page())
+        status, body = HTTPStatus.OK, await page()
     fields = {
         "content-type": CONTENT_TYPE_PLAIN_0_0_4,
         "content-length": str(len(body)),
@@ -90,12 +90,3 @@ async def _response(head: bytes, page: Page) -> bytes:
     }
     lines = [f"HTTP/1.1 {status.value} {status.phrase}", *(f"{name}: {value}" for name, value in fields.items())]
     return "\r\n".join([*lines, "", ""]).encode() + (body if method != b"HEAD" else b"")
-
-
-async def _whole(pieces: Iterable[bytes]) -> bytes:
-    """Exchanges have their turn between any two."""
-    made = []
-    for piece in pieces:
-        made.append(piece)
-        await asyncio.sleep(0)
-    return b"".join(made)

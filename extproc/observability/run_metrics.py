@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
 
-from extproc.observability.exposition import pieces_of
+from extproc.observability.exposition import pieces_of, whole
 
 _QUICK = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 120, 300, 600)
 _ROUNDS = (1, 2, 3, 4, 5, 6, 8, 10, 20, 50, 100)
@@ -84,8 +82,8 @@ class RunMetrics:
 
     def page(self) -> bytes:
         """In Prometheus' text format."""
-        return b"".join(self.pieces())
+        return b"".join(pieces_of(self._registry))
 
-    def pieces(self) -> Iterator[bytes]:
-        """The same in pieces, of which each takes little to make."""
-        return pieces_of(self._registry)
+    async def page_in_turns(self) -> bytes:
+        """The same, while others have their turn."""
+        return await whole(pieces_of(self._registry))

@@ -13,7 +13,7 @@ from __future__ import annotations
 import platform
 from bisect import bisect_left
 from collections import defaultdict
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from http import HTTPStatus
 from importlib.metadata import version
 from itertools import accumulate
@@ -27,7 +27,7 @@ from extproc.config import Config
 from extproc.contract.errors import ANSWER_VIOLATIONS, OUT_OF_BOUNDS, ApiError
 from extproc.contract.parameters import PARAMETERS
 from extproc.contract.withheld import WITHHELD
-from extproc.observability.exposition import pieces_of
+from extproc.observability.exposition import pieces_of, whole
 
 CODES = ANSWER_VIOLATIONS.union(OUT_OF_BOUNDS) | frozenset(
     """
@@ -154,6 +154,8 @@ class Telemetry:
         self._tokens = counter("tokens", "Tokens of exchanges with tools, as backends count them.", "model", "kind")
         self._unfinished = counter("unfinished_exchanges", "Exchanges that ended before their answer.", "phase")
         self._aborted = counter("aborted_exchanges", "Exchanges that the processor broke off.", "reason")
+        self._worker_restarts = counter("worker_restarts", "Workers started again, because they died or hung.")
+        self._worker_restarts.add(count=0)
         self._running = Gauge("extproc_running_exchanges", "Exchanges under way.", registry=self.registry)
         build = Info("extproc_build", "Versions of the processor and of its Python.", registry=self.registry)
         build.info({"version": version("extproc"), "python": platform.python_version()})
@@ -231,13 +233,17 @@ class Telemetry:
         self._keys_missing.set(missing)
         self._keys_closed.set(closed)
 
+    def worker_restarted(self) -> None:
+        """A worker has died, or hung and was killed, and another takes its place."""
+        self._worker_restarts.add()
+
     def page(self) -> bytes:
         """All metrics in Prometheus' text format."""
-        return b"".join(self.pieces())
+        return b"".join(pieces_of(self.registry))
 
-    def pieces(self) -> Iterator[bytes]:
-        """The same in pieces, of which each takes little to make."""
-        return pieces_of(self.registry)
+    async def page_in_turns(self) -> bytes:
+        """The same, while others have their turn."""
+        return await whole(pieces_of(self.registry))
 
     def watch(self, running: Callable[[], int]) -> None:
         """Have `running` asked, whenever the metrics are read, how many exchanges are under way."""

@@ -39,7 +39,7 @@ HOST_HEALTH = "extproc.host"
 
 _BESIDE_BODY = 1024 * 1024
 """Bytes of a message beside a body: headers, metadata and framing."""
-_PROBE = 64 * 1024
+PROBE = 64 * 1024
 """Bytes of a message to the health service."""
 _MANY = 16
 """Answers that come in pieces, of so many that pieces are left to gather,"""
@@ -110,6 +110,10 @@ class Processor:
         """Whether an exchange is under way that goes by this very configuration."""
         return any(call.exchange.context.config is config for call in self._running)
 
+    async def page(self) -> bytes:
+        """The metrics."""
+        return await self.telemetry.page_in_turns()
+
     async def go_by(self, context: ExchangeContext) -> None:
         """Have exchanges that begin from now on go by this."""
         self.context = context
@@ -153,7 +157,7 @@ class Processor:
             main = Endpoint(address, services, self.largest_body + _BESIDE_BODY, tls, listening)
             port = await served.enter_async_context(serving(transport, main, self.turns))
             if health_address is not None:
-                probed = Endpoint(health_address, self._health.services, _PROBE)
+                probed = Endpoint(health_address, self._health.services, PROBE)
                 await served.enter_async_context(serving(transport, probed, self.turns))
             yield port
 

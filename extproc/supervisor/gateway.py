@@ -33,6 +33,7 @@ from extproc.control.envoy_admin import EnvoyAdmin
 from extproc.control.publishing import EnvoyFiles
 from extproc.control.watched import Watched
 from extproc.names import HEALTH_PATH
+from extproc.server.cores import worker_count
 from extproc.server.descriptors import connections_that_fit, descriptor_limit
 from extproc.supervisor.binary import validate
 from extproc.supervisor.child import DEVNULL, PIPE, Child
@@ -70,6 +71,7 @@ class Gateway:
             raise GatewayError(f"the path of {directory} is too long for sockets; set TMPDIR to a shorter one")
         self._admin = EnvoyAdmin(str(self._admin_socket))
         self._metrics: str | None = None
+        self._workers = 1
         self._recording: Recording | None = None
         self._envoy = Service("Envoy", self._start_envoy, self._admin.until_ready)
         self._processor = Service(
@@ -109,7 +111,8 @@ class Gateway:
             self._configuration = options.source.path.absolute()
         else:
             self._configuration.write_text(yaml.safe_dump(config.model_dump(mode="json")), encoding="utf-8")
-        config = config.model_copy(update={"sockets": self._sockets})
+        self._workers = worker_count(options.workers or config.workers)
+        config = config.model_copy(update={"sockets": self._sockets, "workers": self._workers})
         self._binary, self._quiet = envoy, options.quiet
         # The processor finds them as it would make them: what makes them takes seconds to import, here for both.
         await EnvoyFiles(self._for_envoy, None).begin(config)
@@ -194,6 +197,7 @@ class Gateway:
             *("--envoy", str(self._for_envoy)),
             *("--envoy-admin", str(self._admin_socket)),
             *("--sockets", str(self._sockets)),
+            *("--workers", str(self._workers)),  # as many as Envoy is told of, whatever becomes of the file
             *(("--envoy-listen", self._listen) if self._listen is not None else ()),
             *(("--metrics", self._metrics) if self._metrics is not None else ()),
             *(_record_options(self._recording) if self._recording is not None else ()),
@@ -220,7 +224,7 @@ class Gateway:
         processor, admin = str(self._processor_socket), str(self._admin_socket)
         connections = min(MAX_CONNECTIONS, connections_that_fit(descriptor_limit()))  # Envoy's limit is ours
         for file, told in ((self._whole, config), (self._bootstrap, Directory(str(self._for_envoy)))):
-            made = bootstrap(told, processor=processor, admin=admin, connections=connections)
+            made = bootstrap(told, processor=processor, workers=self._workers, admin=admin, connections=connections)
             file.write_text(to_yaml(made), encoding="utf-8")
 
 

@@ -6,7 +6,7 @@ import errno
 import socket
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TypeAlias
+from typing import Literal, TypeAlias
 
 import yaml
 
@@ -62,6 +62,8 @@ class Options:
     """Where exchanges are to be recorded, whatever the configuration says of it."""
     characters: Path | None = None
     """The directory of characters; a file names its own."""
+    workers: int | Literal["auto"] | None = None
+    """In how many processes the processor works, instead of what the configuration says."""
 
 
 async def configuration(source: FromFile | FromBackend, listen: str | None, characters: Path | None = None) -> Config:

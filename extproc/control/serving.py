@@ -1,0 +1,44 @@
+"""What the control process has to do with what serves: one `Processor` in it, or a `Fleet` of them."""
+
+from __future__ import annotations
+
+from contextlib import AbstractAsyncContextManager
+from typing import Protocol
+
+from extproc.config import Config
+from extproc.exchange.context import ExchangeContext
+from extproc.transport.tls import ServerTls
+
+
+class Serving(Protocol):
+    """See `extproc.server.processor.Processor`."""
+
+    @property
+    def context(self) -> ExchangeContext:
+        """What exchanges that begin now go by."""
+
+    @property
+    def largest_body(self) -> int: ...
+
+    @property
+    def exchanges(self) -> int: ...
+
+    def uses(self, config: Config) -> bool: ...
+
+    async def go_by(self, context: ExchangeContext) -> None:
+        """`context` is this at once; when it returns, no exchange begins any more that goes by another."""
+
+    def running(
+        self, address: str, health_address: str | None = None, *, healthy: bool = True, tls: ServerTls | None = None
+    ) -> AbstractAsyncContextManager[object]: ...
+
+    async def drain(self, grace: float) -> bool: ...
+
+    def show_health(self) -> None: ...
+
+    def show_envoy_health(self) -> None: ...
+
+    def show_config_health(self, *, valid: bool) -> None: ...
+
+    async def page(self) -> bytes:
+        """All metrics in Prometheus' text format."""
