@@ -65,6 +65,8 @@ class Gateway:
         self.admin = httpx.Client(transport=httpx.HTTPTransport(uds=str(self.admin_socket)), base_url="http://envoy")
         self.metrics = httpx.Client(base_url=f"http://{self.metrics_address}", timeout=PATIENCE)
         self.http = httpx.Client(base_url=f"http://{self.listen}", timeout=PATIENCE)
+        self.process = 0
+        """The processor's process id."""
 
     def settings(self, *models: str, **settings: Any) -> dict[str, Any]:
         """A configuration in which each model has a backend of its own, named as the model is."""
@@ -133,19 +135,20 @@ class Gateway:
 
 
 @contextmanager
-def running(gateway: Gateway, *options: str, follows: bool = True) -> Iterator[Gateway]:
+def running(gateway: Gateway, *options: str, follows: bool = True, workers: int = 1) -> Iterator[Gateway]:
     """Start the processor, with more `options`, and Envoy with the file as it lies there.
 
-    An Envoy that doesn't follow was told all at its start.
+    An Envoy that doesn't follow was told all at its start. It is told of so many `workers`; the processor, by the file
+    or its options.
     """
     folder = gateway.processor.parent
     told = folder / "envoy.yaml"
     at, admin = str(gateway.processor), str(gateway.admin_socket)
     if follows:
         asyncio.run(EnvoyFiles(gateway.files, None).begin(load(gateway.file)))  # the processor would take longer
-        made = bootstrap(Directory(str(gateway.files)), processor=at, admin=admin)
+        made = bootstrap(Directory(str(gateway.files)), processor=at, workers=workers, admin=admin)
     else:
-        made = bootstrap(load(gateway.file), processor=at, admin=admin)
+        made = bootstrap(load(gateway.file), processor=at, workers=workers, admin=admin)
     told.write_text(to_yaml(made))
     serve: list[str | Path] = [
         *EXTPROC,
@@ -164,6 +167,7 @@ def running(gateway: Gateway, *options: str, follows: bool = True) -> Iterator[G
     envoy += ["--concurrency", "2", "-l", "warning"]
     with gateway.log.open("wb") as log, gateway.envoy_log.open("wb") as envoy_log:
         processor = subprocess.Popen(serve, stderr=log)
+        gateway.process = processor.pid
         until_healthy(f"unix:{gateway.processor}", processor)
         children = [processor, subprocess.Popen(envoy, stdout=envoy_log, stderr=envoy_log)]
     try:

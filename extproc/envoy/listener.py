@@ -165,7 +165,7 @@ def _first_bytes(*, tls: bool) -> listeners.ListenerFilter:
 
 def _http_connection_manager(config: Config, sources: Sources, *, inner: bool = False) -> hcm.HttpConnectionManager:
     routes = inner_routes(config) if inner else sources.routes(config)
-    processing = _ext_proc(INNER_LAYOUT if inner else LAYOUT)
+    processing = _ext_proc(INNER_LAYOUT if inner else LAYOUT, several=config.workers != 1)
     return hcm.HttpConnectionManager(
         stat_prefix="inner" if inner else "openai",
         codec_type=hcm.HttpConnectionManagerCodecType.AUTO,
@@ -234,11 +234,24 @@ def _http2() -> core.Http2ProtocolOptions:
     )
 
 
-def _ext_proc(layout: str) -> ext_proc.ExternalProcessor:
+_ANOTHER_WORKER = core.RetryPolicy(
+    retry_on="connect-failure,reset",
+    num_retries=2,
+    retry_back_off=core.BackoffStrategy(
+        base_interval=timedelta(milliseconds=20), max_interval=timedelta(milliseconds=100)
+    ),
+)
+"""A call that a worker takes along before its first word: nothing has come of it, and another worker can have it. Envoy
+1.40 takes this for calls of its external processor; in `envoy_grpc` it is left unnoticed."""
+
+
+def _ext_proc(layout: str, *, several: bool) -> ext_proc.ExternalProcessor:
+    """`several`: there are other workers, when one is lost."""
     send, skip = ext_proc.ProcessingModeHeaderSendMode.SEND, ext_proc.ProcessingModeHeaderSendMode.SKIP
     return ext_proc.ExternalProcessor(
         grpc_service=core.GrpcService(
             envoy_grpc=core.GrpcServiceEnvoyGrpc(cluster_name=PROCESSOR),
+            retry_policy=_ANOTHER_WORKER if several else None,
             initial_metadata=[core.HeaderValue(key=LAYOUT_METADATA, value=layout)],
         ),
         processing_mode=ext_proc.ProcessingMode(

@@ -19,7 +19,7 @@ from extproc.exchange.context import ExchangeContext
 from extproc.names import worker_address
 from extproc.observability.added_pages import added, counted
 from extproc.observability.telemetry import Telemetry
-from extproc.processes.keeper import Keeper
+from extproc.processes.keeper import PATIENCE, Keeper
 from extproc.processes.messages import (
     Answer,
     Ended,
@@ -54,10 +54,16 @@ class Fleet:
     """Workers, and what they have in common: to the rest of the gateway the same as a `Processor`."""
 
     def __init__(
-        self, context: ExchangeContext, telemetry: Telemetry, workers: int, recording: Recording | None = None
+        self,
+        context: ExchangeContext,
+        telemetry: Telemetry,
+        workers: int,
+        recording: Recording | None = None,
+        patience: float = PATIENCE,
     ) -> None:
         """`telemetry` is what this process counts itself; `recording` is where exchanges are recorded, whatever
-        configurations say."""
+        configurations say. `patience`: how many seconds a worker has to answer."""
+        self._patience = patience
         self.context = context
         self.largest_body = largest_body(context.config)
         self.workers = workers
@@ -82,6 +88,11 @@ class Fleet:
     def exchanges(self) -> int:
         """How many were under way when the workers were last asked, within the last second."""
         return sum(each.last.exchanges for each in self._processes.values() if each.last is not None)
+
+    @property
+    def pids(self) -> list[int]:
+        """The process ids of the workers that there are now."""
+        return [each.pid for each in self._processes.values()]
 
     def uses(self, config: Config) -> bool:
         """Whether an exchange may be under way that goes by this very configuration."""
@@ -128,7 +139,13 @@ class Fleet:
                 return await WorkerProcess.start(context, place, listening[number], counts, self._heard)
 
             keepers = [
-                Keeper(partial(start, number), self._begins, partial(self._ends, counts=counts), self._telemetry)
+                Keeper(
+                    partial(start, number),
+                    self._begins,
+                    partial(self._ends, counts=counts),
+                    self._telemetry,
+                    self._patience,
+                )
                 for number in range(self.workers)
             ]
             tasks = [asyncio.create_task(self._tell_reports()), *(keeper.task for keeper in keepers)]

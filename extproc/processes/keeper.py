@@ -18,7 +18,7 @@ log = logging.getLogger(__name__)
 
 _BEAT = 1.0
 """Seconds between two questions. What a worker has counted since its last answer is lost if it dies."""
-_ANSWER, _QUESTIONS = 5.0, 2
+PATIENCE, _QUESTIONS = 5.0, 2
 """A worker that leaves so many questions in a row unanswered, each for so many seconds, hangs. With one alone it may
 have been us who stood still."""
 _START = 60.0
@@ -35,12 +35,14 @@ class Keeper:
         begins: Callable[[WorkerProcess], None],
         ends: Callable[[WorkerProcess], None],
         telemetry: Telemetry,
+        patience: float = PATIENCE,
     ) -> None:
         """`begins` is called with each that is started, and tells it what to go by; `ends` when it has died."""
         self._start = start
         self._begins = begins
         self._ends = ends
         self._telemetry = telemetry
+        self._patience = patience
         self.begun: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         """Done when the first one serves; OSError when it doesn't."""
         self.task = asyncio.create_task(self._keep())
@@ -72,7 +74,7 @@ class Keeper:
             if not self.begun.done():
                 self.begun.set_result(None)
             await self._until_hanging(worker)
-            hangs = f"didn't answer for {_QUESTIONS * _ANSWER:g} seconds and was killed"
+            hangs = f"didn't answer for {_QUESTIONS * self._patience:g} seconds and was killed"
         except TimeoutError:
             hangs = f"didn't serve after {_START:g} seconds and was killed"
         except WorkerGoneError:
@@ -89,7 +91,7 @@ class Keeper:
         while unanswered < _QUESTIONS:
             await asyncio.wait((worker.ended,), timeout=_BEAT)
             try:
-                async with asyncio.timeout(_ANSWER):
+                async with asyncio.timeout(self._patience):
                     await worker.ask()
                 unanswered = 0
             except TimeoutError:

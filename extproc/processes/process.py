@@ -75,7 +75,8 @@ class WorkerProcess:
             raise
 
     @property
-    def pid(self) -> int | None:
+    def pid(self) -> int:
+        assert self._process.pid is not None  # it was started
         return self._process.pid
 
     def send(self, message: ToWorker) -> None:
