@@ -177,7 +177,8 @@ def running(gateway: Gateway, *options: str, follows: bool = True, workers: int 
         for child in reversed(children):
             child.terminate()
         gateway.close()
-        assert [child.wait(PATIENCE) for child in children] == [0, 0]
+        endings = [child.wait(PATIENCE) for child in children]
+        assert endings == [0, 0]
 
 
 class Stream(threading.Thread):

@@ -158,12 +158,13 @@ async def serve(options: Options, lag: LoopLag) -> int:
             several = f", with {workers} workers" if workers > 1 else ""
             print(line("the processor is ready on %s%s", options.address, several, logger=log), flush=True)
             await signals.asked()
-            if processor.exchanges:
-                log.info("stopping; exchanges still running: %d", processor.exchanges)
+            if count := await processor.under_way():
+                log.info("stopping; exchanges still running: %d", count)
 
             async def drain() -> None:
                 if not await processor.drain(options.grace):
-                    log.warning("exchanges cut off after %g seconds: %d", options.grace, processor.exchanges)
+                    left = await processor.under_way()
+                    log.warning("exchanges cut off after %g seconds: %d", options.grace, left)
 
             return 0 if await completes(drain(), unless=signals.insisted()) else 1
 

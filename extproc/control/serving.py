@@ -21,7 +21,11 @@ class Serving(Protocol):
     def largest_body(self) -> int: ...
 
     @property
-    def exchanges(self) -> int: ...
+    def exchanges(self) -> int:
+        """How many are under way, or were a moment ago."""
+
+    async def under_way(self) -> int:
+        """How many are under way."""
 
     def uses(self, config: Config) -> bool: ...
 

@@ -45,8 +45,8 @@ from extproc.wire import SERVICE
 
 _LOOK = 1.0
 """Seconds between two looks at what backends have said."""
-_SCRAPE = 1.0
-"""Seconds that a page waits for a worker's newest numbers; then it has those of the last answer."""
+_IN_A_MOMENT = 1.0
+"""Seconds that a page waits for workers' newest numbers; of who doesn't answer it has those of the last answer."""
 _TO_END = 5.0
 
 
@@ -113,11 +113,14 @@ class Fleet:
 
     async def page(self) -> bytes:
         """The metrics of all together."""
-        with suppress(TimeoutError):
-            async with asyncio.timeout(_SCRAPE):
-                await self._ask_all()
+        await self._learn()
         pages = [each.last.page for each in self._processes.values() if each.last is not None]
         return added(self._telemetry.page(), pages, self._over)
+
+    async def under_way(self) -> int:
+        """How many exchanges are under way now."""
+        await self._learn()
+        return self.exchanges
 
     @asynccontextmanager
     async def running(
@@ -247,6 +250,12 @@ class Fleet:
         for answer in await asyncio.gather(*asked, return_exceptions=True):
             if isinstance(answer, BaseException) and not isinstance(answer, WorkerGoneError):
                 raise answer
+
+    async def _learn(self) -> None:
+        """Have what is newest of all that answer in a moment."""
+        with suppress(TimeoutError):
+            async with asyncio.timeout(_IN_A_MOMENT):
+                await self._ask_all()
 
     async def _tell_reports(self) -> None:
         while True:

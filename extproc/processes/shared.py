@@ -25,35 +25,35 @@ SLOTS = 1 << 14
 """In a part; each request under way needs two or three at most, most of them have theirs in common. What finds no room
 is counted by its own process alone."""
 _WORD = 8
-_PART = 2 * SLOTS
-"""Words."""
 
 
 class SharedCounts:
     """All parts."""
 
-    def __init__(self, parts: int) -> None:
+    def __init__(self, parts: int, slots: int = SLOTS) -> None:
         """Raises OSError."""
-        self._open(_memory(parts * _PART * _WORD), parts)
+        self._open(_memory(parts * 2 * slots * _WORD), parts, slots)
 
-    def _open(self, fd: int, parts: int) -> None:
+    def _open(self, fd: int, parts: int, slots: int) -> None:
         self._fd = fd
         self._parts = parts
-        self._words = memoryview(mmap.mmap(fd, parts * _PART * _WORD)).cast("Q")
+        self._slots = slots
+        self._words = memoryview(mmap.mmap(fd, parts * 2 * slots * _WORD)).cast("Q")
 
     def __reduce__(self) -> tuple[Any, ...]:
         """For a process that is being started, which has the same memory then."""
-        return _attached, (DupFd(self._fd), self._parts)
+        return _attached, (DupFd(self._fd), self._parts, self._slots)
 
     @classmethod
-    def attached(cls, fd: int, parts: int) -> Self:
+    def attached(cls, fd: int, parts: int, slots: int) -> Self:
         made = cls.__new__(cls)
-        made._open(fd, parts)
+        made._open(fd, parts, slots)
         return made
 
     def clear(self, part: int) -> None:
         """Nobody has anything of what this part says."""
-        self._words[part * _PART : (part + 1) * _PART] = memoryview(bytes(_PART * _WORD)).cast("Q")
+        size = 2 * self._slots
+        self._words[part * size : (part + 1) * size] = memoryview(bytes(size * _WORD)).cast("Q")
 
     def show(self, part: int, key: int, amount: int) -> None:
         """The worker whose part it is has so much now."""
@@ -71,9 +71,9 @@ class SharedCounts:
         return sum(self._words[place + 1] for place in places if place is not None)
 
     def _slot(self, part: int, key: int) -> int | None:
-        words, begin = self._words, part * _PART
-        for step in range(SLOTS):
-            place = begin + 2 * ((key + step) % SLOTS)
+        words, slots, begin = self._words, self._slots, part * 2 * self._slots
+        for step in range(slots):
+            place = begin + 2 * ((key + step) % slots)
             found = words[place]
             if found == key:
                 return place
@@ -82,9 +82,9 @@ class SharedCounts:
         return None
 
     def _free_slot(self, part: int, key: int) -> int | None:
-        words, begin = self._words, part * _PART
-        for step in range(SLOTS):
-            place = begin + 2 * ((key + step) % SLOTS)
+        words, slots, begin = self._words, self._slots, part * 2 * self._slots
+        for step in range(slots):
+            place = begin + 2 * ((key + step) % slots)
             if not words[place] or not words[place + 1]:
                 return place
         return None
@@ -104,8 +104,8 @@ class CountsOf:
         return self._counts.elsewhere(self._part, _key(client, resource))
 
 
-def _attached(duplicate: Any, parts: int) -> SharedCounts:
-    return SharedCounts.attached(duplicate.detach(), parts)
+def _attached(duplicate: Any, parts: int, slots: int) -> SharedCounts:
+    return SharedCounts.attached(duplicate.detach(), parts, slots)
 
 
 def _memory(size: int) -> int:

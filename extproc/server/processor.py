@@ -110,6 +110,10 @@ class Processor:
         """Whether an exchange is under way that goes by this very configuration."""
         return any(call.exchange.context.config is config for call in self._running)
 
+    async def under_way(self) -> int:
+        """The same, for whoever may have to ask others for it."""
+        return self.exchanges
+
     async def page(self) -> bytes:
         """The metrics."""
         return await self.telemetry.page_in_turns()
