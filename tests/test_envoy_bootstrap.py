@@ -23,6 +23,10 @@ from envoy_data_plane.envoy.extensions.filters.http.ext_proc.v3 import (
     ProcessingModeHeaderSendMode,
 )
 from envoy_data_plane.envoy.extensions.filters.network.http_connection_manager.v3 import HttpConnectionManager
+from envoy_data_plane.envoy.extensions.load_balancing_policies.least_request.v3 import (
+    LeastRequest,
+    LeastRequestSelectionMethod,
+)
 from envoy_data_plane.envoy.extensions.upstreams.http.v3 import HttpProtocolOptions
 from hypothesis import given
 from hypothesis import strategies as st
@@ -34,7 +38,7 @@ from extproc.envoy.bootstrap import bootstrap, to_yaml
 from extproc.envoy.clusters import PROCESSOR
 from extproc.envoy.passing_headers import all_but
 from extproc.envoy.plain import plain
-from extproc.names import ANSWERED_PATHS
+from extproc.names import ANSWERED_PATHS, worker_address
 from extproc.surfaces import ROUTES
 from tests.gateway import ENVOY
 from tests.tls_ends import write_certificate
@@ -258,6 +262,31 @@ def test_the_processor_may_listen_at_a_port(host: str, discovery: ClusterDiscove
     endpoint = address_of(cluster).socket_address
     assert endpoint is not None
     assert (endpoint.address, endpoint.port_value) == (host, 9000)
+
+
+def test_the_worker_with_the_fewest_calls_gets_the_next_and_a_call_that_it_loses_at_once_goes_to_another() -> None:
+    alone = config("127.0.0.1:8000")
+    several = bootstrap(alone.model_copy(update={"workers": 3}), processor=SOCKET, workers=3)
+    cluster = clusters_of(several)[PROCESSOR]
+    assert cluster.load_assignment is not None
+    [locality] = cluster.load_assignment.endpoints
+    addresses = [each.endpoint.address for each in locality.lb_endpoints if each.endpoint is not None]
+    assert [each.pipe.path for each in addresses if each is not None and each.pipe is not None] == [
+        worker_address(SOCKET, number) for number in range(3)
+    ]
+    assert cluster.load_balancing_policy is not None
+    [policy] = cluster.load_balancing_policy.policies
+    assert policy.typed_extension_config is not None
+    assert policy.typed_extension_config.typed_config is not None
+    settings = policy.typed_extension_config.typed_config.unpack()
+    assert isinstance(settings, LeastRequest)
+    assert settings.selection_method == LeastRequestSelectionMethod.FULL_SCAN
+    retries = [
+        filters_of(made)["envoy.filters.http.ext_proc"].unpack().grpc_service.retry_policy
+        for made in (several, made_of(alone))
+    ]
+    assert retries[0].retry_on == "connect-failure,reset"
+    assert retries[1] is None
 
 
 def test_no_backend_can_have_the_processors_name() -> None:

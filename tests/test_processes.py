@@ -279,7 +279,9 @@ def test_workers_never_outlive_the_process_that_keeps_them() -> None:
             "--health",
             health,
         ]
-        processor = subprocess.Popen([*command, "--workers", "2"])
+        # A process that is killed leaves what it has there for `multiprocessing`.
+        environment = {**os.environ, "TMPDIR": folder}
+        processor = subprocess.Popen([*command, "--workers", "2"], env=environment)
         until_healthy(health, processor)
         workers = workers_of(processor.pid)
         assert len(workers) == 2

@@ -49,6 +49,8 @@ def _envoy(options: argparse.Namespace) -> int:
             options.misused("--sockets goes with --config; with --dynamic it is an option of `extproc serve`")
         told = told.model_copy(update={"sockets": options.sockets.absolute()})
     workers = options.workers or (told.workers if isinstance(told, Config) else 1)
+    if isinstance(told, Config):
+        told = told.model_copy(update={"workers": workers})
     sys.stdout.write(_bootstrap(told, options.processor, options.admin, worker_count(workers)))
     return 0
 

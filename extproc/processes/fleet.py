@@ -131,6 +131,8 @@ class Fleet:
         Raises OSError also when a worker can't be started.
         """
         self._set_health({"": healthy, SERVICE: healthy, ENVOY_HEALTH: healthy, CONFIG_HEALTH: True, HOST_HEALTH: True})
+        if tls is not None:
+            tls.context()  # what is wrong with its files is told once, and not by each worker
         with ExitStack() as sockets:
             addresses = [worker_address(address, number) for number in range(self.workers)]
             listening = [sockets.enter_context(bound(each)) for each in addresses]

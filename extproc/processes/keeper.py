@@ -9,7 +9,6 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable
-from typing import NoReturn
 
 from extproc.observability.telemetry import Telemetry
 from extproc.processes.process import WorkerGoneError, WorkerProcess
@@ -48,12 +47,13 @@ class Keeper:
         self.task = asyncio.create_task(self._keep())
         self.task.add_done_callback(self._tell_bugs)
 
-    async def _keep(self) -> NoReturn:
+    async def _keep(self) -> None:
         pause = 0.0
         while True:
             served, trouble = await self._live()
             if not self.begun.done():
-                self.begun.set_exception(OSError(f"a worker didn't start: it {trouble}"))
+                self.begun.set_exception(OSError(f"a worker {trouble}"))
+                return
             pause = 0.0 if served else min(max(2 * pause, _FIRST_PAUSE), _LONGEST_PAUSE)
             log.error("a worker %s; starting another%s", trouble, f" in {pause:g} s" if pause else "")
             self._telemetry.worker_restarted()

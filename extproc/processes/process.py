@@ -15,7 +15,7 @@ from extproc.processes.messages import Answer, Ask, FromWorker, GoBy, Link, ToWo
 from extproc.processes.shared import SharedCounts
 from extproc.processes.worker import Place, main
 
-_PRELOADED = ["extproc.cli", "extproc.processes.preload"]
+PRELOADED = ["extproc.cli", "extproc.processes.preload"]
 """The command's own modules too: each worker goes through them once more, as `multiprocessing` has it."""
 _TO_DIE = 1.0
 """Seconds for a process whose link is closed."""
@@ -28,7 +28,7 @@ class WorkerGoneError(Exception):
 def forks() -> ForkServerContext:
     """What starts workers: a process that is forked for each, in a few milliseconds."""
     context = multiprocessing.get_context("forkserver")
-    context.set_forkserver_preload(_PRELOADED)
+    context.set_forkserver_preload(PRELOADED)
     return context
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 import multiprocessing
 import os
 import signal
@@ -41,6 +42,8 @@ from extproc.server.garbage import collect_all_when_quiet, collect_in_small_step
 from extproc.server.processor import Processor
 from extproc.transport.tls import ServerTls
 
+log = logging.getLogger(__name__)
+
 _LEASES = 36
 """Bits of a lease's number that count one worker's leases; before them stands whose it is. Envoy's log has 53 in all:
 enough for 131,072 starts of workers, and for each of these to give a thousand leases a second for two years."""
@@ -73,7 +76,15 @@ def main(end: socket.socket, listening: socket.socket, counts: SharedCounts, pla
         signal.signal(number, signal.SIG_IGN)  # the fleet says when it is time
     threading.Thread(target=_end_with_parent, daemon=True).start()
     log_to(sys.stderr)
-    asyncio.run(_serve(end, listening, counts, place))
+    try:
+        asyncio.run(_serve(end, listening, counts, place))
+    except OSError as error:
+        log.error("%s", error)
+        sys.exit(1)
+    except Exception as bug:
+        # What `multiprocessing` would print has the text of the exception, which can quote a request.
+        log.error("bug: a worker has ended", exc_info=bug)
+        sys.exit(1)
 
 
 def _end_with_parent() -> None:

@@ -35,11 +35,11 @@ async def serving_lean(endpoint: Endpoint, turns: Turns) -> AsyncIterator[int]:
         listening = endpoint.listening or opened.enter_context(bound(endpoint.address))
         is_path = listening.family == socket.AF_UNIX
         if not is_path:
-            server = await loop.create_server(accepted, sock=listening, ssl=context)
+            server = await loop.create_server(accepted, sock=listening, ssl=context, backlog=_BACKLOG)
         elif sys.version_info >= (3, 13):  # it would remove the path, which other processes may have too
-            server = await loop.create_unix_server(accepted, sock=listening, cleanup_socket=False)
+            server = await loop.create_unix_server(accepted, sock=listening, backlog=_BACKLOG, cleanup_socket=False)
         else:
-            server = await loop.create_unix_server(accepted, sock=listening)
+            server = await loop.create_unix_server(accepted, sock=listening, backlog=_BACKLOG)
         try:
             yield 1 if is_path else listening.getsockname()[1]
         finally:

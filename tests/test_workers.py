@@ -1,15 +1,26 @@
-"""What several processes count of the same clients."""
+"""How many processes a processor is, where they listen, and what they count of the same clients."""
 
 from __future__ import annotations
+
+import os
+import subprocess
+import sys
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from extproc.config import ConfigError, parse
 from extproc.exchange.concurrency import Concurrency
 from extproc.names import worker_address
+from extproc.processes.process import PRELOADED
 from extproc.processes.shared import CountsOf, SharedCounts
+from extproc.server.cores import worker_count
 
+SETTINGS = """\
+models: [{name: coder, backend: gpu, tools: prompt}]
+backends: [{name: gpu, address: "127.0.0.1:1"}]
+"""
 KEYS = st.integers(1, 6)
 
 
@@ -84,3 +95,37 @@ def test_the_share_of_a_client_is_one_for_all_processes() -> None:
 def test_each_worker_has_an_address_of_its_own(address: str, second: str) -> None:
     assert worker_address(address, 0) == address
     assert worker_address(address, 1) == second
+
+
+def test_auto_is_a_worker_for_each_core_that_the_process_may_have() -> None:
+    command = [sys.executable, "-c", "from extproc.server.cores import worker_count; print(worker_count('auto'))"]
+    core = min(os.sched_getaffinity(0))
+    narrowed = "import os, sys; os.sched_setaffinity(0, {int(sys.argv[1])}); os.execv(sys.argv[2], sys.argv[2:])"
+    done = subprocess.run(
+        [sys.executable, "-c", narrowed, str(core), *command], check=True, capture_output=True, text=True
+    )
+    assert done.stdout == "1\n"
+    assert worker_count("auto") == len(os.sched_getaffinity(0))
+    assert worker_count(3) == 3
+
+
+@pytest.mark.parametrize("workers", ["0", "129", "many", "2.5", "true", "[2]", "'2'"])
+def test_workers_are_a_number_or_auto(workers: str) -> None:
+    with pytest.raises(ConfigError, match=r"3: workers: expected a number from 1 to 128, or auto"):
+        parse(f"{SETTINGS}workers: {workers}\n")
+
+
+@pytest.mark.parametrize("workers", ["2", "auto"])
+def test_several_need_the_transport_that_can_share_its_sockets(workers: str) -> None:
+    with pytest.raises(ConfigError, match="workers: more than one needs `transport: lean`"):
+        parse(f"{SETTINGS}workers: {workers}\ntransport: grpcio\n")
+    assert parse(f"{SETTINGS}workers: 1\ntransport: grpcio\n").workers == 1
+
+
+def test_what_workers_are_forked_from_has_no_thread_and_nothing_of_grpcs() -> None:
+    looked = "import sys, threading; print('grpc' in sys.modules, threading.active_count())"
+    modules = ", ".join(PRELOADED)
+    done = subprocess.run(
+        [sys.executable, "-c", f"import {modules}; {looked}"], check=True, capture_output=True, text=True
+    )
+    assert done.stdout == "False 1\n"
