@@ -39,8 +39,10 @@ from extproc.processes.messages import (
 from extproc.processes.shared import CountsOf, SharedCounts
 from extproc.recording.recorder import Recorder
 from extproc.server.garbage import collect_all_when_quiet, collect_in_small_steps
+from extproc.server.loop_lag import LoopLag
 from extproc.server.processor import Processor
 from extproc.transport.tls import ServerTls
+from extproc.turn.memory import Memory
 
 log = logging.getLogger(__name__)
 
@@ -77,7 +79,8 @@ def main(end: socket.socket, listening: socket.socket, counts: SharedCounts, pla
     threading.Thread(target=_end_with_parent, daemon=True).start()
     log_to(sys.stderr)
     try:
-        asyncio.run(_serve(end, listening, counts, place))
+        lag = LoopLag()
+        lag.run(_serve(end, listening, counts, place, lag))
     except OSError as error:
         log.error("%s", error)
         sys.exit(1)
@@ -95,11 +98,14 @@ def _end_with_parent() -> None:
     os._exit(1)
 
 
-async def _serve(end: socket.socket, listening: socket.socket, counts: SharedCounts, place: Place) -> None:
+async def _serve(
+    end: socket.socket, listening: socket.socket, counts: SharedCounts, place: Place, lag: LoopLag
+) -> None:
     link = await Link.over(end)
     with suppress(EOFError):  # the fleet is gone, and so are we in a moment
         first = await link.receive()
         worker = _Worker(first, link, counts, place)
+        lag.tell, lag.gather = worker.telemetry.lagged, worker.processor.gather
         collect_in_small_steps()
         async with worker.processor.running(place.address, healthy=False, tls=place.tls, listening=listening):
             quiet = asyncio.create_task(collect_all_when_quiet(lambda: worker.processor.exchanges))
@@ -125,8 +131,10 @@ class _Worker:
         recorder = Recorder(place.recording)
         recorder.open(place.recording or first.config.recording)
         self.telemetry = Telemetry(first.config)
+        memory = Memory()
+        self.telemetry.shows(memory)
         self.processor = Processor(
-            ExchangeContext(first.config, first.keys, self._reports, concurrency, first.since),
+            ExchangeContext(first.config, first.keys, self._reports, concurrency, memory, first.since),
             self.telemetry,
             recorder.record,
             ends=_Ends(concurrency, place.start, link),
