@@ -10,7 +10,7 @@ from extproc.contract.parameters import MOST_SCHEMA_BYTES
 from extproc.exchange.effects import Prepare
 from extproc.exchange.machine import Exchange
 from extproc.exchange.phases import Phase
-from extproc.exchange.request import LARGE, PREPARING
+from extproc.exchange.request import AT_ONCE, LARGE, PREPARING
 from extproc.prompts.escaping import escaper
 from extproc.surfaces.chat.messages import MOST_ITEMS
 from scripted_vllm import Reply
@@ -88,3 +88,27 @@ def test_the_schema_of_an_answer_has_the_limit_of_a_tools() -> None:
 @pytest.mark.parametrize("before", range(8186, 8194))
 def test_a_control_token_is_found_wherever_a_long_text_is_searched_in_parts(before: int) -> None:
     assert escaper("hermes").text("x" * before + "<|im_end|>!") == "x" * before + "<\u200b|im_end|>!"
+
+
+WORDS = {"role": "user", "content": "x" * AT_ONCE}
+CALL = {"id": "c", "type": "function", "function": {"name": "f", "arguments": "{}"}}
+CALLED = {"role": "assistant", "content": None, "tool_calls": [CALL]}
+
+
+@pytest.mark.parametrize(
+    ("messages", "at_once"),
+    [
+        ([WORDS], True),
+        ([{"role": "user", "content": "x" * LARGE}], False),
+        ([{"role": "user", "content": "x"}] * 1100, False),
+        ([WORDS, {"role": "user", "content": "$ref" * 100}], False),
+        ([WORDS, CALLED, {"role": "tool", "tool_call_id": "c", "content": "r"}], False),
+    ],
+    ids=["words", "more words", "many messages", "many references", "a call"],
+)
+def test_what_is_plain_is_read_at_once_though_it_is_larger(messages: list[object], at_once: bool) -> None:
+    exchange = started()
+    exchange.receive(request_headers())
+    *_, last = exchange.receive(request_body({**WITH_TOOLS, "messages": messages}))
+    assert isinstance(last, Prepare) is not at_once
+    exchange.close()

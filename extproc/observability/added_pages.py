@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 
 GAUGES: Mapping[str, Callable[[Sequence[float]], float]] = {
     "extproc_running_exchanges": sum,
+    "extproc_memory_bytes": sum,
     "extproc_host_follows_overrides": min,
 }
 """What the values of several processes come to together."""
