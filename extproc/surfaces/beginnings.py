@@ -28,7 +28,7 @@ LONGEST = 1024 * 1024
 """Bytes of a body in which what is known is looked for, which takes some 1.5 ms. All numbers here bound that time."""
 _COUNTED, _MOST_OBJECTS = 256 * 1024, 20_000
 _MOST_ITEMS = 2_000
-_MOST_PLACES = 8
+_MOST_PLACES = 64
 _SPACE = rb"[ \t\n\r]*"
 _VALUE = re.compile(_SPACE + b":" + _SPACE)
 _FIRST_ITEM = re.compile(rb"\[" + _SPACE)

@@ -58,7 +58,8 @@ class _Rendering:
     """The renderer's."""
     affinity: ConversationHash | None
     waiting: list[Json] | None
-    """What the client said and isn't shown yet; None once something was shown otherwise than it was said."""
+    """What the client said and isn't shown yet; None once something was shown otherwise than it was said, and in other
+    dialects than the backend's own."""
 
     def shows(self, messages: Sequence[Json]) -> None:
         """These are shown next."""
@@ -173,7 +174,9 @@ class _Recalled:
 
     def _begin(self, turn: Turn, renderer: Renderer) -> _Rendering:
         is_affine = self._config.backends_by_name[self._model.backend].affinity
-        return _Rendering(renderer.begin(turn), ConversationHash() if is_affine else None, [])
+        return _Rendering(
+            renderer.begin(turn), ConversationHash() if is_affine else None, [] if turn.passes_answers else None
+        )
 
     def _shown(self, rendering: _Rendering, renderer: Renderer, messages: Sequence[Json]) -> list[Json]:
         """What is shown when these messages follow."""

@@ -64,7 +64,7 @@ CHAT = Surface(
 MESSAGES = Surface(
     name="messages",
     routes=(
-        Route("messages", MESSAGES_PATH, CHAT_PATH, messages.problems, messages.read),
+        Route("messages", MESSAGES_PATH, CHAT_PATH, messages.problems, messages.read, messages.CONTINUED),
         Route("count-tokens", COUNT_TOKENS_PATH, TOKENIZE_PATH, messages.counting_problems, messages.read_counting),
     ),
     writer=messages.MessagesWriter,

@@ -12,7 +12,6 @@ answer join the system prompt, later ones become the user's, in tags.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
 from extproc.contract.errors import (
@@ -60,9 +59,7 @@ _REMINDER = "<system-reminder>\n{}\n</system-reminder>"
 
 def content_problems(fields: Json, rules: Rules) -> Iterator[ApiError]:
     """What is wrong with `system` and `messages`, block by block."""
-    check = _Check(rules)
-    if (system := fields.get("system")) is not None:
-        yield from check.blocks(system, "system", "system")
+    yield from system_problems(fields, rules)
     messages = fields.get("messages")
     if messages is None:
         yield missing_parameter("messages", "Send an array with at least one message.")
@@ -72,26 +69,38 @@ def content_problems(fields: Json, rules: Rules) -> Iterator[ApiError]:
         return
     if not messages:
         yield empty_array("messages", "at least one message")
-    if (items := len(messages) + sum(map(_blocks, messages))) > MOST_ITEMS:
+    if (items := len(messages) + sum(map(blocks_in, messages))) > MOST_ITEMS:
         yield array_too_long("messages", f"at most {MOST_ITEMS} messages and content blocks together", items)
         return
+    calls: set[str] = set()
     for index, message in enumerate(messages):
-        param = f"messages[{index}]"
-        if not isinstance(message, dict):
-            yield invalid_type(param, "an object with 'role' and 'content'", message)
-            continue
-        role = message.get("role")
-        if not isinstance(role, str) or role not in ROLES:
-            yield from word_problems(message, "role", param, ROLES)
-        elif message.get("content") is None:
-            yield missing_parameter(f"{param}.content", "Expected a string or an array of content blocks.")
-        elif message["content"] == [] and role == "user":
-            yield empty_array(f"{param}.content", "at least one block")
-        else:
-            yield from check.blocks(message["content"], f"{param}.content", role)
+        yield from message_problems(message, f"messages[{index}]", calls, rules)
 
 
-def _blocks(message: Any) -> int:
+def system_problems(fields: Json, rules: Rules) -> Iterator[ApiError]:
+    """What is wrong with `system`."""
+    if (system := fields.get("system")) is not None:
+        yield from _Check(rules, set()).blocks(system, "system", "system")
+
+
+def message_problems(message: Any, param: str, calls: set[str], rules: Rules) -> Iterator[ApiError]:
+    """What is wrong with one message. `calls` are the ids of those before it; its own are added."""
+    if not isinstance(message, dict):
+        yield invalid_type(param, "an object with 'role' and 'content'", message)
+        return
+    role = message.get("role")
+    if not isinstance(role, str) or role not in ROLES:
+        yield from word_problems(message, "role", param, ROLES)
+    elif message.get("content") is None:
+        yield missing_parameter(f"{param}.content", "Expected a string or an array of content blocks.")
+    elif message["content"] == [] and role == "user":
+        yield empty_array(f"{param}.content", "at least one block")
+    else:
+        yield from _Check(rules, calls).blocks(message["content"], f"{param}.content", role)
+
+
+def blocks_in(message: Any) -> int:
+    """How many a message holds, which may be wrong."""
     content = message.get("content") if isinstance(message, dict) else None
     return len(content) if isinstance(content, list) else 0
 
@@ -99,9 +108,9 @@ def _blocks(message: Any) -> int:
 class _Check:
     """The blocks of one request, in their order."""
 
-    def __init__(self, rules: Rules) -> None:
+    def __init__(self, rules: Rules, calls: set[str]) -> None:
         self._rules = rules
-        self._calls: set[str] = set()
+        self._calls = calls
 
     def blocks(self, content: Any, param: str, role: str) -> Iterator[ApiError]:
         if isinstance(content, str):
@@ -200,39 +209,56 @@ def _document(block: Json, param: str) -> Iterator[ApiError]:
 # What the model is shown
 
 
-@dataclass(slots=True)
 class Conversation:
-    """The house's messages, as they are put together."""
+    """A valid conversation as the house's messages, message by message."""
 
-    messages: list[Json] = field(default_factory=list)
-    left_out: set[str] = field(default_factory=set)
-    """The types of blocks that no backend gets."""
-    _system: list[str] = field(default_factory=list)
+    __slots__ = ("_system", "_waiting", "begun", "is_empty", "left_out")
 
+    def __init__(self, fields: Json) -> None:
+        """Before its first message; of the request only `system` matters."""
+        self.left_out: set[str] = set()
+        """The types of blocks that no backend gets."""
+        self.is_empty = True
+        """Nothing of it can be shown but the system prompt."""
+        self.begun = False
+        """The client has begun the model's answer."""
+        self._system = _texts(fields.get("system") or "")
+        self._waiting: list[Json] | None = []  # what stands before the first answer; None behind it
 
-def read_conversation(fields: Json) -> Conversation:
-    """Those of a valid request."""
-    conversation = Conversation()
-    system = _texts(fields.get("system") or "")
-    answered = False
-    for message in fields["messages"]:
+    def add(self, message: Json) -> list[Json]:
+        """Those that are complete by the next one."""
         content = message["content"]
         blocks = [{"type": "text", "text": content}] if isinstance(content, str) else content
-        conversation.left_out |= LEFT_OUT.intersection(block["type"] for block in blocks)
+        self.left_out |= LEFT_OUT.intersection(block["type"] for block in blocks)
+        made: list[Json] = []
         match message["role"]:
             case "assistant":
-                answered = True
-                conversation.messages.append(_answer(blocks))
-            case "system" if not answered:
-                system += _texts(content)
+                made = [_answer(blocks)]
+            case "system" if self._waiting is not None:
+                self._system += _texts(content)
             case "system":
-                said = _REMINDER.format("\n\n".join(_texts(content)))
-                conversation.messages.append({"role": "user", "content": said})
+                made = [{"role": "user", "content": _REMINDER.format("\n\n".join(_texts(content)))}]
             case _:
-                conversation.messages += _asked(blocks)
-    if said := "\n\n".join(filter(None, system)):
-        conversation.messages.insert(0, {"role": "system", "content": said})
-    return conversation
+                made = list(_asked(blocks))
+        if made:
+            self.is_empty, self.begun = False, _is_begun(made[-1])
+        if self._waiting is None:
+            return made
+        self._waiting += made
+        return self.rest() if message["role"] == "assistant" else []
+
+    def rest(self) -> list[Json]:
+        """Those that are complete because there are no more."""
+        if self._waiting is None:
+            return []
+        said = "\n\n".join(filter(None, self._system))
+        made = [*([{"role": "system", "content": said}] if said else ()), *self._waiting]
+        self._system, self._waiting = [], None
+        return made
+
+
+def _is_begun(last: Json) -> bool:
+    return last["role"] == "assistant" and bool(last["content"]) and not last.get("tool_calls")
 
 
 def _texts(content: str | list[Json]) -> list[str]:

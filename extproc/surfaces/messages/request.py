@@ -7,7 +7,7 @@ a parameter that nobody knows is dropped and named too, as in chat completions. 
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, TypeAlias
 
@@ -16,8 +16,8 @@ from extproc.contract.errors import ApiError, invalid_value, missing_parameter
 from extproc.contract.model_name import model_problems
 from extproc.contract.parameters import parameter_problems
 from extproc.contract.rules import Rules
-from extproc.surfaces.messages.content import content_problems, read_conversation
-from extproc.surfaces.messages.tools import choice_problems, read_choice, read_tools, tool_problems
+from extproc.surfaces.messages.content import Conversation, content_problems
+from extproc.surfaces.messages.tools import Tools, choice_problems, read_choice, read_tools, tool_problems
 from extproc.turn.turn import Turn
 
 Json: TypeAlias = dict[str, Any]
@@ -49,8 +49,7 @@ _READ = frozenset(
 def problems(fields: Json, rules: Rules) -> Iterator[ApiError]:
     """Everything that is wrong with a request, in a stable order."""
     yield from _asked(fields, rules)
-    if fields.get("max_tokens") is None:
-        yield missing_parameter("max_tokens", "Send the most tokens that the answer may have.")
+    yield from length_problems(fields)
 
 
 def counting_problems(fields: Json, rules: Rules) -> Iterator[ApiError]:
@@ -63,6 +62,17 @@ def _asked(fields: Json, rules: Rules) -> Iterator[ApiError]:
     yield from content_problems(fields, rules)
     yield from tool_problems(fields)
     yield from choice_problems(fields)
+    yield from other_problems(fields)
+
+
+def length_problems(fields: Json) -> Iterator[ApiError]:
+    """What is wrong with a request that doesn't say how long the answer may be."""
+    if fields.get("max_tokens") is None:
+        yield missing_parameter("max_tokens", "Send the most tokens that the answer may have.")
+
+
+def other_problems(fields: Json) -> Iterator[ApiError]:
+    """What is wrong besides the model, the conversation and the tools."""
     for name, check in PARAMETERS.items():
         if (value := fields.get(name)) is not None:
             yield from check.problems(value, name)
@@ -127,18 +137,25 @@ def read_counting(fields: Json, rules: Rules) -> Turn:
 
 
 def _turn(fields: Json) -> Turn:
-    conversation = read_conversation(fields)
-    tools, places, kept_back = read_tools(fields)
+    conversation = Conversation(fields)
+    messages = [made for message in fields["messages"] for made in conversation.add(message)]
+    messages += conversation.rest()
+    if conversation.is_empty:
+        raise invalid_value("messages", "nothing of it can be shown to a model here. Send a user's words.")
+    return turn_of(fields, conversation, messages, read_tools(fields))
+
+
+def turn_of(fields: Json, conversation: Conversation, messages: Sequence[Json], offered: Tools) -> Turn:
+    """The turn of a valid request, given its conversation, and its tools, as the house has them."""
+    tools = offered.definitions
     choice, parallel = read_choice(fields, tools)
     unknown = [name for name, value in fields.items() if name not in _READ and value is not None]
-    if not any(message["role"] != "system" for message in conversation.messages):
-        raise invalid_value("messages", "nothing of it can be shown to a model here. Send a user's words.")
     left_out = [*(f"messages.{kind}" for kind in sorted(conversation.left_out)), *_beyond(fields)]
     if (fields.get("thinking") or {}).get("budget_tokens") is not None:
         # vLLM refuses a budget unless it was started with the tokens that end this model's thinking.
         left_out.append("thinking.budget_tokens")
     return Turn(
-        messages=conversation.messages,
+        messages=messages,
         offered=tools,
         tools=tools,
         tool_choice=choice,
@@ -147,19 +164,14 @@ def _turn(fields: Json) -> Turn:
         stream=bool(fields.get("stream")),
         include_usage=True,
         dialect="messages",
-        withheld=(*unknown, *kept_back, *left_out),
+        withheld=(*unknown, *offered.kept_back, *left_out),
         explicit=frozenset({"tool_choice"} if fields.get("tool_choice") is not None and tools else ()),
-        places=places,
-        begun=_is_begun(conversation.messages[-1]),
+        places=offered.places,
+        begun=conversation.begun,
         thinks=_thinks(fields.get("thinking")),
         shows_thinking=_shows_thinking(fields.get("thinking")),
         stop=tuple(fields.get("stop_sequences") or ()),
     )
-
-
-def _is_begun(last: Json) -> bool:
-    """Whether the client has begun the model's answer."""
-    return last["role"] == "assistant" and bool(last["content"]) and not last.get("tool_calls")
 
 
 def _thinks(thinking: Json | None) -> bool | None:

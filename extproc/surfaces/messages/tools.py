@@ -7,7 +7,8 @@ that only Anthropic's models were taught: it is kept back and named. The model i
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from typing import Any, TypeAlias
 
 from extproc.contract.errors import ApiError, invalid_type, invalid_value, missing_parameter, quoted
@@ -88,8 +89,20 @@ def choice_problems(fields: Json) -> Iterator[ApiError]:
             yield invalid_value("tool_choice.name", f"no tool is named {quoted(choice['name'])}.")
 
 
-def read_tools(fields: Json) -> tuple[list[Json], list[str], list[str]]:
-    """The tools of a valid request as OpenAI's definitions, where the names of each stand, and what is kept back."""
+@dataclass(frozen=True, slots=True)
+class Tools:
+    """The tools of a valid request."""
+
+    definitions: Sequence[Json]
+    """OpenAI's."""
+    places: list[str]
+    """Where the name of each stands."""
+    kept_back: list[str]
+    """What no model gets."""
+
+
+def read_tools(fields: Json) -> Tools:
+    """Those of a valid request."""
     definitions: list[Json] = []
     places: list[str] = []
     kept_back: list[str] = []
@@ -106,7 +119,7 @@ def read_tools(fields: Json) -> tuple[list[Json], list[str], list[str]]:
             function["strict"] = tool["strict"]
         definitions.append({"type": "function", "function": function})
         places.append(f"tools[{index}].name")
-    return definitions, places, sorted(set(kept_back))
+    return Tools(definitions, places, sorted(set(kept_back)))
 
 
 def _met(tool: Json) -> set[str]:
@@ -114,7 +127,7 @@ def _met(tool: Json) -> set[str]:
     return set() if tool.get("eager_input_streaming") is False else {"eager_input_streaming"}
 
 
-def read_choice(fields: Json, tools: list[Json]) -> tuple[ToolChoice, bool]:
+def read_choice(fields: Json, tools: Sequence[Json]) -> tuple[ToolChoice, bool]:
     """The choice of a valid request, and whether calls may be parallel."""
     choice = fields.get("tool_choice") or {}
     parallel = choice.get("disable_parallel_tool_use") is not True
