@@ -261,6 +261,8 @@ MISTAKES: list[tuple[Json, str]] = [
     ({"input": [message("user", asked("x")), {"type": "compaction", "encrypted_content": "x"}]}, "input[1].type"),
     ({"input": [{"type": "web_search_call", "id": "x", "status": "completed"}]}, "input"),
     ({"input": [{"type": "reasoning", "summary": [], "encrypted_content": "x"}]}, "input"),
+    ({"input": [{"type": "reasoning", "summary": True}]}, "input[0].summary"),
+    ({"input": [{"type": "reasoning", "summary": [], "content": 1}]}, "input[0].content"),
     (
         {"input": [message("user", {"type": "input_image", "image_url": "data:image/png;base64,AA==", "detail": 5})]},
         "input[0].content[0].detail",

@@ -94,8 +94,11 @@ def _shows(item: Any) -> bool:
     """Whether a model would see anything of an item. One that is wrong is told of elsewhere."""
     kind = kind_of(item) if isinstance(item, dict) else None
     if kind == "reasoning":
-        parts = [part for name in ("content", "summary") for part in (item.get(name) or ())]
-        return any(not isinstance(part, dict) or part.get("text") != "" for part in parts)
+        return any(
+            not isinstance(parts, list) or any(not isinstance(part, dict) or part.get("text") != "" for part in parts)
+            for name in ("content", "summary")
+            if (parts := item.get(name))
+        )
     return not isinstance(kind, str) or not is_left_out(item, kind)
 
 
