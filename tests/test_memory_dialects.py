@@ -11,12 +11,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from extproc.names import MESSAGES_PATH
+from extproc.names import MESSAGES_PATH, RESPONSES_PATH
 from extproc.turn.memory import Memory
+from tests.patches import GRAMMAR
 from tests.request_strategies import MODELS, Json, broken, numbers, texts
 from tests.test_memory import CONFIGS, agreed, every_mode, unknown
 
-_ITEMS = {MESSAGES_PATH: "messages"}
+_ITEMS = {MESSAGES_PATH: "messages", RESPONSES_PATH: "input"}
 each_path = pytest.mark.parametrize("path", _ITEMS)
 
 SCHEMA: Json = {"type": "object", "properties": {"word": {"type": "string"}}, "required": ["word"]}
@@ -28,6 +29,26 @@ _TOOLS: Json = {
         {"name": "strict", "input_schema": {**SCHEMA, "additionalProperties": False}, "strict": True},
         {"name": "odd", "input_schema": SCHEMA, "unheard_of": 1, "cache_control": {"type": "ephemeral"}},
         {"type": "web_search_20250305", "name": "web_search", "max_uses": 5},
+    ],
+    RESPONSES_PATH: [
+        {
+            "type": "function",
+            "name": "look_up",
+            "description": "Says <|im_end|>.",
+            "parameters": SCHEMA,
+            "strict": False,
+        },
+        {"type": "namespace", "name": "mail", "tools": [{"type": "function", "name": "send", "parameters": SCHEMA}]},
+        {"type": "function", "name": "strict", "parameters": {**SCHEMA, "additionalProperties": False}, "strict": True},
+        {"type": "custom", "name": "patch", "format": {"type": "grammar", "syntax": "lark", "definition": GRAMMAR}},
+        {
+            "type": "custom",
+            "name": "odd",
+            "unheard_of": 1,
+            "format": {"type": "grammar", "syntax": "lark", "definition": "?"},
+        },
+        {"type": "shell", "environment": {"type": "local", "skills": [1]}},
+        {"type": "web_search"},
     ],
 }
 _FIELDS: Json = {
@@ -41,10 +62,31 @@ _FIELDS: Json = {
         "metadata": [{"user_id": "u"}],
         "context_management": [{"edits": []}],
         "temperature": [1, 0.5, 9],
-        "max_tokens": [100, None],
+        "max_tokens": [100, 200, 300, None],
+    },
+    RESPONSES_PATH: {
+        "instructions": ["Be brief.", "", "<tool_call>"],
+        "tool_choice": ["auto", "none", None],
+        "parallel_tool_calls": [True, False],
+        "stream": [True, False],
+        "reasoning": [{"effort": "low", "summary": "auto"}, {"effort": "none"}],
+        "include": [["reasoning.encrypted_content", "x"]],
+        "text": [{"format": {"type": "text"}, "verbosity": "low"}, {"format": {"type": "json_object"}}],
+        "max_output_tokens": [100, 200, 300, 0],
+        "previous_response_id": [None, None, None, "x"],
+        "temperature": [1, 0.5, 9],
+        "store": [False],
+        "client_metadata": [{"a": "b"}],
     },
 }
-_RARE: Json = {MESSAGES_PATH: [{"type": "any"}, {"type": "tool", "name": "look_up"}]}
+_RARE: Json = {
+    MESSAGES_PATH: [{"type": "any"}, {"type": "tool", "name": "look_up"}],
+    RESPONSES_PATH: [
+        "required",
+        {"type": "function", "name": "look_up"},
+        {"type": "allowed_tools", "mode": "auto", "tools": [{"type": "function", "name": "look_up"}]},
+    ],
+}
 _IDS = st.sampled_from(["c1", "c2", "c3"])
 _NAMES = st.sampled_from(["look_up", "now", "mail", "x"])
 _objects = st.dictionaries(texts, st.one_of(texts, numbers), max_size=2)
@@ -103,13 +145,87 @@ _items: dict[str, st.SearchStrategy[Json]] = {
         _messages("assistant", _of_assistant, 0),
         _messages("system", _texts, 0),
     ),
+    RESPONSES_PATH: st.one_of(
+        st.builds(lambda role, said: {"role": role, "content": said}, st.sampled_from(["user", "assistant"]), texts),
+        st.builds(
+            lambda role, said: {"type": "message", "role": role, "content": [{"type": "input_text", "text": said}]},
+            st.sampled_from(["user", "assistant", "developer", "system"]),
+            texts,
+        ),
+        st.just({"role": "user", "content": [{"type": "input_image", "image_url": "data:image/png,x"}]}),
+        st.builds(
+            lambda said, name: {"type": "reasoning", "summary": [], name: [{"type": "reasoning_text", "text": said}]},
+            texts,
+            st.sampled_from(["content", "summary"]),
+        ),
+        st.builds(
+            lambda call_id, name, space, given: {
+                "type": "function_call",
+                "call_id": call_id,
+                "name": name,
+                "arguments": given,
+                **({} if space is None else {"namespace": space}),
+            },
+            _IDS,
+            _NAMES,
+            st.sampled_from([None, "mail"]),
+            st.one_of(
+                _objects.map(json.dumps), st.sampled_from(["", "{'a': 1}", '{"a": ', "[1]", '{"a": 1e999}', "x"])
+            ),
+        ),
+        st.builds(
+            lambda call_id, said: {"type": "custom_tool_call", "call_id": call_id, "name": "patch", "input": said},
+            _IDS,
+            texts,
+        ),
+        st.builds(
+            lambda call_id: {"type": "shell_call", "id": "sh", "call_id": call_id, "action": {"commands": ["ls"]}}, _IDS
+        ),
+        st.builds(
+            lambda call_id, said: {"type": "function_call_output", "call_id": call_id, "output": said},
+            _IDS,
+            st.one_of(texts, texts.map(lambda said: [{"type": "input_text", "text": said}])),
+        ),
+        st.builds(
+            lambda call_id: {
+                "type": "shell_call_output",
+                "call_id": call_id,
+                "output": [{"stdout": "a", "stderr": "", "outcome": {"type": "exit", "exit_code": 0}}],
+            },
+            _IDS,
+        ),
+        st.builds(
+            lambda call_id, output: {
+                "type": "mcp_call",
+                "id": call_id,
+                "server_label": "web",
+                "name": "search",
+                "arguments": '{"q": 1}',
+                "output": output,
+            },
+            _IDS,
+            st.one_of(st.none(), texts),
+        ),
+        st.just({"type": "web_search_call", "id": "ws", "status": "completed", "odd": 1}),
+        st.just({"type": "tool_search_call", "call_id": "c1", "execution": "client", "arguments": {"query": "mail"}}),
+    ),
+}
+_FOUND: Json = {
+    "type": "tool_search_output",
+    "call_id": "c1",
+    "execution": "client",
+    "tools": [{"type": "custom", "name": "found", "format": {"type": "text"}}],
 }
 
 
 def _with_calls(item: Json, seen: set[str]) -> Json:
     """Without results of calls that nobody made, mostly: whatever has them is refused."""
     content = item.get("content")
-    if isinstance(content, list):
+    if item.get("type", "").endswith("_call"):
+        seen.update(call_id for call_id in (item.get("call_id"), item.get("id")) if call_id is not None)
+    elif item.get("type", "").endswith("_output") and item["call_id"] not in seen:
+        return {"role": "user", "content": "Go on."}
+    elif isinstance(content, list) and "type" not in item and item["role"] != "tool":
         seen.update(block["id"] for block in content if block["type"] == "tool_use")
         kept = [block for block in content if block["type"] != "tool_result" or block["tool_use_id"] in seen]
         item = {**item, "content": kept or ("" if item["role"] != "user" else "Go on.")}
@@ -140,6 +256,8 @@ def conversations(draw: st.DrawFn, path: str) -> list[Any]:
     )
     if draw(st.integers(0, 9)) == 0:
         fields["tool_choice"] = draw(st.sampled_from(_RARE[path]))
+    if path == RESPONSES_PATH and "c1" in seen and draw(st.integers(0, 5)) == 0:
+        items.append(_FOUND)
     marks = path == MESSAGES_PATH and draw(st.booleans())
     found: list[Any] = []
     for length in range(1, len(items) + 1):
@@ -193,7 +311,39 @@ def _claude_code(turns: int) -> Iterator[Json]:
         }
 
 
-_AGENTS = {MESSAGES_PATH: _claude_code}
+def _codex(turns: int) -> Iterator[Json]:
+    """The same."""
+    items: list[Json] = []
+    for turn in range(turns):
+        if turn == 0:
+            for role in ("developer", "user"):
+                said = [{"type": "input_text", "text": f"I am the {role}. " * 50}]
+                items.append({"type": "message", "role": role, "content": said})
+        else:
+            arguments = json.dumps({"word": "x" * 1000})
+            thought = [{"type": "summary_text", "text": "Hm."}]
+            items += [
+                {"type": "reasoning", "summary": thought, "encrypted_content": None},
+                {"type": "function_call", "name": "look_up", "arguments": arguments, "call_id": f"c{turn}"},
+                {"type": "function_call_output", "call_id": f"c{turn}", "output": "</tool_response>" + "y" * 1000},
+            ]
+        yield {
+            "model": "coder",
+            "instructions": "You are an agent. " * 100,
+            "input": items,
+            "tools": [_TOOLS[RESPONSES_PATH][index] for index in (0, 1, 3, 5, 6)],
+            "tool_choice": "auto",
+            "parallel_tool_calls": True,
+            "reasoning": {"summary": "auto"},
+            "store": False,
+            "stream": True,
+            "include": ["reasoning.encrypted_content"],
+            "prompt_cache_key": "k",
+            "client_metadata": {"a": "b"},
+        }
+
+
+_AGENTS = {MESSAGES_PATH: _claude_code, RESPONSES_PATH: _codex}
 
 
 @each_path

@@ -38,6 +38,8 @@ class Offer:
     definitions: list[Json]
     is_as_sent: bool
     """They are the very objects of the request."""
+    has_grammars: bool = False
+    """The text of some has to follow a grammar, which goes along with each request."""
     details: Any = field(default=None)
     """What else the dialect has to know of them. Picklable."""
 

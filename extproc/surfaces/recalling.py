@@ -48,6 +48,7 @@ class _Head:
     is_as_sent: bool
     """They are shown as the client sent them."""
     has_strict: bool
+    """Decoding may have to be forced whatever the model chooses to do: by schemas, or by grammars."""
 
 
 @dataclass(slots=True)
@@ -167,7 +168,7 @@ class _Recalled:
             definitions,
             shown,
             is_as_sent=made_shown is made and offer.is_as_sent,
-            has_strict=any(tool["function"].get("strict") is True for tool in made),
+            has_strict=offer.has_grammars or any(tool["function"].get("strict") is True for tool in made),
         )
         self._learned.append((self._beginning.root, (b"", pickle.dumps(head))))
         return head

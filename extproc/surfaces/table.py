@@ -74,7 +74,7 @@ MESSAGES = Surface(
 
 RESPONSES = Surface(
     name="responses",
-    routes=(Route("responses", RESPONSES_PATH, CHAT_PATH, responses.problems, responses.read),),
+    routes=(Route("responses", RESPONSES_PATH, CHAT_PATH, responses.problems, responses.read, responses.CONTINUED),),
     writer=responses.ResponsesWriter,
     error=chat.error_object,
 )

@@ -3,7 +3,8 @@
 Errors have the shape of chat completions. Source of the shapes: OpenAI's API reference, and its SDKs' types.
 """
 
+from extproc.surfaces.responses.continued import CONTINUED
 from extproc.surfaces.responses.request import problems, read
 from extproc.surfaces.responses.writer import ResponsesWriter
 
-__all__ = ["ResponsesWriter", "problems", "read"]
+__all__ = ["CONTINUED", "ResponsesWriter", "problems", "read"]

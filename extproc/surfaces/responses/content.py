@@ -64,33 +64,45 @@ FORGETFUL = "this gateway keeps nothing between requests."
 
 def input_problems(fields: Json, reader: ArgumentReader, media_urls: MediaUrls) -> Iterator[ApiError]:
     """What is wrong with `instructions` and `input`, item by item."""
-    instructions = fields.get("instructions")
-    if not isinstance(instructions, str | None):
-        yield invalid_type("instructions", "a string", instructions)
+    yield from instructions_problems(fields)
     items = fields.get("input")
     if items is None:
         yield missing_parameter("input", "Send a string, or an array of items.")
     elif isinstance(items, list):
         if not items:
             yield empty_array("input", "at least one item")
-        if (count := len(items) + sum(map(_parts, items))) > MOST_ITEMS:
+        if (count := len(items) + sum(map(parts_in, items))) > MOST_ITEMS:
             yield array_too_long("input", f"at most {MOST_ITEMS} items and content parts together", count)
             return
-        if items and not any(map(_shows, items)):
+        if items and not any(map(is_shown, items)):
             yield invalid_value("input", "nothing of it can be shown to a model here; send what the user said.")
-        check = _Check(reader, media_urls)
+        calls: set[str] = set()
         for index, item in enumerate(items):
-            yield from check.item(item, f"input[{index}]")
+            yield from item_problems(item, f"input[{index}]", calls, reader, media_urls)
     elif not isinstance(items, str):
         yield invalid_type("input", "a string or an array of items", items)
 
 
-def _parts(item: Any) -> int:
+def instructions_problems(fields: Json) -> Iterator[ApiError]:
+    """What is wrong with `instructions`."""
+    if not isinstance(instructions := fields.get("instructions"), str | None):
+        yield invalid_type("instructions", "a string", instructions)
+
+
+def item_problems(
+    item: Any, param: str, calls: set[str], reader: ArgumentReader, media_urls: MediaUrls
+) -> Iterator[ApiError]:
+    """What is wrong with one item. `calls` are the ids of those before it; its own are added."""
+    yield from _Check(reader, media_urls, calls).item(item, param)
+
+
+def parts_in(item: Any) -> int:
+    """How many content parts an item holds, which may be wrong."""
     lists = [item.get(name) for name in ("content", "output", "summary")] if isinstance(item, dict) else ()
     return sum(len(parts) for parts in lists if isinstance(parts, list))
 
 
-def _shows(item: Any) -> bool:
+def is_shown(item: Any) -> bool:
     """Whether a model would see anything of an item. One that is wrong is told of elsewhere."""
     kind = kind_of(item) if isinstance(item, dict) else None
     if kind == "reasoning":
@@ -118,10 +130,10 @@ _SEARCHES = ("tool_search_call", "tool_search_output")
 class _Check:
     """The items of one request, in their order."""
 
-    def __init__(self, reader: ArgumentReader, media_urls: MediaUrls) -> None:
+    def __init__(self, reader: ArgumentReader, media_urls: MediaUrls, calls: set[str]) -> None:
         self._reader = reader
         self._media_urls = media_urls
-        self._calls: set[str] = set()
+        self._calls = calls
 
     def item(self, item: Any, param: str) -> Iterator[ApiError]:
         if not isinstance(item, dict):

@@ -7,7 +7,6 @@ nothing waits for a result of the client's, the model goes on in a new message.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
 from extproc.contract.history import ArgumentReader
@@ -25,80 +24,89 @@ _RESULTS = "results"
 """What tools on our side gave for the calls of a message, while it is put together: the messages behind it."""
 
 
-@dataclass(slots=True)
 class Conversation:
-    """The house's messages, as they are put together."""
+    """A valid conversation as the house's messages, item by item."""
 
-    messages: list[Json] = field(default_factory=list)
-    left_out: set[str] = field(default_factory=set)
-    """What of the input no backend gets: the types of items, and members of others."""
-    repaired: int = 0
-    """How many malformed arguments were repaired."""
+    __slots__ = ("_answered", "_call_ids", "_messages", "_reader", "_system", "left_out", "repaired")
 
+    def __init__(self, fields: Json, reader: ArgumentReader) -> None:
+        """Before its first item; of the request only `instructions` matters."""
+        self.left_out: set[str] = set()
+        """What of the input no backend gets: the types of items, and members of others."""
+        self.repaired = 0
+        """How many malformed arguments were repaired."""
+        self._reader = reader
+        self._system = [fields["instructions"]] if fields.get("instructions") else []
+        self._messages: list[Json] = []  # those that may not be complete
+        self._answered = False
+        self._call_ids: dict[Any, str] = {}
 
-def read_conversation(fields: Json, reader: ArgumentReader) -> Conversation:
-    """Those of a valid request."""
-    conversation = Conversation()
-    system = [fields["instructions"]] if fields.get("instructions") else []
-    items = fields["input"]
-    messages: list[Json] = []
-    answered = False
-    call_ids: dict[Any, str] = {}
-    for item in [{"role": "user", "content": items}] if isinstance(items, str) else items:
+    def add(self, item: Json) -> list[Json]:
+        """Those that are complete by the next one."""
+        self._read(item)
+        if not self._answered:  # the system prompt isn't
+            return []
+        goes_on = bool(self._messages) and self._messages[-1]["role"] == "assistant"
+        complete = self._messages[:-1] if goes_on else self._messages
+        self._messages = self._messages[-1:] if goes_on else []
+        return [*self._instructions(), *(each for message in complete for each in _finished(message))]
+
+    def rest(self) -> list[Json]:
+        """Those that are complete because there are no more."""
+        complete, self._messages = self._messages, []
+        return [*self._instructions(), *(each for message in complete for each in _finished(message))]
+
+    def _instructions(self) -> list[Json]:
+        system, self._system = self._system, []
+        return [{"role": "system", "content": "\n\n".join(system)}] if system else []
+
+    def _read(self, item: Json) -> None:
         kind = kind_of(item)
+        messages, call_ids = self._messages, self._call_ids
         if is_left_out(item, kind):
-            conversation.left_out.add(kind)
-            continue
-        conversation.left_out.update(name for name in item.keys() - READ_MEMBERS if item[name] not in (None, False))
+            self.left_out.add(kind)
+            return
+        self.left_out.update(name for name in item.keys() - READ_MEMBERS if item[name] not in (None, False))
         if kind in BY_CALL:
             call_ids.setdefault(item.get("id"), item["call_id"])
             call_ids[item["call_id"]] = item["call_id"]
-            answered = True
-            _assistant(messages).setdefault("tool_calls", []).append(_read_taught_call(item, BY_CALL[kind]))
+            self._model().setdefault("tool_calls", []).append(_read_taught_call(item, BY_CALL[kind]))
         elif kind in BY_RESULT:
             call_id = id_of_call(item)
             said = BY_RESULT[kind].said(item)
             messages.append({"role": "tool", "tool_call_id": call_ids.get(call_id, call_id), "content": said})
         elif kind == "reasoning":
             if thought := _thought(item):
-                answered = True
-                _assistant(messages).setdefault("reasoning", []).append(thought)
+                self._model().setdefault("reasoning", []).append(thought)
         elif kind in CALLS:
             call = _read_call(item, kind)
             call_ids[call["id"]] = call["id"]
-            conversation.repaired += _mend(call, reader)
-            answered = True
-            _assistant(messages).setdefault("tool_calls", []).append(call)
+            self.repaired += _mend(call, self._reader)
+            self._model().setdefault("tool_calls", []).append(call)
         elif kind == MCP_CALL:
             call = _called(item["id"], served_calls.name_of(item), item["arguments"])
-            conversation.repaired += _mend(call, reader)
-            answered = True
-            _served(_assistant(messages), call, served_calls.said(item))
+            self.repaired += _mend(call, self._reader)
+            _served(self._model(), call, served_calls.said(item))
         elif kind in RESULTS:
             call_id = call_ids.get(item["call_id"], item["call_id"])
             messages.append({"role": "tool", "tool_call_id": call_id, "content": _content(item["output"])})
         elif item["role"] == "assistant":
-            answered = True
-            _assistant(messages).setdefault("content", []).append(_content(item["content"]))
+            self._model().setdefault("content", []).append(_content(item["content"]))
         elif item["role"] == "user":
             messages.append({"role": "user", "content": _content(item["content"])})
-        elif answered:
+        elif self._answered:
             messages.append({"role": "system", "content": _content(item["content"])})
         else:  # the client's own instructions, wherever they stand before the first answer
             content = _content(item["content"])
             assert isinstance(content, str)  # it has no other parts
-            system.append(content)
-    if system:
-        conversation.messages.append({"role": "system", "content": "\n\n".join(system)})
-    conversation.messages += [each for message in messages for each in _finished(message)]
-    return conversation
+            self._system.append(content)
 
-
-def _assistant(messages: list[Json]) -> Json:
-    """The message in which the model goes on."""
-    if not messages or messages[-1]["role"] != "assistant" or _has_all_results(messages[-1]):
-        messages.append({"role": "assistant"})
-    return messages[-1]
+    def _model(self) -> Json:
+        """The message in which the model goes on."""
+        self._answered = True
+        if not self._messages or self._messages[-1]["role"] != "assistant" or _has_all_results(self._messages[-1]):
+            self._messages.append({"role": "assistant"})
+        return self._messages[-1]
 
 
 def _has_all_results(message: Json) -> bool:

@@ -8,7 +8,7 @@ Codex, OpenAI's agents and the AI SDK were seen to send (docs/responses.md).
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, TypeAlias
 
 from extproc.contract.checks import ArrayOf, Boolean, Check, Integer, MapOf, Number, Object, OneOf, Text
@@ -18,16 +18,8 @@ from extproc.contract.model_name import model_problems
 from extproc.contract.parameters import parameter_problems
 from extproc.contract.rules import Rules
 from extproc.surfaces.responses.content import FORGETFUL, input_problems
-from extproc.surfaces.responses.conversation import read_conversation
-from extproc.surfaces.responses.tools import (
-    choice_problems,
-    definition,
-    kept_back,
-    own_tools,
-    read_choice,
-    tool_problems,
-    unread_members,
-)
+from extproc.surfaces.responses.conversation import Conversation
+from extproc.surfaces.responses.tools import Tools, choice_problems, read_choice, read_tools, tool_problems
 from extproc.turn.turn import Turn
 
 Json: TypeAlias = dict[str, Any]
@@ -95,6 +87,15 @@ _ASKED_AS = {
 def problems(fields: Json, rules: Rules, reader: ArgumentReader | None = None) -> Iterator[ApiError]:
     """Everything that is wrong with a request, in a stable order. `reader` is for arguments of earlier turns."""
     yield from model_problems(fields)
+    yield from memory_problems(fields)
+    yield from input_problems(fields, reader or ArgumentReader(rules.malformed_history), rules.media_urls)
+    yield from tool_problems(fields)
+    yield from choice_problems(fields)
+    yield from other_problems(fields)
+
+
+def memory_problems(fields: Json) -> Iterator[ApiError]:
+    """Whatever needs what was said in earlier requests."""
     for name, way_out in _MEMORY.items():
         if fields.get(name) is not None:
             message = f"'{name}' can't be followed: {FORGETFUL} {way_out}"
@@ -102,9 +103,10 @@ def problems(fields: Json, rules: Rules, reader: ArgumentReader | None = None) -
     if fields.get("background") is True:
         message = f"'background' can't be true: {FORGETFUL} Leave it out, and wait for the answer: best as a stream."
         yield invalid_request(message, "background", "unsupported_parameter")
-    yield from input_problems(fields, reader or ArgumentReader(rules.malformed_history), rules.media_urls)
-    yield from tool_problems(fields)
-    yield from choice_problems(fields)
+
+
+def other_problems(fields: Json) -> Iterator[ApiError]:
+    """What is wrong besides the model, the conversation and the tools."""
     for name, check in PARAMETERS.items():
         if (value := fields.get(name)) is not None:
             yield from check.problems(value, name)
@@ -145,13 +147,20 @@ def read(fields: Json, rules: Rules) -> Turn:
     reader = ArgumentReader(rules.malformed_history)
     for problem in problems(fields, rules, reader):
         raise problem
-    conversation = read_conversation(fields, reader)
-    own = list(own_tools(fields))
-    tools = [definition(tool, name, known) for tool, name, known, _ in own]
+    conversation = Conversation(fields, reader)
+    items = fields["input"]
+    items = [{"role": "user", "content": items}] if isinstance(items, str) else items
+    messages = [made for item in items for made in conversation.add(item)]
+    return turn_of(fields, conversation, messages + conversation.rest(), read_tools(fields))
+
+
+def turn_of(fields: Json, conversation: Conversation, messages: Sequence[Json], offered: Tools) -> Turn:
+    """The turn of a valid request, given its conversation, and its tools, as the house has them."""
+    tools = offered.definitions
     choice, allowed = read_choice(fields, tools)
     left_out = [f"input.{kind}" for kind in sorted(conversation.left_out)]
     return Turn(
-        messages=conversation.messages,
+        messages=messages,
         offered=tools,
         tools=allowed,
         tool_choice=choice,
@@ -161,15 +170,15 @@ def read(fields: Json, rules: Rules) -> Turn:
         include_usage=True,
         dialect="responses",
         repaired=conversation.repaired,
-        withheld=(*_unread(fields), *kept_back(fields), *unread_members(fields), *left_out),
+        withheld=(*_unread(fields), *offered.kept_back, *left_out),
         explicit=frozenset(
             name for name in ("tool_choice", "parallel_tool_calls") if tools and fields.get(name) is not None
         ),
-        names={name: known for _, name, known, _ in own if known.kind != "function" or known.namespace},
+        names=offered.names,
         thinks=False if (fields.get("reasoning") or {}).get("effort") == _NO_EFFORT else None,
-        echo=_echo(fields),
+        echo=_echo(fields, offered),
         asked_as=_ASKED_AS,
-        places=[place for *_, place in own],
+        places=offered.places,
     )
 
 
@@ -198,7 +207,7 @@ def _parameters(fields: Json) -> Json:
     return parameters
 
 
-def _echo(fields: Json) -> Json:
+def _echo(fields: Json, offered: Tools) -> Json:
     """What an answer says of its request."""
     reasoning = fields.get("reasoning") or {}
     return {
@@ -213,17 +222,8 @@ def _echo(fields: Json) -> Json:
         "temperature": fields.get("temperature"),
         "text": {"format": (fields.get("text") or {}).get("format") or {"type": "text"}},
         "tool_choice": fields.get("tool_choice") or "auto",
-        "tools": [_shown(tool) for tool in fields.get("tools") or ()],
+        "tools": offered.shown,
         "top_p": fields.get("top_p"),
         "truncation": "disabled",
         "user": fields.get("user"),
     }
-
-
-def _shown(tool: Json) -> Json:
-    """As OpenAI shows it: a function has all its fields."""
-    if tool["type"] == "function":
-        return {"parameters": None, "strict": None, **tool}
-    if tool["type"] == "namespace":
-        return {"description": "", **tool, "tools": [_shown(inner) for inner in tool["tools"]]}
-    return tool

@@ -7,7 +7,8 @@ it; a tool of a namespace has the namespace before its name; one that OpenAI's m
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any, TypeAlias
 
 from extproc.contract.errors import ApiError, invalid_type, invalid_value, missing_parameter, quoted
@@ -142,15 +143,57 @@ def _reference(reference: Any, param: str, names: Mapping[str, ToolName]) -> Ite
         yield invalid_value(f"{param}.name", f"no tool is named {quoted(name)}.")
 
 
+@dataclass(frozen=True, slots=True)
+class Tools:
+    """The tools of a valid request."""
+
+    definitions: Sequence[Json]
+    """OpenAI's."""
+    names: Mapping[str, ToolName]
+    """By the name that the model knows: those that are no functions of that name for the client."""
+    places: list[str]
+    """Where the name of each stands."""
+    kept_back: list[str]
+    """What of them no model gets, or isn't held to, and what nobody reads."""
+    shown: Sequence[Json]
+    """As an answer repeats them."""
+
+
+def read_tools(fields: Json) -> Tools:
+    """Those of a valid request."""
+    own = list(own_tools(fields))
+    return Tools(
+        [definition(tool, name, known) for tool, name, known, _ in own],
+        {name: known for _, name, known, _ in own if known.kind != "function" or known.namespace},
+        [place for *_, place in own],
+        [*kept_back(fields), *unread_members(fields)],
+        [_shown(tool) for tool in fields.get("tools") or ()],
+    )
+
+
+def _shown(tool: Json) -> Json:
+    """As OpenAI shows it: a function has all its fields."""
+    if tool["type"] == "function":
+        return {"parameters": None, "strict": None, **tool}
+    if tool["type"] == "namespace":
+        return {"description": "", **tool, "tools": [_shown(inner) for inner in tool["tools"]]}
+    return tool
+
+
+def finds_tools(item: Any) -> bool:
+    """Whether an item holds tools that the client's own search has found."""
+    return (
+        isinstance(item, dict)
+        and item.get("type") == TAUGHT["tool_search"].result
+        and item.get("execution") == "client"
+    )
+
+
 def _found_tools(fields: Json) -> Iterator[tuple[Any, str]]:
     """Those that the client's own search has found in earlier turns, and where they stand."""
     items = fields.get("input")
     for index, item in enumerate(items if isinstance(items, list) else ()):
-        if (
-            isinstance(item, dict)
-            and item.get("type") == TAUGHT["tool_search"].result
-            and item.get("execution") == "client"
-        ):
+        if finds_tools(item):
             found = item.get("tools")
             for at, tool in enumerate(found if isinstance(found, list) else ()):
                 yield tool, f"input[{index}].tools[{at}]"
@@ -279,7 +322,7 @@ def definition(tool: Json, name: str, known: ToolName) -> Json:
     return {"type": "function", "function": function}
 
 
-def read_choice(fields: Json, tools: list[Json]) -> tuple[ToolChoice, list[Json]]:
+def read_choice(fields: Json, tools: Sequence[Json]) -> tuple[ToolChoice, Sequence[Json]]:
     """The choice of a valid request, and those of its tools that are allowed."""
     choice = fields.get("tool_choice")
     if not tools or choice == "none":

@@ -123,7 +123,7 @@ class ResponsesWriter:
             return
         event = {"type": kind, "sequence_number": self._number, **fields}
         self._number += 1
-        self._out += b"event: %b\ndata: %b\n\n" % (kind.encode(), orjson.dumps(event))
+        self._out += b"event: %b\ndata: %b\n\n" % (kind.encode(), to_json(event))
 
     def _taken(self) -> bytes:
         out = bytes(self._out)
@@ -138,7 +138,7 @@ class ResponsesWriter:
         for one in said:
             self._say(one)
         status = self._close()
-        return orjson.dumps(self._response(status, usage_of(usage)))
+        return to_json(self._response(status, usage_of(usage)))
 
     # Both
 
