@@ -28,7 +28,9 @@ import jiter
 from jsonschema_rs import Draft202012Validator, RegexOptions, ValidationError, Validator
 from jsonschema_rs import ValidationErrorKind as Kind
 
+from extproc.contract.bounded import Bounded
 from extproc.contract.errors import json_type, quoted
+from extproc.contract.json_body import encode
 from extproc.contract.schema_graph import SchemaGraph, without_empty
 from extproc.contract.schemas import Json, one_of_types, written
 
@@ -44,7 +46,8 @@ class Violation:
 
 
 class ArgumentChecker:
-    """Checks calls of the given tools (OpenAI tool definitions). A schema is compiled when its tool is first called."""
+    """Checks calls of the given tools (OpenAI tool definitions). A schema is compiled when its tool is called, unless
+    it is known already."""
 
     def __init__(self, tools: Sequence[Mapping[str, Any]]) -> None:
         self._parameters = {tool["function"]["name"]: tool["function"].get("parameters") for tool in tools}
@@ -83,10 +86,36 @@ _MOST_COPIED = 5_000_000  # characters of arguments, in errors
 _ERROR = 200  # characters that take as long as an error itself
 
 
+_CHECKS: Bounded[SchemaCheck | None] = Bounded(8 * 1024 * 1024)
+"""By the JSON texts of their schemas: some 200, as agents have them."""
+_OF_A_BYTE, _OF_AN_OBJECT = 20, 1000
+"""Bytes that a check takes for each of its schema's text, and for each object and array in it: more than was measured
+(29 kB for an agent's tool, 1.1 MB for 300 schemas that nest four levels)."""
+_LONGEST_KEPT = 16 * 1024
+
+
 def schema_check(parameters: Any) -> SchemaCheck | None:
-    """The check that a schema is good for, if any."""
+    """The check that a schema is good for, if any. Compiled once as long as it is known: a client brings the same
+    schemas with every request, and what is made of one depends on its text alone."""
     if not isinstance(parameters, dict) or not parameters:
         return None
+    try:
+        text = encode(parameters)
+        if len(text) > _LONGEST_KEPT:
+            return _new_check(parameters)
+        with suppress(KeyError):
+            return _CHECKS[text]
+        parameters = jiter.from_json(text, allow_inf_nan=False)  # nothing of the request is kept
+    except (TypeError, ValueError, RecursionError):  # a server's tool that is no JSON
+        return _new_check(parameters)
+    check = _new_check(parameters)
+    if check is None or not check.has_patterns:  # compiled ones grow as they are used
+        objects = text.count(b"{") + text.count(b"[")
+        _CHECKS.keep(text, check, _OF_A_BYTE * len(text) + _OF_AN_OBJECT * objects)
+    return check
+
+
+def _new_check(parameters: Json) -> SchemaCheck | None:
     graph = SchemaGraph(parameters)
     if len(graph.subschemas) > _MOST_SUBSCHEMAS or graph.dead_ends or not graph.fits_meta_schema():
         return None
@@ -110,6 +139,7 @@ def schema_check(parameters: Any) -> SchemaCheck | None:
         own_work,
         work_by_character=sum(own_work.values()) if met_once else math.inf,
         has_alternatives=bool(keywords.keys() & {"anyOf", "oneOf"}),
+        has_patterns=patterns > 0,
     )
 
 
@@ -179,6 +209,7 @@ class SchemaCheck:
     work_by_character: float
     """How much work a character of arguments makes at most, as far as the schema alone can tell."""
     has_alternatives: bool
+    has_patterns: bool
 
     def broken_rule(self, arguments: Any, length: int) -> str | None:
         """Where arguments of so many characters break which rule of the schema. None if they break none."""

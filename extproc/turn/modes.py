@@ -10,16 +10,18 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from hashlib import blake2b
 from typing import Any, TypeAlias
 
 from extproc.config import Backend, Model
+from extproc.contract.bounded import Bounded
 from extproc.contract.json_array import tool_names
 from extproc.contract.json_body import encode
 from extproc.contract.tool_choice import NamedTool
 from extproc.prompts import PromptStyle, in_call_order, render_conversation
 from extproc.prompts.conversation import escaped_messages, escaped_tools
 from extproc.prompts.escaping import Escaper, escaper
-from extproc.prompts.grammar import structural_tag, writes_texts
+from extproc.prompts.grammar import Thinking, structural_tag, writes_texts
 from extproc.prompts.wording import answer_in, must_call
 from extproc.toolcalls import call_syntax
 from extproc.turn.retry import with_words
@@ -140,19 +142,35 @@ def _forced(turn: Turn, model: Model, backend: Backend) -> Json:
     asked = turn.parameters.get("structured_outputs") or format_.get("type", "text") != "text"
     if asked and turn.tool_choice == "auto" and not unbound:
         return {}  # the client forces the text itself, and vLLM takes one grammar
-    tag = structural_tag(
-        syntax,
-        turn.tools,
-        turn.tool_choice,
-        parallel=turn.parallel_tool_calls,
-        text_schema=turn.text_schema if unbound else None,
-        names_only=model.tools == "prompt" and len(turn.tools) < len(turn.offered),
-        thinking="open" if opens_thinking(turn, model) else None,
-        texts=turn.texts,
-    )
-    if tag is None:
+    names_only = model.tools == "prompt" and len(turn.tools) < len(turn.offered)
+    text_schema = turn.text_schema if unbound else None
+    thinking: Thinking | None = "open" if opens_thinking(turn, model) else None
+    texts = turn.texts
+    asked = repr((model.format_name, turn.tool_choice, turn.parallel_tool_calls, names_only, thinking, texts))
+    key = blake2b(encode({"asked": asked, "text_schema": text_schema, "tools": turn.tools})).digest()
+    try:
+        text = _TAGS[key]
+    except KeyError:
+        tag = structural_tag(
+            syntax,
+            turn.tools,
+            turn.tool_choice,
+            parallel=turn.parallel_tool_calls,
+            text_schema=text_schema,
+            names_only=names_only,
+            thinking=thinking,
+            texts=texts,
+        )
+        text = encode(tag).decode() if tag is not None else None
+        _TAGS.keep(key, text, 300 + len(text or "") * 4)
+    if text is None:
         return unbound
-    return {"structured_outputs": {"structural_tag": encode(tag).decode()}, "response_format": None}
+    return {"structured_outputs": {"structural_tag": text}, "response_format": None}
+
+
+_TAGS: Bounded[str | None] = Bounded(8 * 1024 * 1024)
+"""Structural tags, by a digest of all that they depend on: a client demands calls of the same tools again and again.
+Reckoned as if each character took the four bytes that it may."""
 
 
 def unforced_texts(turn: Turn, model: Model, body: Json) -> list[str]:
