@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
 from extproc.config import parse
@@ -96,3 +97,10 @@ def test_a_series_that_only_one_has_is_there_with_its_help_and_type() -> None:
     assert samples(page)["extproc_refused_requests_total[('code', 'invalid_api_key')]"] == 1
     assert page.count(b"# TYPE extproc_refused_requests_total counter\n") == 1
     assert page.count(b"# HELP extproc_refused_requests_total ") == 1
+
+
+@pytest.mark.parametrize("odd", ["\u2028", "\x0c", "\x1c", "\x85", "\\n", '\\"', " "])
+def test_names_with_odd_characters_are_no_ends_of_lines(odd: str) -> None:
+    page = f'# HELP a_total A.\n# TYPE a_total counter\na_total{{model="x{odd}y"}} 2.0\n'.encode()
+    assert added(b"", [page, page]) == page.replace(b"2.0", b"4.0")
+    assert counted(page, page) == page.replace(b"2.0", b"4.0")

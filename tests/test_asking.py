@@ -66,7 +66,7 @@ def test_what_comes_in_pieces_is_put_together(tmp_path: Path) -> None:
         writer.write(frames.settings({}))
         for byte in data:
             writer.write(frames.frame(frames.DATA, 0, 1, bytes((byte,))))
-        await writer.drain()
+        writer.close()
 
     async def main() -> bool:
         server = await asyncio.start_unix_server(answer, tmp_path / "socket")

@@ -100,7 +100,7 @@ CALLED = {"role": "assistant", "content": None, "tool_calls": [CALL]}
     [
         ([WORDS], True),
         ([{"role": "user", "content": "x" * LARGE}], False),
-        ([{"role": "user", "content": "x"}] * 1100, False),
+        ([WORDS, *[{"role": "user", "content": "x"}] * 64], False),
         ([WORDS, {"role": "user", "content": "$ref" * 100}], False),
         ([WORDS, CALLED, {"role": "tool", "tool_call_id": "c", "content": "r"}], False),
     ],

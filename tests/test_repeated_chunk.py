@@ -119,6 +119,8 @@ LEARNT = compact(chunk("a"))
         (b"data: " + LEARNT.replace(b'"a"', b'"a\n"') + b"\n\n", None),
         (b"data: " + LEARNT.replace(b'"a"', b'"\xff"') + b"\n\n", None),
         (b"data: " + LEARNT.replace(b'"created":1', b'"created":2') + b"\n\n", None),
+        (b"data: " + LEARNT.replace(b'"a"', b'"a"\n') + b"\n\n", None),
+        (b"data: " + LEARNT.replace(b'"a"', b' "a"') + b"\n\n", None),
         (b"data: " + LEARNT + b"\n", None),
         (b"data: " + LEARNT + b"\n\ndata: " + LEARNT + b"\n\n", None),
         (b": " + LEARNT + b"\n\n", None),

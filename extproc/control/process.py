@@ -126,7 +126,7 @@ async def serve(options: Options, lag: LoopLag) -> int:
                 begun = await _begin_envoy(envoy, beginning, last)
                 if begun is not beginning:
                     beginning = begun
-                    await processor.go_by(replace(context, config=beginning.config, keys=beginning.keys))
+                    await processor.go_by(replace(processor.context, config=beginning.config, keys=beginning.keys))
                     telemetry.configured(beginning.config, beginning.source.digest)
                 processor.show_health()
             reloading = Reloading(

@@ -57,8 +57,9 @@ AT_ONCE = 32 * 1024
 references, calls whose arguments have to be repaired)."""
 LARGE = 48 * 1024
 """The same of one that is plain, as the first of a coding agent's conversation is: 4 ms, or 9 at worst."""
-_BRACKETS, _REFERENCES, _CALLS = 1_000, 64, (b'"tool_calls"', b'"tool_use"', b'"function_call"')
-"""How many objects and arrays, and references, a plain request has at most; and it has no calls."""
+_BRACKETS, _MESSAGES, _REFERENCES = 1_000, 64, 64
+_CALLS = (b'"tool_calls"', b'"tool_use"', b'"function_call"')
+"""How many objects and arrays, messages and references a plain request has at most; and it has no calls."""
 PREPARING = 60.0
 """Seconds that a large request gets to be read."""
 
@@ -149,15 +150,16 @@ class RequestHalf:
             # Of an older host that doesn't tell. Where a body comes in pieces, its head is on its way to some backend.
             raise ProtocolError("configure Envoy's processing_mode with request_body_mode BUFFERED; it has another")
         limit = self.context.config.limits.max_body_bytes
-        if len(body.body) > limit:  # Envoy may go by another limit for a moment when it is changed
+        data = body.body  # a copy, of what may be megabytes
+        if len(data) > limit:  # Envoy may go by another limit for a moment when it is changed
             return self.refuse(too_large(limit))
-        self.leases.arrived(len(body.body))
+        self.leases.arrived(len(data))
         memory, client, config = self.context.memory, self.leases.client, self.context.config
         if memory is not None:
             memory.goes_by(config)
         secret = memory.secret if memory is not None else None
-        self._size = len(body.body)
-        work = Prepare(body.body, config, client, self._content_type, self._path, self._inner, secret)
+        self._size = len(data)
+        work = Prepare(data, config, client, self._content_type, self._path, self._inner, secret)
         if len(work.body) <= AT_ONCE or (len(work.body) <= LARGE and _is_plain(work.body)):
             return self.read(work.perform_with(memory))
         if memory is not None and self.is_chat:
@@ -232,6 +234,7 @@ def _is_plain(body: bytes) -> bool:
     """Whether it can be told at a glance that a body is quickly read for its size."""
     return (
         body.count(b"{") + body.count(b"[") <= _BRACKETS
+        and body.count(b'"role"') <= _MESSAGES
         and body.count(b"$ref") <= _REFERENCES
         and not any(word in body for word in _CALLS)
     )

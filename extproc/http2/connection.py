@@ -132,7 +132,7 @@ class Connection(Sender):
             self._owed = 0
         stream = self._streams.get(stream_id)
         if stream is None or stream.remote_ended:
-            self._data_too_late(stream_id, size)
+            self._data_too_late(stream_id, size, ended=bool(flags & END_STREAM))
             return
         if size > stream.receive_window:
             raise StreamFault(stream_id, ErrorCode.FLOW_CONTROL_ERROR, "more data than a stream's window has room for")
@@ -153,16 +153,20 @@ class Connection(Sender):
         if ended:
             stream.remote_ended = True
 
-    def _data_too_late(self, stream_id: int, size: int) -> None:
+    def _data_too_late(self, stream_id: int, size: int, *, ended: bool) -> None:
         if not self._was_opened(stream_id):
             return
         if (room := self._reset.get(stream_id)) is None:
             raise StreamFault(stream_id, ErrorCode.STREAM_CLOSED, "data behind the end of its stream")
-        if size > room:
+        if size and size > room:
             raise ConnectionFault(ErrorCode.FLOW_CONTROL_ERROR, "more data than a stream's window had room for")
-        self._reset[stream_id] = room - size
+        if ended and room >= 0:
+            self._reset[stream_id] = -1  # its end has met ours on the way: that comes once, and costs nothing
+            return
         if not size:
             self._is_fruitless()
+            return
+        self._reset[stream_id] = room - size
 
     def _was_opened(self, stream_id: int) -> bool:
         """False for one that came too late to be. Raises ConnectionFault for one that the peer never opened."""

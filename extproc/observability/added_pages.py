@@ -53,7 +53,7 @@ def counted(over: bytes, page: bytes) -> bytes:
 def _read(page: bytes, families: dict[str, _Family], wanted: Callable[[str, str], bool]) -> None:
     """Put what is on a page beside what is there already, as far as it is wanted by its name and kind."""
     name, head, family = "", "", None
-    for line in page.decode().splitlines():
+    for line in page.decode().split("\n"):  # names of models may have other ends of lines in them
         if line.startswith("# HELP "):
             name, head, family = line.split(" ", 3)[2], line, None
         elif line.startswith("# TYPE "):

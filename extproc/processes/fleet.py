@@ -221,6 +221,8 @@ class Fleet:
         self._look_at_hosts()
 
     def _heard(self, worker: WorkerProcess, message: FromWorker) -> None:
+        if self._processes.get(worker.place.number) is not worker:
+            return  # it has ended since
         match message:
             case HostSeen(follows):
                 self._follows[worker] = follows

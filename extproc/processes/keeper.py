@@ -79,10 +79,10 @@ class Keeper:
             hangs = f"didn't serve after {_START:g} seconds and was killed"
         except WorkerGoneError:
             pass
-        self._ends(worker)
         if hangs:
             worker.kill()
         fate = await worker.over()
+        self._ends(worker)  # what it holds is free when it can't write there any more
         return served, hangs or f"has ended ({fate})"
 
     async def _until_hanging(self, worker: WorkerProcess) -> None:

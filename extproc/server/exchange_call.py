@@ -113,10 +113,12 @@ class ExchangeCall:
         if self._work is not None:
             self._work.cancel()
             self._work = None
-        self._inputs.close(self._loop.time() - self._replied)
-        if self._streams:
-            self._shell.streams(-1)
-        self._shell.ended(self)
+        try:
+            self._inputs.close(self._loop.time() - self._replied)
+        finally:
+            if self._streams:
+                self._shell.streams(-1)
+            self._shell.ended(self)
 
     def _parse(self, box: list[bytes]) -> None:
         try:
@@ -152,11 +154,9 @@ class ExchangeCall:
         if not self._busy:  # else something has come after all, or an effect takes its time
             self._busy = True
             try:
-                replies = self._watch.replies()
+                self._say(self._watch.replies())
             except Exception as error:
                 self._failed(error)
-            else:
-                self._say(replies)
 
     # What is said
 
@@ -226,8 +226,12 @@ class ExchangeCall:
         self._shell.turns.later(partial(self._unless_closed, step, [value], *rest))
 
     def _unless_closed(self, step: Callable[..., None], *values: object) -> None:
-        if not self._closed:
+        if self._closed:
+            return
+        try:
             step(*values)
+        except Exception as bug:
+            self._failed(bug)
 
     def _failed(self, error: Exception) -> None:
         exchange, telemetry = self.exchange, self._shell.telemetry

@@ -165,10 +165,10 @@ class GrpcioCall:
             data = await self._unless_finished(self._context.read())
             if self._status is not None:
                 return
-            if not self._released.is_set():
-                await self._unless_finished(self._released.wait())
             if not self._turns.free:
                 await self._turns.turn()
+            while self._status is None and not self._released.is_set():
+                await self._unless_finished(self._released.wait())
             if self._status is None and self._receiver is not None:
                 ended = not isinstance(data, bytes)
                 self._deliver(self._receiver, None if ended else data)

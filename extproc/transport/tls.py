@@ -12,6 +12,7 @@ import logging
 import ssl
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TypeAlias
 
 from extproc.config import Address
 from extproc.config.files import read_file
@@ -34,16 +35,20 @@ class ServerTls:
         can't be used to begin with.
         """
         files = TlsFiles(self)
-        latest = [files.context()]
 
         def begun(connection: ssl.SSLObject, _: str | None, __: ssl.SSLContext) -> None:
-            if files.renewed():
-                latest[0] = files.context()
-            connection.context = latest[0]
+            files.renewed()
+            connection.context = files.context
 
-        context = files.context()
+        context = _context(self)
+        # Whoever takes up an old session isn't asked for a certificate: one that was let in once would be for ever.
+        context.options |= ssl.OP_NO_TICKET
+        context.num_tickets = 0
         context.sni_callback = begun  # called whether or not a name was sent
         return context
+
+
+Contents: TypeAlias = tuple[bytes, bytes, bytes | None]
 
 
 class TlsFiles:
@@ -52,36 +57,39 @@ class TlsFiles:
     def __init__(self, tls: ServerTls) -> None:
         """Raises OSError when they can't be used."""
         self._tls = tls
-        self.contents = self._read()
-        """The certificate, its key, and the clients' authorities."""
+        self.contents, self.context = self._read()
+        """The certificate, its key, and the clients' authorities; and what was made of them."""
         self._complaint = ""
 
     def renewed(self) -> bool:
         """Whether there is something else in them by now. What can't be used is told once, and isn't taken."""
         try:
-            contents = self._read()
+            contents = self._contents()
+            if contents == self.contents:
+                self._complaint = ""
+                return False
+            contents, context = self._read()
         except OSError as error:
             if str(error) != self._complaint:
                 self._complaint = str(error)
                 log.error("the TLS files are refused, the previous ones stay in force: %s", error)
             return False
         self._complaint = ""
-        if contents == self.contents:
-            return False
-        self.contents = contents
+        self.contents, self.context = contents, context
         log.info("new connections get the certificate that is now in %s", self._tls.certificate)
         return True
 
-    def context(self) -> ssl.SSLContext:
-        """Made of what is in the files now. Raises OSError."""
-        return _context(self._tls)
+    def _read(self) -> tuple[Contents, ssl.SSLContext]:
+        before = self._contents()
+        context = _context(self._tls)
+        if self._contents() != before:
+            raise OSError(f"{self._tls.certificate} and what belongs to it are just being changed")
+        return before, context
 
-    def _read(self) -> tuple[bytes, bytes, bytes | None]:
+    def _contents(self) -> Contents:
         tls = self._tls
-        certificate, key = _content(tls.certificate), _content(tls.key)
         client_ca = _content(tls.client_ca) if tls.client_ca is not None else None
-        _context(tls)  # or nobody could connect any more
-        return certificate, key, client_ca
+        return _content(tls.certificate), _content(tls.key), client_ca
 
 
 def _context(tls: ServerTls) -> ssl.SSLContext:

@@ -67,6 +67,8 @@ class RepeatedChunk:
         if not before or len(event) > LARGEST or not (event.startswith(before) and event.endswith(after)):
             return False
         written = event[len(before) : -len(after)]
+        if written[:1] != b'"' or written[-1:] != b'"':  # white space may end the event
+            return False
         try:
             content = orjson.loads(written)
         except orjson.JSONDecodeError:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from extproc.http2 import ErrorCode
 from tests.http2.peer import ENDED, TIGHT, Peer, kinds, resets
 from tests.http2.wire import (
+    END_STREAM,
     HEADERS,
     RST_STREAM,
     data,
@@ -93,3 +94,17 @@ def test_a_thousand_streams_under_way_that_are_answered_at_once() -> None:
     assert len(resets(peer.heard())) == 1000
     peer.say(*(data(stream, b"late") + rst_stream(stream) for stream in streams))
     assert peer.verdict() is None
+
+
+def test_ends_of_requests_that_meet_the_ends_of_their_answers_are_no_flood() -> None:
+    """As of calls that the server ends first; the same end a second time is one."""
+    peer = Peer()
+    for at in range(5000):
+        stream = 2 * at + 1
+        peer.say(opened(stream))
+        peer.connection.respond(stream, ENDED, end=True)
+        peer.say(data(stream, b"", END_STREAM))
+        peer.heard()
+    assert peer.is_served()
+    peer.say(data(stream, b"", END_STREAM) * 3000)
+    assert peer.verdict() is ErrorCode.ENHANCE_YOUR_CALM

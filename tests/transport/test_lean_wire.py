@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import struct
+import tracemalloc
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -11,6 +12,7 @@ import pytest
 from hpack import Decoder
 
 from extproc.transport import Call, Endpoint, Receiver, Turns, serving
+from extproc.transport.lean.messages import MessageReader
 from tests.http2.wire import (
     DATA,
     END_HEADERS,
@@ -23,6 +25,7 @@ from tests.http2.wire import (
     data,
     headers,
     ping,
+    rst_stream,
     settings,
     window_update,
 )
@@ -188,4 +191,42 @@ def test_whoever_speaks_something_else_is_told_in_the_log(tmp_path: Path, caplog
 
     asyncio.run(asyncio.wait_for(main(), 20))
     assert "this isn't HTTP/2" in caplog.text
+    assert "secret" not in caplog.text
+
+
+def test_a_message_takes_what_has_come_of_it_whatever_it_says_of_its_size() -> None:
+    reader = MessageReader(30_000_000)
+    tracemalloc.start()
+    try:
+        assert reader.feed(message(b"a", size=30_000_000)) == []
+        assert tracemalloc.get_traced_memory()[0] < 100_000
+    finally:
+        tracemalloc.stop()
+    assert reader.missing == 30_000_000 - 1
+
+
+def test_a_service_that_fails_at_the_end_of_a_call_fails_no_other(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    words = "a secret"
+
+    class Failing(Echo):
+        def closed(self) -> None:
+            raise ValueError(words)
+
+    async def main() -> bytes:
+        services = {PATH: begun, "/a.Service/Failing": Failing}
+        async with serving("lean", Endpoint(f"unix:{tmp_path}/socket", services, LARGEST), Turns()):
+            reader, writer = await asyncio.open_unix_connection(f"{tmp_path}/socket")
+            pseudo = ((":method", "POST"), (":scheme", "http"), (":path", "/a.Service/Failing"))
+            failing = headers(3, fields=(*pseudo, *GRPC), flags=END_HEADERS)
+            writer.write(PREFACE + settings() + head() + failing + rst_stream(3) + data(1, message(b"there?")))
+            while True:
+                frame = await frame_from(reader)
+                if frame.kind == DATA:
+                    writer.close()
+                    return frame.payload
+
+    assert asyncio.run(asyncio.wait_for(main(), 20)) == message(b"there?")
+    assert "ValueError" in caplog.text
     assert "secret" not in caplog.text

@@ -62,6 +62,7 @@ class ClientConnection(asyncio.Protocol):
         self._reading = False
         self._flush_due = False
         self._timer: asyncio.TimerHandle | None = None
+        self._last_timer: asyncio.TimerHandle | None = None
 
     # What asyncio tells
 
@@ -110,22 +111,19 @@ class ClientConnection(asyncio.Protocol):
         self._flush()
 
     def eof_received(self) -> bool:
+        self._linger()  # asyncio closes only when all is written, which may be never
         return False
 
     def connection_lost(self, _: Exception | None) -> None:
         self._connections.discard(self)
-        if self._timer is not None:
-            self._timer.cancel()
+        for timer in (self._timer, self._last_timer):
+            if timer is not None:
+                timer.cancel()
         self.http2.close()
         for call in list(self._calls.values()):
             call.lost()
 
     # What the server wants
-
-    @property
-    def calls(self) -> int:
-        """How many are under way."""
-        return len(self._calls)
 
     def shut_down(self) -> None:
         """Have the client open no more calls here."""
@@ -152,7 +150,12 @@ class ClientConnection(asyncio.Protocol):
             return
         call = LeanCall(self, stream_id, head, self._largest)
         self._calls[stream_id] = call
-        call.begin(method(call))
+        try:
+            call.begin(method(call))
+        except Exception as bug:
+            _tell(bug)
+            call.finish(Status.INTERNAL, "internal error")
+            return
         if ended:
             call.came(b"", ended=True)
 
@@ -173,13 +176,17 @@ class ClientConnection(asyncio.Protocol):
         http2 = self.http2
         while not self.paused and (data := http2.output()):
             self._transport.write(data)
-        if http2.closed and not self._transport.is_closing():
-            if not http2.has_output:
+        if http2.closed:
+            if not (http2.has_output or self._transport.is_closing()):
                 self._transport.close()
-            self._loop.call_later(_LINGER, self._transport.abort)
+            self._linger()
         if self.stalled and not self.paused:
             for call in list(self.stalled):
                 call.go_on()
+
+    def _linger(self) -> None:
+        if self._last_timer is None:
+            self._last_timer = self._loop.call_later(_LINGER, self._transport.abort)
 
     def _too_silent(self) -> None:
         self._timer = None
@@ -206,13 +213,9 @@ class Connections:
             self._none.set()
 
     async def end(self, seconds: float) -> None:
-        """Of all. Those without calls are asked to go, and have so long for it: a call may be on its way.
-        The others are cut at once."""
+        """Of all: they are asked to go, and have so long for it: a call may be on its way. Then they are cut."""
         for connection in list(self._all):
-            if connection.calls:
-                connection.close()
-            else:
-                connection.shut_down()
+            connection.shut_down()
         with suppress(TimeoutError):
             await asyncio.wait_for(self._none.wait(), seconds)
         for connection in list(self._all):
@@ -327,9 +330,7 @@ class LeanCall:
                 receiver.received(cast(bytes, message))
                 self._connection.http2.consumed(self._id, size + PREFIX_SIZE)
         except Exception as bug:
-            # The text of an exception can quote a request; its type and its place can't.
-            where = "".join(traceback.format_tb(bug.__traceback__))
-            log.error("bug: %s\n%s", type(bug).__name__, where)
+            _tell(bug)
             self.finish(Status.INTERNAL, "internal error")
 
     def lost(self) -> None:
@@ -385,7 +386,15 @@ class LeanCall:
         self._connection.over(self._id)
         receiver, self._receiver = self._receiver, None
         if receiver is not None:
-            receiver.closed()
+            try:
+                receiver.closed()
+            except Exception as bug:  # which is none of the others' on this connection
+                _tell(bug)
+
+
+def _tell(bug: Exception) -> None:
+    # The text of an exception can quote a request; its type and its place can't.
+    log.error("bug: %s\n%s", type(bug).__name__, "".join(traceback.format_tb(bug.__traceback__)))
 
 
 def _peer(name: object) -> str:

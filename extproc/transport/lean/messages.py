@@ -27,23 +27,22 @@ def prefix(size: int) -> bytes:
 
 
 class MessageReader:
-    """Of one call. A message that comes in pieces is put together where it is to lie, as it comes."""
+    """Of one call. A message that comes in pieces takes what has come of it, whatever it says of its size."""
 
-    __slots__ = ("_largest", "_message", "_prefix", "_size", "_there")
+    __slots__ = ("_largest", "_message", "_prefix", "_size")
 
     def __init__(self, largest: int) -> None:
         """`largest`: bytes of a message."""
         self._largest = largest
         self._prefix = b""
-        self._message: bytearray | None = None  # as large as it will be
-        self._there = 0  # bytes of it
-        self._size = 0
+        self._message: bytearray | None = None  # what has come of it,
+        self._size = 0  # and what it will be
 
     @property
     def missing(self) -> int:
         """Bytes that have to come until the next message is whole, as far as is known."""
         if self._message is not None:
-            return self._size - self._there
+            return self._size - len(self._message)
         return PREFIX_SIZE - len(self._prefix) if self._prefix else 0
 
     @property
@@ -72,12 +71,11 @@ class MessageReader:
                     messages.append(data[at : at + size])
                     at += size
                     continue
-                self._message, self._size, self._there = bytearray(size), size, 0
-            taken = min(self._size - self._there, end - at)
-            self._message[self._there : self._there + taken] = data[at : at + taken]
-            self._there += taken
+                self._message, self._size = bytearray(), size
+            taken = min(self._size - len(self._message), end - at)
+            self._message += data[at : at + taken] if taken < end else data
             at += taken
-            if self._there == self._size:
+            if len(self._message) == self._size:
                 messages.append(self._message)
                 self._message = None
         return messages
