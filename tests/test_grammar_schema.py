@@ -333,14 +333,14 @@ class TestPatterns:
 
 
 class TestLooserNeverTighter:
-    @settings(max_examples=200)
+    @settings(max_examples=100)
     @given(st.data())
     def test_what_is_valid_stays_valid(self, data: st.DataObject) -> None:
         schema = data.draw(parameters())
         value = data.draw(arguments(schema))
         assert Draft202012Validator(simplified(schema)).is_valid(value)
 
-    @settings(max_examples=200)
+    @settings(max_examples=100)
     @given(parameters())
     def test_the_result_is_a_schema_of_few_keywords(self, schema: Json) -> None:
         found = simplified(schema)

@@ -164,7 +164,7 @@ _TOOLS = tool(_PROPERTIES, **{"$defs": {"place": _PLACE}})
 _IN_Y = tool({"y": {"type": "object", "properties": _PROPERTIES}}, **{"$defs": {"place": _PLACE}})
 
 
-@settings(max_examples=150)
+@settings(max_examples=80)
 @given(st.lists(_PARTS, max_size=14).map("".join), st.sampled_from([_IN_Y, tool({}), []]))
 def test_any_elements_make_json_and_lose_no_text(inside: str, tools: list[Json]) -> None:
     inside = inside.replace("y>", "z>")
@@ -172,7 +172,7 @@ def test_any_elements_make_json_and_lose_no_text(inside: str, tools: list[Json])
     assert not Counter(_words(inside)) - Counter(_words(json.dumps(arguments, ensure_ascii=False))), arguments
 
 
-@settings(max_examples=100)
+@settings(max_examples=60)
 @given(st.lists(_PARTS, max_size=14).map("".join))
 def test_any_arguments_make_json(inside: str) -> None:
     begins = f"{MARKER}<tags>{MARKER}</tags>"

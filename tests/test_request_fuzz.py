@@ -79,24 +79,24 @@ def assert_can_be_sent(prepared: UpstreamRequest, body: bytes) -> None:
 
 
 class TestTheContract:
-    @settings(max_examples=100)
+    @settings(max_examples=60)
     @given(legal_requests())
     def test_a_legal_request_is_accepted(self, request: Json) -> None:
         assert isinstance(outcome(encoded(request)), UpstreamRequest)
 
-    @settings(max_examples=150)
+    @settings(max_examples=80)
     @given(broken_requests(), st.booleans())
     def test_a_broken_request_is_accepted_or_refused(self, requests: list[Any], ascii_only: bool) -> None:
         for request in requests:
             outcome(encoded(request, ascii_only=ascii_only))
 
-    @settings(max_examples=100)
+    @settings(max_examples=60)
     @given(bodies)
     @example(b"")
     def test_bytes_are_accepted_or_refused(self, body: bytes) -> None:
         outcome(body)
 
-    @settings(max_examples=150)
+    @settings(max_examples=80)
     @given(broken_requests(), st.one_of(json_values, st.dictionaries(keys, json_values)), st.booleans())
     def test_what_was_accepted_can_be_answered(self, requests: list[Any], arguments: Any, known: bool) -> None:
         """With a call of whatever tool and arguments, checked against schemas that were taken as they came."""

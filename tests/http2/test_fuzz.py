@@ -10,10 +10,10 @@ from tests.http2.exchanges import WrongError
 
 
 def test_whatever_comes_is_dealt_with_the_same_in_every_cut() -> None:
-    ends = damaged.many(range(100))
-    assert ends.total() == 100
+    ends = damaged.many(range(40))
+    assert ends.total() == 40
     assert len(ends) >= 5
-    assert ends["goes on"] > 10
+    assert ends["goes on"] > 4
 
 
 def test_all_that_an_honest_client_and_the_server_say_arrives() -> None:
@@ -58,4 +58,4 @@ class Forgetful(Connection):
 def test_so_is_one_that_depends_on_the_cut(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(damaged, "Connection", Forgetful)
     with pytest.raises(WrongError, match="in pieces of"):
-        damaged.many(range(100))
+        damaged.many(range(40))
