@@ -10,6 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from extproc.contract.arguments import ArgumentChecker, Violation
+from extproc.contract.json_array import tools_by_name
 from tests.test_schemas import DRAFT_4, DRAFT_7, DRAFT_2019, anything_as_schema, json_values
 
 Json: TypeAlias = dict[str, Any]
@@ -23,7 +24,7 @@ def tool(parameters: Any = None, name: str = "get_weather") -> Json:
 
 
 def checker(parameters: Any) -> ArgumentChecker:
-    return ArgumentChecker([tool(parameters)])
+    return ArgumentChecker(tools_by_name([tool(parameters)]))
 
 
 def violation(parameters: Any, arguments: Any) -> Violation | None:
@@ -57,7 +58,7 @@ def test_a_call_that_fits_has_no_fault() -> None:
 
 
 def test_a_tool_that_was_not_offered() -> None:
-    check = ArgumentChecker([tool(name="get_weather"), tool(name="get_time")])
+    check = ArgumentChecker(tools_by_name([tool(name="get_weather"), tool(name="get_time")]))
     assert check.violation("get_time", "{}") is None
     assert check.violation("get_date", "{}") == Violation(
         "unknown_tool_call", "The model called 'get_date', which is none of the tools it was offered."
@@ -69,7 +70,7 @@ def test_a_tool_that_was_not_offered() -> None:
 
 
 def test_no_tools_at_all() -> None:
-    found = ArgumentChecker([]).violation("get_weather", "{}")
+    found = ArgumentChecker({}).violation("get_weather", "{}")
     assert found is not None
     assert found.code == "unknown_tool_call"
 

@@ -52,8 +52,8 @@ def test_a_schema_is_compiled_once_and_nothing_of_the_request_is_kept() -> None:
     assert check.graph.root == sent
     assert check.graph.root is not sent
     sent["properties"]["word"]["type"] = "integer"
-    assert ArgumentChecker([{"function": {"name": "f", "parameters": again}}]).violation("f", '{"word": "x"}') is None
-    violation = ArgumentChecker([{"function": {"name": "f", "parameters": sent}}]).violation("f", '{"word": "x"}')
+    assert ArgumentChecker({"f": {"function": {"parameters": again}}}).violation("f", '{"word": "x"}') is None
+    violation = ArgumentChecker({"f": {"function": {"parameters": sent}}}).violation("f", '{"word": "x"}')
     assert violation is not None
     assert violation.message.endswith("at 'word': expected an integer, got a string.")
 

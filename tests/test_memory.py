@@ -62,7 +62,8 @@ def outcome(work: Callable[[], UpstreamRequest]) -> Any:
 def told(sent: Sent | None) -> Any:
     if sent is None:
         return None
-    return sent.messages, list(sent.tools), [getattr(sent.text, name) for name in sent.text.__slots__]
+    said = sent.said
+    return said.messages, list(sent.tools), [getattr(said.text, name) for name in said.text.__slots__]
 
 
 def agreed(body: bytes, settings: Config, memory: Memory, client: str | None = None, path: str = CHAT_PATH) -> Any:

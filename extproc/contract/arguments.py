@@ -46,16 +46,16 @@ class Violation:
 
 
 class ArgumentChecker:
-    """Checks calls of the given tools (OpenAI tool definitions). A schema is compiled when its tool is called, unless
-    it is known already."""
+    """Checks calls of the given tools (OpenAI tool definitions, by name). A schema is compiled when its tool is called,
+    unless it is known already."""
 
-    def __init__(self, tools: Sequence[Mapping[str, Any]]) -> None:
-        self._parameters = {tool["function"]["name"]: tool["function"].get("parameters") for tool in tools}
+    def __init__(self, tools: Mapping[str, Mapping[str, Any]]) -> None:
+        self._tools = tools
         self._checks: dict[str, SchemaCheck | None] = {}
 
     def violation(self, name: str, arguments: str) -> Violation | None:
         """What is wrong with a call, None if nothing is. Empty arguments count as `{}`."""
-        if name not in self._parameters:
+        if name not in self._tools:
             return Violation(
                 "unknown_tool_call", f"The model called {quoted(name)}, which is none of the tools it was offered."
             )
@@ -69,7 +69,7 @@ class ArgumentChecker:
         if not isinstance(value, dict):
             return Violation("malformed_tool_arguments", f"{of_the_call} are {json_type(value)}; expected an object.")
         if name not in self._checks:
-            self._checks[name] = schema_check(self._parameters[name])
+            self._checks[name] = schema_check(self._tools[name]["function"].get("parameters"))
         check = self._checks[name]
         broken = check.broken_rule(value, len(arguments)) if check is not None else None
         return (

@@ -6,7 +6,7 @@ pickle but its bytes, and goes into a body as it stands.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, TypeAlias, overload
 
 import jiter
@@ -53,19 +53,56 @@ class JsonArray(Sequence[Json]):
 
 
 class ToolArray(JsonArray):
-    """Tool definitions whose names are known without looking."""
+    """Tool definitions that are known by name, and decoded one by one: a model calls one or two of fifty."""
 
-    __slots__ = ("names",)
+    __slots__ = ("lengths", "names")
 
-    def __init__(self, json: bytes, names: tuple[str, ...]) -> None:
+    def __init__(self, json: bytes, names: tuple[str, ...], lengths: tuple[int, ...]) -> None:
+        """`lengths` are those of the definitions' texts in `json`, which stand side by side with a comma between."""
         super().__init__(json)
         self.names = names
+        self.lengths = lengths
 
     def __len__(self) -> int:
         return len(self.names)
 
     def __reduce__(self) -> tuple[type[JsonArray], tuple[Any, ...]]:
-        return type(self), (self.json, self.names)
+        return type(self), (self.json, self.names, self.lengths)
+
+
+class ToolsByName(Mapping[str, Json]):
+    """Tool definitions by name, in their order; each is decoded when somebody asks for it."""
+
+    __slots__ = ("_decoded", "_json", "_places")
+
+    def __init__(self, tools: ToolArray) -> None:
+        self._json = tools.json
+        self._decoded: dict[str, Json] = {}
+        self._places: dict[str, tuple[int, int]] = {}
+        start = 1
+        for name, length in zip(tools.names, tools.lengths, strict=True):
+            self._places[name] = (start, start + length)
+            start += length + 1
+
+    def __getitem__(self, name: str) -> Json:
+        if name not in self._decoded:
+            start, end = self._places[name]
+            self._decoded[name] = jiter.from_json(self._json[start:end])
+        return self._decoded[name]
+
+    def __contains__(self, name: object) -> bool:
+        return name in self._places
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._places)
+
+    def __len__(self) -> int:
+        return len(self._places)
+
+
+def tools_by_name(tools: Sequence[Json]) -> Mapping[str, Json]:
+    """Valid tool definitions by name."""
+    return ToolsByName(tools) if isinstance(tools, ToolArray) else {tool["function"]["name"]: tool for tool in tools}
 
 
 def tool_names(tools: Sequence[Json]) -> Sequence[str]:

@@ -17,7 +17,7 @@ import jiter
 import orjson
 
 from extproc.contract.errors import ApiError, cut, invalid_json, quoted
-from extproc.contract.json_array import JsonArray
+from extproc.contract.json_array import JsonArray, ToolArray
 from extproc.contract.json_nodes import count_nodes
 
 Json: TypeAlias = dict[str, Any]
@@ -62,6 +62,15 @@ def encode(value: Json | Sequence[Json]) -> bytes:
         return orjson.dumps(value, default=_as_it_stands)
     except orjson.JSONEncodeError:  # an integer of more than 64 bits; the nesting is within both encoders' limits
         return json.dumps(value, ensure_ascii=False, separators=(",", ":"), default=_decoded).encode()
+
+
+def tool_array(tools: Sequence[Json]) -> ToolArray:
+    """Valid tool definitions as their text."""
+    if isinstance(tools, ToolArray):
+        return tools
+    texts = [encode(tool) for tool in tools]
+    names = tuple(tool["function"]["name"] for tool in tools)
+    return ToolArray(b"[%s]" % b",".join(texts), names, tuple(map(len, texts)))
 
 
 def _as_it_stands(value: object) -> orjson.Fragment:

@@ -36,7 +36,7 @@ class RoundReader:
     def __init__(self, number: int) -> None:
         self._number = number
         self._decoder = SseDecoder()
-        self._output = Output(_SPEC, ArgumentChecker([]), Violations())
+        self._output = Output(_SPEC, ArgumentChecker({}), Violations())
         self._usage: Json | None = None
         self._ended = False
         self.envelope: Json = {}

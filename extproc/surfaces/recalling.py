@@ -16,8 +16,8 @@ import orjson
 
 from extproc.config import Config, Model
 from extproc.contract.errors import ApiError
-from extproc.contract.json_array import JsonArray, ToolArray, tool_names
-from extproc.contract.json_body import decode, encode
+from extproc.contract.json_array import JsonArray, ToolArray
+from extproc.contract.json_body import decode, tool_array
 from extproc.contract.rules import Rules
 from extproc.surfaces.beginnings import Beginning, start_of
 from extproc.surfaces.continued import Offer, Reading, UnusualError
@@ -43,7 +43,7 @@ class _Head:
     """The members as they are decoded, but for the tools."""
     offer: Offer
     definitions: ToolArray
-    shown: ToolArray
+    shown: JsonArray
     """As a chat template shows them."""
     is_as_sent: bool
     """They are shown as the client sent them."""
@@ -155,11 +155,11 @@ class _Recalled:
         made = offer.definitions
         if not made:
             raise UnusualError
-        names = tuple(tool_names(made))
-        definitions = shown = ToolArray(encode(made), names)
+        definitions = tool_array(made)
+        shown: JsonArray = definitions
         made_shown = shown_tools(self._model, made) if self._model.tools != "prompt" else made
         if made_shown is not made:
-            shown = ToolArray(b"[%s]" % _text(made_shown), names)
+            shown = JsonArray(b"[%s]" % _text(made_shown))
         elif self._model.tools != "prompt":
             _text(made)  # which goes into a body as it is
         head = _Head(

@@ -8,7 +8,7 @@ is markup, and all else is the text that it looks like.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, Literal
+from typing import Any, Literal, TypeAlias
 
 from extproc.toolcalls.candidate import is_markup
 from extproc.toolcalls.events import Event, Parsed, collect
@@ -17,13 +17,16 @@ from extproc.toolcalls.machine import Machine
 from extproc.toolcalls.special_tokens import stripping
 from extproc.toolcalls.table import Body, Format, Gap, Header, Name, Prose, Verdict, left_by
 
+Tools: TypeAlias = Sequence[Mapping[str, Any]] | Mapping[str, Mapping[str, Any]]
+
 
 class Parser(Machine):
     """Takes one model output apart: `feed` its text in pieces of any size, then `close`.
 
     `format` is how the model writes calls, or its name (UnknownFormatError lists near names); `tools` are the request's
-    OpenAI tool definitions; `reasoning="open"` says that the output begins inside thinking, None lets the
-    format's own thinking tags decide; `hidden` are tokens that are no text wherever they stand in it.
+    OpenAI tool definitions, or a mapping that has them by name; `reasoning="open"` says that the output begins inside
+    thinking, None lets the format's own thinking tags decide; `hidden` are tokens that are no text wherever they stand
+    in it.
 
     ValueError for tools that are no such definitions. RuntimeError when it is fed more after `close`.
     """
@@ -34,7 +37,7 @@ class Parser(Machine):
         self,
         *,
         format: Format | str,  # noqa: A002 - the public name; nothing here formats a string
-        tools: Sequence[Mapping[str, Any]] | None = None,
+        tools: Tools | None = None,
         reasoning: Literal["open"] | None = None,
         hidden: frozenset[str] = frozenset(),
     ) -> None:
@@ -121,8 +124,10 @@ def _closed(_machine: Machine, _state: Any, _text: str, _position: int) -> int:
     raise RuntimeError("this parser is closed: each output needs a Parser of its own")
 
 
-def _by_name(tools: Sequence[Mapping[str, Any]]) -> Mapping[str, Mapping[str, Any]]:
+def _by_name(tools: Tools) -> Mapping[str, Mapping[str, Any]]:
     """Raises ValueError."""
+    if isinstance(tools, Mapping):
+        return tools
     found: dict[str, Mapping[str, Any]] = {}
     for index, tool in enumerate(tools):
         try:
@@ -139,7 +144,7 @@ def parse(
     text: str,
     *,
     format: Format | str,  # noqa: A002 - the public name; nothing here formats a string
-    tools: Sequence[Mapping[str, Any]] | None = None,
+    tools: Tools | None = None,
     reasoning: Literal["open"] | None = None,
 ) -> Parsed:
     """What a `Parser`, which takes the same, makes of a whole output."""

@@ -13,6 +13,7 @@ from typing import Any, Protocol
 import orjson
 
 from extproc.contract.errors import backend_garbage
+from extproc.contract.json_array import tools_by_name
 from extproc.contract.json_body import is_json
 from extproc.toolcalls import ArgumentsDelta, CallEnd, CallStart, Event, Parser, Text
 from extproc.turn.spec import ResponseSpec
@@ -49,7 +50,8 @@ class TextReader:
     takes = frozenset({"content"})
 
     def __init__(self, spec: ResponseSpec) -> None:
-        self._parser = Parser(format=spec.format, tools=spec.tools, reasoning=spec.thinking, hidden=spec.hidden)
+        tools = tools_by_name(spec.tools)
+        self._parser = Parser(format=spec.format, tools=tools, reasoning=spec.thinking, hidden=spec.hidden)
         self.held = 0
         """How much came since the parser last said something: markup that says nothing is in it too."""
         self._closed = False

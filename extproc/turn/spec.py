@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any, Literal, TypeAlias
 
 from extproc.config import InvalidCalls
+from extproc.contract.json_array import tools_by_name
 from extproc.turn.turn import Dialect, ToolName
 
 Json: TypeAlias = dict[str, Any]
@@ -61,6 +62,7 @@ class ResponseSpec:
     """Reasoning is sent under its older name as well."""
 
     @property
-    def callable_tools(self) -> list[Json]:
-        """The tools that the model may call: where one is demanded by name, no other."""
-        return [tool for tool in self.tools if not self.required_tool or tool["function"]["name"] == self.required_tool]
+    def callable_tools(self) -> Mapping[str, Json]:
+        """The tools that the model may call, by name: where one is demanded, no other."""
+        tools = tools_by_name(self.tools)
+        return tools if not self.required_tool else {self.required_tool: tools[self.required_tool]}

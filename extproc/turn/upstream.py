@@ -7,7 +7,7 @@ from typing import Any, TypeAlias
 
 from extproc.config import Config, Model
 from extproc.contract.json_array import tool_names
-from extproc.contract.json_body import encode
+from extproc.contract.json_body import encode, tool_array
 from extproc.contract.parameters import TOOL_PARAMETERS, split
 from extproc.contract.withheld import without
 from extproc.prompts.wording import must_call_by_name
@@ -167,7 +167,7 @@ def _response_spec(turn: Turn, model: Model, *, choices: int) -> ResponseSpec | 
     tokens = TEMPLATE_TOKENS if model.special_tokens is None else frozenset(model.special_tokens)
     return ResponseSpec(
         format=model.format_name,
-        tools=turn.tools if turn.offers_tools else [],
+        tools=tool_array(turn.tools) if turn.offers_tools else [],
         parallel_tool_calls=turn.parallel_tool_calls,
         include_usage=turn.include_usage,
         dialect=turn.dialect,

@@ -12,8 +12,9 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
+from extproc.contract.json_array import JsonArray
 from extproc.contract.json_body import encode
-from extproc.contract.token_count import Excerpt
+from extproc.contract.token_count import LONGEST_WHOLE, Excerpt
 
 Json: TypeAlias = dict[str, Any]
 
@@ -31,26 +32,45 @@ _AFTER_THE_ANSWER = 1
 class Sent:
     """What a backend was sent, as far as counts depend on it; takes little memory, however long it was."""
 
-    text: Excerpt
-    """What the messages say."""
-    messages: int
-    tools: Sequence[Json]
+    messages: Said | JsonArray
+    """As their text, where that takes no more memory than what is kept of it: seldom does anybody ask."""
+    tools: JsonArray
     """Those that the backend's chat template shows; none when they are in the text."""
 
     @classmethod
     def read(cls, body: Mapping[str, Any]) -> Sent:
         """`body` is the request, ready for its backend."""
-        text = Excerpt()
-        for message in body["messages"]:
-            for said in _texts(message):
-                text.add(said)
-                text.add("\n")
-        return cls(text, len(body["messages"]), body.get("tools") or ())
+        messages, tools = body["messages"], body.get("tools") or ()
+        if not (isinstance(messages, JsonArray) and len(messages.json) <= LONGEST_WHOLE):
+            messages = Said.read(messages)
+        return cls(messages, tools if isinstance(tools, JsonArray) else JsonArray(encode(tools)))
+
+    @property
+    def said(self) -> Said:
+        return self.messages if isinstance(self.messages, Said) else Said.read(self.messages)
 
     def prompt_tokens(self) -> int:
         """How many there are by estimate; images and the template's own words don't count."""
+        said = self.said
         tools = Excerpt(encode(tool).decode() for tool in self.tools)
-        return self.text.tokens() + tools.tokens() + self.messages * _AROUND_A_MESSAGE + _BEFORE_THE_ANSWER
+        return said.text.tokens() + tools.tokens() + said.messages * _AROUND_A_MESSAGE + _BEFORE_THE_ANSWER
+
+
+@dataclass(frozen=True, slots=True)
+class Said:
+    """So many messages, and what they say."""
+
+    messages: int
+    text: Excerpt
+
+    @classmethod
+    def read(cls, messages: Sequence[Json]) -> Said:
+        text = Excerpt()
+        for message in messages:
+            for said in _texts(message):
+                text.add(said)
+                text.add("\n")
+        return cls(len(messages), text)
 
 
 def counted(usage: object) -> Json | None:
