@@ -25,7 +25,8 @@ from extproc.contract.json_body import MOST_NODES, decode
 from extproc.exchange.content_coding import Decoder, UnreadableCodingError, decoded
 from extproc.exchange.effects import Breathe, Prepare, ReadCompletion
 from extproc.exchange.machine import Exchange
-from extproc.exchange.request import LARGE
+from extproc.exchange.phases import Phase
+from extproc.exchange.request import LARGE, PATIENCE
 from extproc.exchange.response import LARGE_ANSWER
 from extproc.exchange.streaming import LARGEST_EVENT, STEP
 from extproc.server.workers import Workers
@@ -41,8 +42,11 @@ from tests.test_exchange import (
     WITH_TOOLS,
     asked,
     carried,
+    request_body,
+    request_headers,
     response_body,
     response_headers,
+    started,
 )
 from tests.test_request import CONFIG, MESSAGES
 from tests.test_retry import DEMAND, SETTINGS
@@ -408,6 +412,23 @@ class TestAnswers:
         exchange.receive(response_headers(JSON, 400))
         *_, reply = carried(exchange, response_body(b'{"error":{"message":"no"},"x":[' + b"[]," * 100_000 + b"0]}"))
         assert b"answered 400" in reply.response_body.response.body_mutation.body
+
+
+@pytest.mark.parametrize(
+    ("characters", "phase"), [(PATIENCE - 200, Phase.RESPONSE_HEADERS), (PATIENCE + 200, Phase.PREPARING)]
+)
+def test_many_malformed_arguments_are_repaired_elsewhere(characters: int, phase: Phase) -> None:
+    arguments = "{'text': '" + "x" * (characters // 2)  # of two calls, neither of which is JSON
+    calls = [
+        {"id": f"call_{n}", "type": "function", "function": {"name": "f", "arguments": arguments + str(n)}}
+        for n in (1, 2)
+    ]
+    results = [{"role": "tool", "tool_call_id": f"call_{n}", "content": "done"} for n in (1, 2)]
+    messages = [*MESSAGES["messages"], {"role": "assistant", "tool_calls": calls}, *results]
+    exchange = started()
+    exchange.receive(request_headers())
+    exchange.receive(request_body({**WITH_TOOLS, "messages": messages}))
+    assert exchange.phase is phase
 
 
 def test_hostile_bodies_are_refused_at_the_front_door_and_others_are_served(gateway: Gateway) -> None:

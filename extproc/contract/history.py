@@ -28,11 +28,17 @@ _LITERALS_MOST = 64 * 1024
 """Characters in one request. Python's parser takes some 7 us for each, and one request must not hold up the others."""
 
 
+class TakesTimeError(Exception):
+    """A request can't be read as quickly as it has to be."""
+
+
 class ArgumentReader:
     """Reads the arguments of earlier turns of one request, each of them once."""
 
-    def __init__(self, history: History) -> None:
+    def __init__(self, history: History, patience: int | None = None) -> None:
+        """`patience`: characters that are repaired before TakesTimeError is raised; each takes 1 to 8 us."""
         self._history = history
+        self._patience = patience
         self._literals_left = _LITERALS_MOST
         self._read: dict[str, str | None] = {}
 
@@ -48,11 +54,18 @@ class ArgumentReader:
 
     def __setstate__(self, state: tuple[History, int, dict[str, str | None]]) -> None:
         self._history, self._literals_left, self._read = state
+        self._patience = None
 
     def _readable(self, arguments: str) -> str | None:
         if not arguments.strip() or self._history == "pass" or _is_object(arguments):
             return arguments
-        return None if self._history == "error" else self._repaired(arguments)
+        if self._history == "error":
+            return None
+        if self._patience is not None:
+            self._patience -= len(arguments)
+            if self._patience < 0:
+                raise TakesTimeError
+        return self._repaired(arguments)
 
     def _repaired(self, arguments: str) -> str:
         """An object in any case: chat templates take nothing else, and many fail on it."""

@@ -45,12 +45,15 @@ class Prepare:
         """Pure; takes up to seconds."""
         return self.perform_with(Memory(secret=self.secret) if self.secret is not None else None)
 
-    def perform_with(self, memory: Memory | None) -> UpstreamRequest | ApiError:
-        """The same where some of it may be known."""
+    def perform_with(self, memory: Memory | None, patience: int | None = None) -> UpstreamRequest | ApiError:
+        """The same where some of it may be known; TakesTimeError is raised for want of `patience` (`prepare`)."""
         try:
             if self.content_type is not None:
                 return route_by_model(self.body, self.content_type, self.config)
-            return prepare(self.body, self.config, self.path, inner=self.inner, memory=memory, client=self.client)
+            inner, client = self.inner, self.client
+            return prepare(
+                self.body, self.config, self.path, inner=inner, memory=memory, client=client, patience=patience
+            )
         except ApiError as error:
             return error.caught()
 

@@ -8,6 +8,7 @@ from dataclasses import replace
 
 from extproc.config import Backend
 from extproc.contract.errors import ApiError, invalid_request
+from extproc.contract.history import TakesTimeError
 from extproc.exchange.accounting import ExchangeStats
 from extproc.exchange.admission import WANTED, Admitted, Answered, Refused, admit, dialect_of
 from extproc.exchange.context import ExchangeContext
@@ -54,12 +55,13 @@ LONGEST_ID = 128
 """Characters of a request's id, in logs."""
 AT_ONCE = 32 * 1024
 """Bytes of a request that is read at once, those aside that are known: 2 ms, or 10 to 20 at worst (schemas full of
-references, calls whose arguments have to be repaired)."""
+references)."""
 LARGE = 48 * 1024
 """The same of one that is plain, as the first of a coding agent's conversation is: 4 ms, or 9 at worst."""
+PATIENCE = 1024
+"""Characters of malformed arguments of earlier calls that are repaired at once."""
 _BRACKETS, _MESSAGES, _REFERENCES = 1_000, 64, 64
-_CALLS = (b'"tool_calls"', b'"tool_use"', b'"function_call"')
-"""How many objects and arrays, messages and references a plain request has at most; and it has no calls."""
+"""How many objects and arrays, messages and references a plain request has at most."""
 PREPARING = 60.0
 """Seconds that a large request gets to be read."""
 
@@ -160,16 +162,27 @@ class RequestHalf:
         secret = memory.secret if memory is not None else None
         self._size = len(data)
         work = Prepare(data, config, client, self._content_type, self._path, self._inner, secret)
-        if len(work.body) <= AT_ONCE or (len(work.body) <= LARGE and _is_plain(work.body)):
-            return self.read(work.perform_with(memory))
-        if memory is not None and self.is_chat:
-            beginning = known_of(work.body, config, self._path, memory, client, inner=self._inner)
-            if beginning is not None and beginning.work <= AT_ONCE:
-                known = recall(beginning, config, memory, inner=self._inner)
-                if known is not None:
-                    return self.read(known)
+        try:
+            read = self._read_at_once(work)
+        except TakesTimeError:
+            read = None
         # It may have to wait for its turn as well.
-        return Phase.PREPARING, [more_time(PREPARING), work]
+        return self.read(read) if read is not None else (Phase.PREPARING, [more_time(PREPARING), work])
+
+    def _read_at_once(self, work: Prepare) -> UpstreamRequest | ApiError | None:
+        """None for a request that may take longer than others should wait. Raises TakesTimeError for one that does."""
+        memory = self.context.memory
+        if len(work.body) <= AT_ONCE:
+            return work.perform_with(memory, PATIENCE)
+        if memory is not None and self.is_chat:
+            beginning = known_of(work.body, work.config, work.path, memory, work.client, inner=work.inner)
+            if beginning is not None and beginning.work <= AT_ONCE:
+                known = recall(beginning, work.config, memory, PATIENCE, inner=work.inner)
+                if known is not None:
+                    return known
+        if len(work.body) <= LARGE and _is_plain(work.body):
+            return work.perform_with(memory, PATIENCE)
+        return None
 
     def read(self, result: UpstreamRequest | ApiError) -> Step:
         """What came of the reading."""
@@ -236,7 +249,6 @@ def _is_plain(body: bytes) -> bool:
         body.count(b"{") + body.count(b"[") <= _BRACKETS
         and body.count(b'"role"') <= _MESSAGES
         and body.count(b"$ref") <= _REFERENCES
-        and not any(word in body for word in _CALLS)
     )
 
 

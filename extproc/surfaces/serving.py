@@ -31,16 +31,17 @@ def prepare(
     inner: bool = False,
     memory: Memory | None = None,
     client: str | None = None,
+    patience: int | None = None,
 ) -> UpstreamRequest:
     """Read a request that came to `path`, and decide what its backend is asked. Raises ApiError for one that can't be
     served. `inner`: it is one of the gateway's own, of a run whose tools are known by now.
 
     With a `memory` only what is new of it is read, as far as `client` has sent the rest before; what comes of it is the
-    same.
+    same. With `patience` it raises TakesTimeError where more than so many characters of arguments are to be repaired.
     """
     if memory is not None:
         beginning = known_of(body, config, path, memory, client, inner=inner)
-        if beginning is not None and (asked := recall(beginning, config, memory, inner=inner)) is not None:
+        if beginning is not None and (asked := recall(beginning, config, memory, patience, inner=inner)) is not None:
             return asked
     fields = decode(body)
     for problem in model_problems(fields):
@@ -55,7 +56,7 @@ def prepare(
     if model.tool_servers and not inner:
         read_for_run(fields, path, model, config)
         return UpstreamRequest(model.name, RUNNER, None, None)
-    return ask(ROUTES[path].read(fields, _rules(model, config)), model, config, limited=not inner)
+    return ask(ROUTES[path].read(fields, _rules(model, config, patience)), model, config, limited=not inner)
 
 
 def known_of(
@@ -67,7 +68,9 @@ def known_of(
     return beginning_of(body, continued, path, memory, client, inner=inner) if continued is not None else None
 
 
-def recall(beginning: Beginning, config: Config, memory: Memory, *, inner: bool = False) -> UpstreamRequest | None:
+def recall(
+    beginning: Beginning, config: Config, memory: Memory, patience: int | None = None, *, inner: bool = False
+) -> UpstreamRequest | None:
     """The same as `prepare`, without reading what is known; None for a request that has to be read in the usual way."""
     if (fields := fields_of(beginning, memory.word)) is None:
         return None
@@ -76,7 +79,7 @@ def recall(beginning: Beginning, config: Config, memory: Memory, *, inner: bool 
     model = config.model_of(fields["model"])
     if model is None or (model.tool_servers and not inner):
         return None
-    return upstream_of(beginning, fields, model, _rules(model, config), config, memory, inner=inner)
+    return upstream_of(beginning, fields, model, _rules(model, config, patience), config, memory, inner=inner)
 
 
 def is_character(name: str, config: Config) -> bool:
@@ -110,11 +113,12 @@ def find_problems(body: bytes, config: Config, path: str = CHAT_PATH) -> list[Ap
     return found
 
 
-def _rules(model: Model, config: Config) -> Rules:
+def _rules(model: Model, config: Config, patience: int | None = None) -> Rules:
     return Rules(
         withheld=config.withheld_from(config.backends_by_name[model.backend]),
         media_urls=config.media_urls,
         malformed_history=model.malformed_history,
+        patience=patience,
     )
 
 

@@ -24,7 +24,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from types import MappingProxyType
-from typing import Any, Protocol, TypeAlias, runtime_checkable
+from typing import Any, Protocol, TypeAlias
 
 from extproc.toolcalls.lexer import Lexer
 from extproc.toolcalls.notations.tagged import Trim
@@ -253,16 +253,11 @@ class Reader(Protocol):
         """The arguments that became ready since the last time: a piece of a JSON text."""
 
 
-@runtime_checkable
-class LooksAhead(Protocol):
-    """A reader that may look at more text than belongs to its call."""
-
-    left: str
-    """What is left of it when the call is done: it comes again, before the text behind `scan`'s end."""
-
-
 def left_by(reader: Reader) -> str:
-    return reader.left if isinstance(reader, LooksAhead) else ""
+    """Text that comes again, before what stands behind `scan`'s end, when a call is done: where a reader looks at more
+    than belongs to its call, it has what is left of it as `left`."""
+    left: str = getattr(reader, "left", "")
+    return left
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,7 +5,6 @@ from __future__ import annotations
 from itertools import chain
 from typing import Any, TypeAlias
 
-from extproc.contract.history import ArgumentReader
 from extproc.contract.parameters import parameter_problems
 from extproc.contract.rules import Rules
 from extproc.contract.withheld import refusals
@@ -22,7 +21,7 @@ Json: TypeAlias = dict[str, Any]
 
 class _Reading:
     def __init__(self, rules: Rules) -> None:
-        reader = ArgumentReader(rules.malformed_history)
+        reader = rules.argument_reader()
         self._calls = Calls(reader)
         self._normalising = Normalising(reader)
         self._items = 0

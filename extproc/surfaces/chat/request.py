@@ -29,7 +29,7 @@ Json: TypeAlias = dict[str, Any]
 
 def problems(fields: Json, rules: Rules, reader: ArgumentReader | None = None) -> Iterator[ApiError]:
     """Everything that is wrong with a request, in a stable order. `reader` is for arguments of earlier turns."""
-    reader = reader or ArgumentReader(rules.malformed_history)
+    reader = reader or rules.argument_reader()
     yield from model_problems(fields)
     yield from refusals(fields, rules.withheld)
     yield from message_problems(fields, reader, PartRules(rules.withheld, rules.media_urls))
@@ -40,7 +40,7 @@ def problems(fields: Json, rules: Rules, reader: ArgumentReader | None = None) -
 
 def read(fields: Json, rules: Rules) -> Turn:
     """Read the decoded body of `POST /v1/chat/completions`. Raises ApiError (400)."""
-    reader = ArgumentReader(rules.malformed_history)
+    reader = rules.argument_reader()
     for problem in problems(fields, rules, reader):
         raise problem
     return turn_of(fields, rules, *normalised(fields["messages"], reader))

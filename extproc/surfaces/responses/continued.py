@@ -9,7 +9,6 @@ from dataclasses import replace
 from itertools import chain
 from typing import Any, TypeAlias
 
-from extproc.contract.history import ArgumentReader
 from extproc.contract.json_array import JsonArray
 from extproc.contract.json_body import encode
 from extproc.contract.rules import Rules
@@ -25,7 +24,7 @@ Json: TypeAlias = dict[str, Any]
 
 class _Reading:
     def __init__(self, head: Json, rules: Rules) -> None:
-        self._reader = ArgumentReader(rules.malformed_history)
+        self._reader = rules.argument_reader()
         self.conversation = Conversation(head, self._reader)
         self.is_shown = False
         self._calls: set[str] = set()

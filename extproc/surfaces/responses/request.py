@@ -88,7 +88,7 @@ def problems(fields: Json, rules: Rules, reader: ArgumentReader | None = None) -
     """Everything that is wrong with a request, in a stable order. `reader` is for arguments of earlier turns."""
     yield from model_problems(fields)
     yield from memory_problems(fields)
-    yield from input_problems(fields, reader or ArgumentReader(rules.malformed_history), rules.media_urls)
+    yield from input_problems(fields, reader or rules.argument_reader(), rules.media_urls)
     yield from tool_problems(fields)
     yield from choice_problems(fields)
     yield from other_problems(fields)
@@ -144,7 +144,7 @@ def _response_format(wanted: Json) -> Json:
 
 def read(fields: Json, rules: Rules) -> Turn:
     """Read the decoded body of `POST /v1/responses`. Raises ApiError (400)."""
-    reader = ArgumentReader(rules.malformed_history)
+    reader = rules.argument_reader()
     for problem in problems(fields, rules, reader):
         raise problem
     conversation = Conversation(fields, reader)
