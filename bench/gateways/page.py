@@ -231,7 +231,7 @@ def _missing(results: Results) -> str:
 
 
 def _most(results: Results) -> int:
-    return int(max(results.counts("streams", "streams"), default=1))
+    return int(max(results.counts("streams", "streams", way="native"), default=1))
 
 
 def _cost(row: Row, name: str) -> float:

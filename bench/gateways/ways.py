@@ -170,7 +170,9 @@ backends:
   - {{name: marked, address: "{address["marked"]}", health_check: false}}
 {more}"""
     (stage.folder / "extproc.yaml").write_text(settings)
-    return plain(bootstrap(parse(settings), processor=str(stage.folder / "processor.sock")))
+    config = parse(settings)
+    assert isinstance(config.workers, int)
+    return plain(bootstrap(config, processor=str(stage.folder / "processor.sock"), workers=config.workers))
 
 
 def without_processor(made: dict[str, Any]) -> dict[str, Any]:
