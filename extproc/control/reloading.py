@@ -36,6 +36,7 @@ from extproc.control.serving import Serving
 from extproc.control.watched import Watched
 from extproc.exchange.api_keys import GRACE, ApiKeys
 from extproc.observability.telemetry import File, Telemetry
+from extproc.turn.modes import make_ready
 
 log = logging.getLogger(__name__)
 
@@ -172,7 +173,9 @@ class Reloading:
     async def _read_config(self) -> None:
         self._candidate = None
         try:
-            self._candidate = _Candidate(await asyncio.to_thread(self._source.read))
+            config = await asyncio.to_thread(self._source.read)
+            await asyncio.to_thread(make_ready, config.models)
+            self._candidate = _Candidate(config)
         except ConfigError as error:
             await self._tell(str(error))
 

@@ -43,6 +43,7 @@ from extproc.server.loop_lag import LoopLag
 from extproc.server.processor import Processor
 from extproc.transport.tls import ServerTls
 from extproc.turn.memory import Memory
+from extproc.turn.modes import make_ready
 
 log = logging.getLogger(__name__)
 
@@ -175,6 +176,7 @@ class _Worker:
         config: Config = message.config or context.config
         if message.config is not None:
             self._configs[message.number] = config
+            await asyncio.to_thread(make_ready, config.models)
             self.telemetry.configured(config, "")
         await self.processor.go_by(replace(context, config=config, keys=message.keys, since=message.since))
 

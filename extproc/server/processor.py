@@ -24,6 +24,7 @@ from extproc.transport.health import NAME as HEALTH
 from extproc.transport.health import Health
 from extproc.transport.reflection import reflection
 from extproc.transport.tls import ServerTls
+from extproc.turn.modes import make_ready
 from extproc.wire import SERVICE
 
 log = logging.getLogger(__name__)
@@ -158,6 +159,8 @@ class Processor:
         async with AsyncExitStack() as served:
             served.callback(self.workers.close)
             served.callback(self.listening.end)
+            # Meanwhile requests are served: one that comes first makes its own model ready.
+            self._made_ready = asyncio.create_task(asyncio.to_thread(make_ready, self.context.config.models))
             main = Endpoint(address, services, self.largest_body + _BESIDE_BODY, tls, listening)
             port = await served.enter_async_context(serving(transport, main, self.turns))
             if health_address is not None:

@@ -50,7 +50,8 @@ class Turns:
 
     def _work(self) -> None:
         waiting, clock = self._waiting, time.perf_counter
-        until = clock() + SLICE
+        began = clock()
+        until = began + SLICE
         self._spent = 0.0
         try:
             while True:
@@ -65,6 +66,8 @@ class Turns:
         finally:
             if waiting:
                 self._loop.call_soon(self._work)
+            else:
+                self.spent(clock() - began)  # what is read in this round of the loop comes on top of it
 
 
 def _nothing() -> None:
