@@ -163,9 +163,7 @@ backends: [{{name: played, address: "127.0.0.1:{backend}", health_check: false}}
         port = free_port()
         command = [*EXTPROC, "up", "--config", str(settings), "--listen", f"127.0.0.1:{port}", "--grace", "1"]
         with (folder / "stderr").open("wb") as stderr:
-            up = stack.enter_context(
-                child([*command, "--quiet"], stdout=subprocess.PIPE, stderr=stderr, cwd=folder)
-            )
+            up = stack.enter_context(child([*command, "--quiet"], stdout=subprocess.PIPE, stderr=stderr, cwd=folder))
         try:
             line(up, "Ctrl-C stops")
         except EOFError:
@@ -180,7 +178,7 @@ def import_seconds(runs: int) -> float:
 
 def _timed(command: list[str]) -> float:
     begun = time.perf_counter()
-    subprocess.run(command, check=False, capture_output=True)  # noqa: S603 - our own program
+    subprocess.run(command, check=False, capture_output=True)
     return time.perf_counter() - begun
 
 

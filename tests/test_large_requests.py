@@ -10,9 +10,12 @@ from extproc.contract.parameters import MOST_SCHEMA_BYTES
 from extproc.exchange.effects import Prepare
 from extproc.exchange.machine import Exchange
 from extproc.exchange.phases import Phase
+from extproc.exchange.replies import immediate, mutation, with_metadata
 from extproc.exchange.request import AT_ONCE, LARGE, PREPARING
 from extproc.prompts.escaping import escaper
+from extproc.server.large_reply import body_apart
 from extproc.surfaces.chat.messages import MOST_ITEMS
+from extproc.wire import BodyMutation, BodyResponse, CommonResponse, ProcessingResponse
 from scripted_vllm import Reply
 from tests.gateway import Gateway
 from tests.test_exchange import WITH_TOOLS, only, request_body, request_headers, said, started
@@ -54,6 +57,51 @@ def test_it_is_served_as_any_other(gateway: Gateway) -> None:
     )
     assert completion.choices[0].message.content == "Well, well."
     assert len(gateway.backend.requests[0].body) > LARGE
+
+
+def test_one_of_megabytes_is_served_and_so_is_the_next(gateway: Gateway) -> None:
+    for word in ("x", "y"):
+        gateway.backend.play(Reply("Well, well."))
+        completion = gateway.openai.chat.completions.create(
+            model="coder",
+            messages=[{"role": "user", "content": word * 2_000_000}],
+            tools=[{"type": "function", "function": {"name": "get_weather"}}],
+        )
+        assert completion.choices[0].message.content == "Well, well."
+        assert gateway.backend.requests[-1].body.count(word.encode() * 2_000_000) == 1
+
+
+COMMON = CommonResponse(
+    header_mutation=mutation({"content-length": "7"}),
+    clear_route_cache=True,
+    body_mutation=BodyMutation(body=b"a body"),
+)
+
+
+@pytest.mark.parametrize(
+    ("reply", "body"),
+    [
+        (ProcessingResponse(request_body=BodyResponse(response=COMMON)), b"a body"),
+        (ProcessingResponse(response_body=BodyResponse(response=COMMON)), b"a body"),
+        (ProcessingResponse(request_body=BodyResponse(response=CommonResponse(clear_route_cache=True))), b""),
+        (immediate(413, b"too much", "too_much"), b""),
+    ],
+    ids=["request", "answer", "no body", "immediate"],
+)
+def test_a_reply_is_the_same_when_its_body_is_serialised_apart(reply: ProcessingResponse, body: bytes) -> None:
+    with_metadata(reply, {"model": "coder"})
+    expected = ProcessingResponse.FromString(reply.SerializeToString())
+    head, apart = body_apart(reply)
+    assert apart == body
+    assert ProcessingResponse.FromString(head + apart) == expected
+
+
+def test_a_large_reply_is_the_same_too() -> None:
+    """Its lengths take several bytes."""
+    reply = ProcessingResponse(request_body=BodyResponse(response=COMMON))
+    reply.request_body.response.body_mutation.body = b"x" * 3_000_000
+    expected = ProcessingResponse.FromString(reply.SerializeToString())
+    assert ProcessingResponse.FromString(b"".join(body_apart(reply))) == expected
 
 
 @pytest.mark.parametrize(

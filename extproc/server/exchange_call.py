@@ -13,20 +13,24 @@ import math
 import traceback
 from collections.abc import Callable
 from functools import partial
-from typing import Protocol
+from typing import Protocol, cast
 
 from google.protobuf.message import DecodeError
 
 from extproc.backends.again import call_again
-from extproc.exchange.effects import Breathe, CallBackend, Effect, Prepare, ReadCompletion, Result
+from extproc.exchange.effects import Breathe, CallBackend, Effect, Heavy, Prepare, ReadCompletion, Result
 from extproc.exchange.machine import Exchange, Inputs
 from extproc.exchange.phases import Phase
 from extproc.exchange.protocol import ProtocolError
 from extproc.exchange.replies import Replies
 from extproc.observability.telemetry import Telemetry
+from extproc.server.allocator import give_back_large_blocks
 from extproc.server.idle_timeout import IdleWatch, Listening
+from extproc.server.large_reply import body_apart
 from extproc.server.workers import Workers
 from extproc.transport import Call, Status, Turns
+from extproc.turn.answer import Rewritten
+from extproc.turn.upstream import UpstreamRequest
 from extproc.wire import ProcessingRequest, ProcessingResponse
 
 log = logging.getLogger(__name__)
@@ -100,6 +104,7 @@ class ExchangeCall:
 
     def received(self, message: bytes) -> None:
         if len(message) > _LARGE:
+            give_back_large_blocks()
             self._later(self._parse, message)
         else:
             self._parse([message])
@@ -143,12 +148,13 @@ class ExchangeCall:
             self._say(replies)
 
     def _resume(self, box: list[Result]) -> None:
+        large = _is_large(box[0])
         try:
             replies = self._inputs.resume(box.pop())
         except Exception as error:
             self._failed(error)
         else:
-            self._say(replies)
+            self._say(replies, large=large)
 
     def _tell_silence(self) -> None:
         if not self._busy:  # else something has come after all, or an effect takes its time
@@ -160,15 +166,21 @@ class ExchangeCall:
 
     # What is said
 
-    def _say(self, replies: Replies) -> None:
+    def _say(self, replies: Replies, *, large: bool = False) -> None:
+        """`large`: there may be large bodies in them."""
         while replies:
             reply = replies.pop(0)
             if not isinstance(reply, ProcessingResponse):
                 self._perform(reply)
                 return
-            data = reply.SerializeToString()
+            if large:
+                head, body = body_apart(reply)
+                del reply  # what it has of the body is as large again
+                data = head + body if body else head
+                del body
+            else:
+                data = reply.SerializeToString()
             if len(data) > _LARGE:
-                del reply
                 self._later(self._send, data, replies)
                 return
             self._call.send(data)
@@ -204,15 +216,16 @@ class ExchangeCall:
         if isinstance(effect, Breathe):
             self._later(self._resume, None)
         else:
-            self._work = self._loop.create_task(self._performed(effect))
+            self._work = self._loop.create_task(self._performed([effect]))
 
-    async def _performed(self, effect: Prepare | ReadCompletion | CallBackend) -> None:
+    async def _performed(self, box: list[Prepare | ReadCompletion | CallBackend]) -> None:
         result: Result
         try:
-            if isinstance(effect, CallBackend):
-                result = await call_again(effect)
+            if isinstance(box[0], CallBackend):
+                result = await call_again(box[0])
             else:
-                result = await self._shell.workers.perform(effect)
+                # Who performs it is the last to have it: its body may be megabytes.
+                result = await self._shell.workers.perform(cast("Heavy", box.pop()))
         except Exception as bug:
             self._work = None
             self._failed(bug)
@@ -245,3 +258,8 @@ class ExchangeCall:
         where = "".join(traceback.format_tb(error.__traceback__))
         log.error("bug: %s\n%s", type(error).__name__, where, extra={"exchange": exchange.id})
         self._call.finish(Status.INTERNAL, f"internal error in exchange {exchange.id}")
+
+
+def _is_large(result: Result) -> bool:
+    body = result.body if isinstance(result, UpstreamRequest | Rewritten) else None
+    return body is not None and len(body) > _LARGE

@@ -16,11 +16,12 @@ import sys
 import traceback
 from contextlib import suppress
 from pathlib import Path
+from typing import BinaryIO
 
 from extproc.config import Config
 from extproc.contract.errors import ApiError
 from extproc.exchange.effects import Heavy
-from extproc.server.workers.frames import BODY, CONFIG, DONE, FAILED, Frame, dump, load, receive, send
+from extproc.server.workers.frames import BODY, CONFIG, DONE, FAILED, Frame, dump, exactly, load, receive_head, send
 
 FORKED = 1024 * 1024
 """Bytes of a body for which a fork (some 3 ms) is worth its while."""
@@ -42,25 +43,26 @@ def main() -> None:
     config: Config | None = None
     with suppress(EOFError, OSError):  # the processor is gone
         while True:
-            settings, effect, body = receive(stream)
+            settings, effect, size = receive_head(stream)
             if settings:
                 config = load(settings, {})
-            if len(body) > FORKED:
-                _in_a_child(connection, effect, body, config)
+            if size > FORKED:
+                _in_a_child(connection, stream, effect, size, config)
+                stream = connection.makefile("rb")  # the old one may hold a part of the body, which the child has read
             else:
-                _limit(len(body))
-                send(connection, _performed(effect, body, config))
+                _limit(size)
+                send(connection, _performed(effect, [exactly(stream, size)], config))
                 signal.setitimer(signal.ITIMER_PROF, 0)
-            del body
             gc.collect()
 
 
-def _in_a_child(connection: socket.socket, effect: bytes, body: bytes, config: Config | None) -> None:
+def _in_a_child(connection: socket.socket, stream: BinaryIO, effect: bytes, size: int, config: Config | None) -> None:
+    """The child reads the body itself, so that it is in no memory but its own."""
     if (child := os.fork()) == 0:
         try:
-            _limit(len(body))
+            _limit(size)
             os.nice(5)  # it takes seconds in any case, and streams wait for the same cores
-            send(connection, _performed(effect, body, config))
+            send(connection, _performed(effect, [exactly(stream, size)], config))
         finally:
             os._exit(0)
     _, status = os.waitpid(child, 0)
@@ -82,8 +84,9 @@ def memory_limit(size: int) -> int:
     return _MEMORY + size * _MEMORY_FOR_A_BYTE
 
 
-def _performed(pickled: bytes, body: bytes, config: Config | None) -> Frame:
-    effect: Heavy = load(pickled, {BODY: body, CONFIG: config})
+def _performed(pickled: bytes, box: list[bytes], config: Config | None) -> Frame:
+    """`box` has the body, which is to be gone when the result is sent."""
+    effect: Heavy = load(pickled, {BODY: box.pop(), CONFIG: config})
     try:
         result = effect.perform()
         new_body = b"" if isinstance(result, ApiError) or result.body is None else result.body

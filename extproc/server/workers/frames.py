@@ -33,11 +33,18 @@ def send(connection: socket.socket, frame: Frame) -> None:
 
 def receive(stream: BinaryIO) -> Frame:
     """Raises EOFError when the other side is gone."""
-    first, second, third = _LENGTHS.unpack(_exactly(stream, _LENGTHS.size))
-    return _exactly(stream, first), _exactly(stream, second), _exactly(stream, third)
+    first, second, size = receive_head(stream)
+    return first, second, exactly(stream, size)
 
 
-def _exactly(stream: BinaryIO, size: int) -> bytes:
+def receive_head(stream: BinaryIO) -> tuple[bytes, bytes, int]:
+    """All but the last text, and how many bytes that has, which come next. Raises EOFError."""
+    first, second, third = _LENGTHS.unpack(exactly(stream, _LENGTHS.size))
+    return exactly(stream, first), exactly(stream, second), third
+
+
+def exactly(stream: BinaryIO, size: int) -> bytes:
+    """So many bytes. Raises EOFError when the other side is gone."""
     data = stream.read(size)
     if len(data) < size:
         raise EOFError

@@ -13,9 +13,11 @@ import asyncio
 import heapq
 import logging
 from collections import Counter
+from collections.abc import Coroutine
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import count
+from typing import Any
 
 from extproc.contract.errors import ApiError, overloaded
 from extproc.exchange.effects import Heavy, Prepare
@@ -43,9 +45,12 @@ class Workers:
     def __init__(self) -> None:
         self._quick, self._long = _Lane("quick", MOST_QUICK), _Lane("long", MOST_LONG, idle=_IDLE)
 
-    async def perform(self, effect: Heavy) -> UpstreamRequest | Rewritten | ApiError:
-        """What comes of it, or why it can't be had. Raises WorkerBugError."""
-        return await (self._quick if len(effect.body) <= _QUICK else self._long).perform(effect)
+    def perform(self, effect: Heavy) -> Coroutine[Any, Any, UpstreamRequest | Rewritten | ApiError]:
+        """What comes of it, or why it can't be had. Raises WorkerBugError.
+
+        It is kept only until a worker has it: who wants its memory back then keeps it no longer either.
+        """
+        return (self._quick if len(effect.body) <= _QUICK else self._long).perform(effect)
 
     @property
     def pids(self) -> list[int]:
@@ -98,6 +103,7 @@ class _Lane:
         turn = self._turns[client] = max(self._turn, self._turns.get(client, 0.0)) + size
         result: asyncio.Future[UpstreamRequest | Rewritten | ApiError] = asyncio.get_running_loop().create_future()
         entry = _Waiting(turn, next(self._numbers), effect, result)
+        del effect
         heapq.heappush(self._queue, entry)
         if self._task is None:
             self._task = asyncio.create_task(self._work())
@@ -123,28 +129,32 @@ class _Lane:
             if effect is None:
                 continue
             self._turn = entry.turn - len(effect.body)
+            box = [effect]
+            del effect
             try:
-                result = await loop.run_in_executor(self._thread, self._perform, effect)
+                result = await loop.run_in_executor(self._thread, self._perform, box)
             except Exception as error:
                 if not entry.result.done():
                     entry.result.set_exception(error)
             else:
                 if not entry.result.done():
                     entry.result.set_result(result)
-            del effect, entry
+                del result
+            del entry
         self._turn = 0.0
         self._turns.clear()
         self._task = None
         if self._longest_idle is not None:
             self._idle = loop.call_later(self._longest_idle, self._thread.submit, self.process.end)
 
-    def _perform(self, effect: Heavy) -> UpstreamRequest | Rewritten | ApiError:
+    def _perform(self, box: list[Heavy]) -> UpstreamRequest | Rewritten | ApiError:
+        size, without_body = len(box[0].body), replace(box[0], body=b"")
         try:
-            return self.process.perform(effect)
+            return self.process.perform(box)
         except WorkerDiedError as died:
-            log.error("the %s worker died while handling %d bytes: %s", self._name, len(effect.body), died)
+            log.error("the %s worker died while handling %d bytes: %s", self._name, size, died)
             if died.overran:
-                return effect.failed("takes too long to be read")
+                return without_body.failed("takes too long to be read")
             return overloaded("The gateway is short of memory. Try again in a moment.")
 
     def close(self) -> None:

@@ -54,8 +54,10 @@ class WorkerProcess:
         """Of the process, while there is one."""
         return self._process.pid if self._process is not None else None
 
-    def perform(self, effect: Heavy) -> UpstreamRequest | Rewritten | ApiError:
-        """Raises WorkerDiedError, WorkerBugError."""
+    def perform(self, box: list[Heavy]) -> UpstreamRequest | Rewritten | ApiError:
+        """What comes of the effect in the box, which has nobody else: its body is gone here as soon as the worker has
+        it. Raises WorkerDiedError, WorkerBugError."""
+        effect = box.pop()
         if self._process is None or self._process.poll() is not None:
             self.end()
             self._start()
@@ -64,9 +66,10 @@ class WorkerProcess:
         settings = b""
         if isinstance(effect, Prepare) and effect.config is not self._config:
             settings, self._config = dump(effect.config, {}), effect.config
-        job = dump(effect, {BODY: effect.body, CONFIG: self._config})
+        frame = [(settings, dump(effect, {BODY: effect.body, CONFIG: self._config}), effect.body)]
+        del effect
         try:
-            send(self._connection, (settings, job, effect.body))
+            send(self._connection, frame.pop())
             kind, value, body = receive(self._stream)
         except (OSError, EOFError):
             raise WorkerDiedError(self.end()) from None
