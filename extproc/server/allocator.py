@@ -18,7 +18,7 @@ _FREE_AT_END = 8 * 1024 * 1024
 
 @lru_cache(maxsize=1)
 def give_back_large_blocks() -> None:
-    """From now on, in this process. The first call takes some milliseconds; where there is no glibc, none does a thing."""
+    """From now on, in this process. The first call takes some milliseconds; without glibc none does a thing."""
     import ctypes  # hardly anybody sends a large body
 
     try:
