@@ -10,7 +10,6 @@ import argparse
 import os
 import sys
 from collections.abc import Sequence
-from importlib.metadata import version
 
 from extproc.server.garbage import collector_off
 
@@ -44,6 +43,16 @@ def _told() -> tuple[type[Exception], ...]:
     return ConfigError, GatewayError, UnknownFormatError, ProbeError, RecordingError, OSError
 
 
+class _Version(argparse.Action):
+    """Says it. What knows it is imported for that alone."""
+
+    def __call__(self, parser: argparse.ArgumentParser, *_: object) -> None:
+        from importlib.metadata import version
+
+        print(f"extproc {version('extproc')}")
+        parser.exit()
+
+
 def _parser() -> argparse.ArgumentParser:
     from extproc.commands import configuration, replaying, running
 
@@ -52,7 +61,7 @@ def _parser() -> argparse.ArgumentParser:
         description="OpenAI tool calling for any model behind vLLM, by an external processor for Envoy.",
         epilog="Begin with `extproc up --scripted`; each command explains itself with --help.",
     )
-    parser.add_argument("--version", action="version", version=f"extproc {version('extproc')}")
+    parser.add_argument("--version", action=_Version, nargs=0, help="show program's version number and exit")
     commands = parser.add_subparsers(title="commands", metavar="COMMAND", required=True)
     for group in (running, configuration, replaying):
         group.add_commands(commands)

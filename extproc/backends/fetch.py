@@ -10,9 +10,10 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Mapping
 from types import MappingProxyType
-from typing import NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
-import h11
+if TYPE_CHECKING:
+    import h11
 
 Streams: TypeAlias = tuple[asyncio.StreamReader, asyncio.StreamWriter]
 
@@ -36,6 +37,8 @@ async def fetch(
 
     Raises OSError, and ValueError for a request that HTTP has no words for.
     """
+    import h11  # with the first request, which nobody waits for at a start
+
     reader, writer = streams
     http = h11.Connection(h11.CLIENT)
     head = {
@@ -55,6 +58,8 @@ async def fetch(
 
 
 def _encoded(http: h11.Connection, method: str, path: str, headers: Mapping[str, str]) -> bytes:
+    import h11
+
     try:
         return http.send(h11.Request(method=method, target=path, headers=list(headers.items()))) or b""
     except (h11.LocalProtocolError, UnicodeEncodeError):
@@ -63,6 +68,8 @@ def _encoded(http: h11.Connection, method: str, path: str, headers: Mapping[str,
 
 
 async def _answer(http: h11.Connection, reader: asyncio.StreamReader) -> Answer:
+    import h11
+
     status: int | None = None
     body = bytearray()
     received = interim = 0

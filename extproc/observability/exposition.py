@@ -5,9 +5,21 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Iterable, Iterator
+from typing import cast
 
 from prometheus_client import CollectorRegistry, generate_latest
 from prometheus_client.metrics_core import Metric
+from prometheus_client.registry import Collector
+
+from extproc.observability.series import Series
+
+
+def registry_of(every: Iterable[Series]) -> CollectorRegistry:
+    """In this order. Raises ValueError where two have one name."""
+    registry = CollectorRegistry()
+    for series in every:
+        registry.register(cast(Collector, series))  # which asks for `collect` alone
+    return registry
 
 
 def pieces_of(registry: CollectorRegistry) -> Iterator[bytes]:

@@ -14,11 +14,11 @@ from contextlib import asynccontextmanager, suppress
 from http import HTTPStatus
 from typing import TypeAlias
 
-from prometheus_client import CONTENT_TYPE_PLAIN_0_0_4
-
 from extproc.config import Address
 
 PATH = "/metrics"
+CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
+"""Of prometheus-client's pages (`CONTENT_TYPE_PLAIN_0_0_4`), which is imported with the first of them."""
 
 Page: TypeAlias = Callable[[], Awaitable[bytes]]
 """Makes the page."""
@@ -83,7 +83,7 @@ async def _response(head: bytes, page: Page) -> bytes:
     else:
         status, body = HTTPStatus.OK, await page()
     fields = {
-        "content-type": CONTENT_TYPE_PLAIN_0_0_4,
+        "content-type": CONTENT_TYPE,
         "content-length": str(len(body)),
         "connection": "close",
         **({"allow": "GET, HEAD"} if status is HTTPStatus.METHOD_NOT_ALLOWED else {}),

@@ -5,29 +5,25 @@ a word for whatever else clients and backends may write. So nobody can make the 
 that was said can become one. docs/observability.md tells what each metric means and what to do when it rises; a test
 holds the two together.
 
-Whoever counts runs in one event loop with whoever reads: there is nothing here to be locked.
+Whoever counts runs in one event loop with whoever reads: there is nothing here to be locked. What makes a page of it
+is imported with the first page: who waits for a processor to come back doesn't wait for that.
 """
 
 from __future__ import annotations
 
-import platform
-from bisect import bisect_left
-from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
+from functools import cached_property
 from http import HTTPStatus
-from importlib.metadata import version
-from itertools import accumulate
-from typing import Any, Literal, Protocol, TypeAlias
-
-from prometheus_client import CollectorRegistry, Gauge, Info
-from prometheus_client.metrics_core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily, Metric
-from prometheus_client.registry import Collector
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 from extproc.config import Config
 from extproc.contract.errors import ANSWER_VIOLATIONS, OUT_OF_BOUNDS, ApiError
 from extproc.contract.parameters import PARAMETERS
 from extproc.contract.withheld import WITHHELD
-from extproc.observability.exposition import pieces_of, whole
+from extproc.observability.series import Build, Counter, Gauge, Histogram, Info, OfMemory, Remembering, Series
+
+if TYPE_CHECKING:
+    from prometheus_client import CollectorRegistry
 
 CODES = ANSWER_VIOLATIONS.union(OUT_OF_BOUNDS) | frozenset(
     """
@@ -66,80 +62,11 @@ LAGS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0)
 _STATUSES = frozenset(HTTPStatus)
 
 
-class _Counter(Collector):
-    """A counter for each set of label values.
-
-    prometheus-client's own takes a lock at every event, and adds a series to each series, of when it began.
-    """
-
-    def __init__(self, name: str, meaning: str, *labels: str) -> None:
-        self._described = (f"extproc_{name}", meaning, labels)
-        self._values = defaultdict[tuple[str, ...], int](int)
-
-    def add(self, *labels: str, count: int = 1) -> None:
-        self._values[labels] += count
-
-    def collect(self) -> list[CounterMetricFamily]:
-        name, meaning, labels = self._described
-        family = CounterMetricFamily(name, meaning, labels=labels)
-        for values, count in self._values.items():
-            family.add_metric(values, count)
-        return [family]
-
-
-class _Histogram(Collector):
-    """How many values there were up to each bound, which ascend, and what they come to together; without a lock too."""
-
-    def __init__(self, name: str, meaning: str, bounds: Sequence[float]) -> None:
-        self._described = (f"extproc_{name}", meaning)
-        self._bounds = bounds
-        self._buckets = [0] * (len(bounds) + 1)
-        self._total = 0.0
-
-    def observe(self, value: float) -> None:
-        self._buckets[bisect_left(self._bounds, value)] += 1
-        self._total += value
-
-    def collect(self) -> list[HistogramMetricFamily]:
-        up_to = [*map(str, self._bounds), "+Inf"]
-        buckets = list(zip(up_to, accumulate(self._buckets), strict=True))
-        return [HistogramMetricFamily(*self._described, buckets=buckets, sum_value=self._total)]
-
-
-class Remembering(Protocol):
-    """What is known of conversations (`extproc.turn.memory`), in bytes."""
-
-    known: int
-    new: int
-    forgotten: int
-    size: int
-
-
-class _Memory(Collector):
-    """The numbers of one, if there is one."""
-
-    def __init__(self) -> None:
-        self.source: Remembering | None = None
-
-    def collect(self) -> list[Metric]:
-        it = self.source
-        read = CounterMetricFamily(
-            "extproc_request_bytes", "Bytes of requests for answers, by whether they were known.", labels=("part",)
-        )
-        read.add_metric(("known",), it.known if it is not None else 0)
-        read.add_metric(("new",), it.new if it is not None else 0)
-        forgotten = CounterMetricFamily("extproc_memory_forgotten_bytes", "Bytes that had to go from the memory.")
-        forgotten.add_metric((), it.forgotten if it is not None else 0)
-        size = GaugeMetricFamily("extproc_memory_bytes", "Bytes in the memory of conversations.")
-        size.add_metric((), it.size if it is not None else 0)
-        return [read, forgotten, size]
-
-
 class Telemetry:
     """The metrics of one processor, in a registry of their own."""
 
     def __init__(self, config: Config, digest: str = "") -> None:
-        self.registry = CollectorRegistry()
+        self._series: list[Series] = []
         counter = self._counter
         self._requests = counter("requests", "Chat completions sent on to a backend.", "model")
         self._with_tools = counter("requests_with_tools", "Those of them whose answers are rewritten.", "model")
@@ -156,43 +83,37 @@ class Telemetry:
         self._aborted = counter("aborted_exchanges", "Exchanges that the processor broke off.", "reason")
         self._worker_restarts = counter("worker_restarts", "Workers started again, because they died or hung.")
         self._worker_restarts.add(count=0)
-        self._running = Gauge("extproc_running_exchanges", "Exchanges under way.", registry=self.registry)
-        build = Info("extproc_build", "Versions of the processor and of its Python.", registry=self.registry)
-        build.info({"version": version("extproc"), "python": platform.python_version()})
-        self._memory = _Memory()
-        self.registry.register(self._memory)
-        self._config = Info("extproc_config", "The configuration in force.", registry=self.registry)
+        self._running = self._gauge("extproc_running_exchanges", "Exchanges under way.")
+        self._series.append(Build("extproc_build", "Versions of the processor and of its Python."))
+        self._memory = OfMemory()
+        self._series.append(self._memory)
+        self._config = Info("extproc_config", "The configuration in force.")
+        self._series.append(self._config)
         self._valid: dict[File, Gauge] = {
-            "config": Gauge("extproc_config_valid", "1 if the file is in force as it is.", registry=self.registry),
-            "api_keys": Gauge("extproc_api_keys_valid", "The same of the API keys' file.", registry=self.registry),
+            "config": self._gauge("extproc_config_valid", "1 if the file is in force as it is."),
+            "api_keys": self._gauge("extproc_api_keys_valid", "The same of the API keys' file."),
         }
-        self._reloads: dict[File, _Counter] = {
+        self._reloads: dict[File, Counter] = {
             "config": counter("config_reloads", "Changes of the configuration file, by what came of them.", "result"),
             "api_keys": counter("api_keys_reloads", "The same of the API keys' file.", "result"),
         }
-        self._keys_unreadable = Gauge(
-            "extproc_api_keys_unreadable_lines", "Lines of the file that let nobody in.", registry=self.registry
+        self._keys_unreadable = self._gauge(
+            "extproc_api_keys_unreadable_lines", "Lines of the file that let nobody in."
         )
-        self._keys_missing = Gauge(
-            "extproc_api_keys_missing", "1 while there is no key in the file any more.", registry=self.registry
-        )
-        self._keys_closed = Gauge(
-            "extproc_api_keys_closed", "1 while nobody comes in for want of a key.", registry=self.registry
-        )
+        self._keys_missing = self._gauge("extproc_api_keys_missing", "1 while there is no key in the file any more.")
+        self._keys_closed = self._gauge("extproc_api_keys_closed", "1 while nobody comes in for want of a key.")
         for file in self._valid:
             self._valid[file].set(1)
             for result in ("ok", "refused"):
                 self._reloads[file].add(result, count=0)
         self._ignored_overrides = counter("ignored_overrides", "Calls that ended where an override's body was due.")
         self._ignored_overrides.add(count=0)
-        self._host_follows = Gauge(
-            "extproc_host_follows_overrides", "0 while Envoy ignores mode_override.", registry=self.registry
-        )
+        self._host_follows = self._gauge("extproc_host_follows_overrides", "0 while Envoy ignores mode_override.")
         self._host_follows.set(1)
         for reason in ("bug", "protocol_error", "observability_mode"):
             self._aborted.add(reason, count=0)
-        lag = _Histogram("loop_lag_seconds", "Rounds of the event loop, by how long they took.", LAGS)
-        self.registry.register(lag)
+        lag = Histogram("extproc_loop_lag_seconds", "Rounds of the event loop, by how long they took.", LAGS)
+        self._series.append(lag)
         self.lagged = lag.observe
         """Counts a round of the event loop, by its seconds."""
         self.configured(config, digest)
@@ -206,7 +127,7 @@ class Telemetry:
 
         Series of models that are gone stay: their exchanges may still run, and what isn't read yet would be lost.
         """
-        self._config.info({"hash": digest})
+        self._config.values = {"hash": digest}
         self._parameters = KNOWN_PARAMETERS.union(config.withheld, *(backend.parameters for backend in config.backends))
         # Prometheus doesn't see the first event of a series that begins with it: all that are known begin at 0.
         for model in config.models_by_name:
@@ -237,17 +158,28 @@ class Telemetry:
         """A worker has died, or hung and was killed, and another takes its place."""
         self._worker_restarts.add()
 
+    @cached_property
+    def registry(self) -> CollectorRegistry:
+        """All metrics, as prometheus-client collects them."""
+        from extproc.observability.exposition import registry_of
+
+        return registry_of(self._series)
+
     def page(self) -> bytes:
         """All metrics in Prometheus' text format."""
+        from extproc.observability.exposition import pieces_of
+
         return b"".join(pieces_of(self.registry))
 
     async def page_in_turns(self) -> bytes:
         """The same, while others have their turn."""
+        from extproc.observability.exposition import pieces_of, whole
+
         return await whole(pieces_of(self.registry))
 
     def watch(self, running: Callable[[], int]) -> None:
         """Have `running` asked, whenever the metrics are read, how many exchanges are under way."""
-        self._running.set_function(running)
+        self._running.read = running
 
     # What happens to an exchange. `model` is always a model's name in the configuration.
 
@@ -302,9 +234,14 @@ class Telemetry:
         """Whether `mode_override` is followed, as far as is known."""
         self._host_follows.set(follows)
 
-    def _counter(self, name: str, meaning: str, *labels: str) -> _Counter:
-        made = _Counter(name, meaning, *labels)
-        self.registry.register(made)
+    def _counter(self, name: str, meaning: str, *labels: str) -> Counter:
+        made = Counter(f"extproc_{name}", meaning, *labels)
+        self._series.append(made)
+        return made
+
+    def _gauge(self, name: str, meaning: str) -> Gauge:
+        made = Gauge(name, meaning)
+        self._series.append(made)
         return made
 
 
