@@ -23,6 +23,7 @@ import re
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
+from functools import lru_cache
 from types import MappingProxyType
 from typing import Any, Protocol, TypeAlias
 
@@ -65,6 +66,12 @@ class Transition:
     """It counts only as the first thing on a line."""
     ends_call: bool = False
     """It shows that the call is one, and complete."""
+
+
+@lru_cache(maxsize=4096)
+def redirected(transition: Transition, to: StateName) -> Transition:
+    """The same, to another state. The formats' tables are full of such, which are made once."""
+    return replace(transition, to=to)
 
 
 Transitions: TypeAlias = Mapping[str, Transition]

@@ -25,6 +25,7 @@ from extproc.toolcalls.table import (
     Sink,
     Transition,
     Transitions,
+    redirected,
 )
 
 _NOTHING = re.compile(r"")
@@ -67,12 +68,12 @@ def _openers(states: States, text: Prose) -> Transitions:
 def _closed(states: States, closing: tuple[str, ...], *, empty: StateName) -> States:
     """Behind the end of a call its closing tags may come again; `empty` is the state behind a section without one."""
 
-    def redirected(rules: Rules) -> Rules:
+    def closed_behind(rules: Rules) -> Rules:
         if isinstance(rules, Prose | Body):
             return rules
         behind_call = isinstance(rules, Gap) and rules.behind is Behind.CALL
         transitions = {
-            marker: replace(transition, to=State.CLOSED if behind_call or transition.ends_call else empty)
+            marker: redirected(transition, State.CLOSED if behind_call or transition.ends_call else empty)
             if marker in closing and transition.to is State.PROSE
             else transition
             for marker, transition in rules.transitions.items()
@@ -82,7 +83,7 @@ def _closed(states: States, closing: tuple[str, ...], *, empty: StateName) -> St
     again = {marker: Transition(State.CLOSED) for marker in closing}
     # White space behind it belongs to the text that follows, if any does.
     closed = Gap(again, junk=_NOTHING, behind=Behind.CALL)
-    return {**{name: redirected(rules) for name, rules in states.items()}, State.CLOSED: closed}
+    return {**{name: closed_behind(rules) for name, rules in states.items()}, State.CLOSED: closed}
 
 
 def _given_back(states: States, text: Prose, closing: tuple[str, ...]) -> States:
@@ -200,7 +201,7 @@ def _in_fence(rules: Rules, openers: Transitions) -> Rules:
     if isinstance(rules, Body):
         return replace(rules, then=_fenced(rules.then), otherwise=_out_of_call(rules.otherwise))
     transitions = {
-        marker: transition if _is_text(transition.to) else replace(transition, to=_fenced(transition.to))
+        marker: transition if _is_text(transition.to) else redirected(transition, _fenced(transition.to))
         for marker, transition in rules.transitions.items()
     }
     in_call = any(transition.ends_call for transition in transitions.values())

@@ -22,7 +22,7 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass, replace
 
 from extproc.toolcalls.states import State, StateName
-from extproc.toolcalls.table import Behind, Gap, Marker, Rules, Transition, Transitions, Value
+from extproc.toolcalls.table import Behind, Gap, Marker, Rules, Transition, Transitions, Value, redirected
 
 IN_BLOCK = "in a block that the value has opened"
 
@@ -130,7 +130,7 @@ def _states_in_block(states: Mapping[StateName, Rules], block: Block) -> dict[St
     closes = {block.closing: Transition(State.AFTER_QUOTED_CALL)}
     for name, rules in states.items():
         assert isinstance(rules, Value | Gap)
-        inside = {marker: replace(to, to=own(to.to)) for marker, to in rules.transitions.items()}
+        inside = {marker: redirected(to, own(to.to)) for marker, to in rules.transitions.items()}
         if isinstance(rules, Gap):
             ends_block = closes if name is State.AFTER_QUOTED_CALL else {}
             made[in_block(name)] = replace(rules, transitions=inside | ends_block, otherwise=own(rules.otherwise))
