@@ -11,8 +11,8 @@ import pytest
 NOT_NEEDED = """
     extproc.probe extproc.recording.recorder extproc.recording.replay extproc.runner extproc.supervisor.run
     extproc.prompts.text_grammar extproc.envoy.bootstrap
-    betterproto2 envoy_data_plane grpc httpx httpx2 mcp scripted_vllm starlette tiktoken uvicorn
-    multiprocessing xml
+    betterproto2 envoy_data_plane grpc h11 httpx httpx2 mcp prometheus_client scripted_vllm starlette tiktoken uvicorn
+    ctypes http.server multiprocessing xml
 """.split()
 
 SERVED = """

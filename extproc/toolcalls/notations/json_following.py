@@ -12,6 +12,7 @@ import re
 from collections.abc import Sequence
 
 from extproc.toolcalls.notations.json_markers import MARKER
+from extproc.toolcalls.notations.lazy_pattern import LazyPattern
 
 WINDOW = 256  # as much as is looked at behind a quote
 
@@ -68,12 +69,12 @@ _STRAY = (
     r"""|[}\]](?:\s*+[}\])])*+\s*+(?:BEHIND))"""
 )
 _STRAY = _STRAY.replace("KEY", _SURE_KEYS).replace("BEHIND", _BEHIND_BRACKETS)
-FIRST_IN_OBJECT = re.compile(rf"{SEMICOLON_IN_OBJECT}|{_LONE_KEY}|{_STRAY}", re.DOTALL)
-FIRST_IN_LIST = re.compile(rf"{SEMICOLON_IN_LIST}|{_STRAY}", re.DOTALL)
+FIRST_IN_OBJECT = LazyPattern(rf"{SEMICOLON_IN_OBJECT}|{_LONE_KEY}|{_STRAY}", re.DOTALL)
+FIRST_IN_LIST = LazyPattern(rf"{SEMICOLON_IN_LIST}|{_STRAY}", re.DOTALL)
 
 # What closes a string that has shown quotes which aren't escaped must be beyond doubt.
-_MEMBER = re.compile(rf"""(\Z)|{_SURE_KEYS}|[}}\]]""", re.DOTALL)
-_ELEMENT = re.compile(rf"""(\Z)|["'“‘\[\]{{]|{_NUMBER}|{_PREFIXED}|{_LITERAL}""")
+_MEMBER = LazyPattern(rf"""(\Z)|{_SURE_KEYS}|[}}\]]""", re.DOTALL)
+_ELEMENT = LazyPattern(rf"""(\Z)|["'“‘\[\]{{]|{_NUMBER}|{_PREFIXED}|{_LITERAL}""")
 _BEHIND_ALL = re.compile(r"[\s}\]]*+(?:(\Z)|([<`])|([,;\[]))")
 _blanks = re.compile(r"\s*+").match
 

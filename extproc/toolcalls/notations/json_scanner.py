@@ -26,12 +26,13 @@ from extproc.toolcalls.notations.json_markers import is_marker
 from extproc.toolcalls.notations.json_parts import CURLY, JsonParts
 from extproc.toolcalls.notations.json_strings import DoubleQuoted
 from extproc.toolcalls.notations.json_words import BareWord, Place
+from extproc.toolcalls.notations.lazy_pattern import LazyPattern
 from extproc.toolcalls.notations.quoted_text import QuotedText
 
 _string_stop = json_runs.string_stop
 _begins_key = re.compile(r"[\w$@]").match
-_semicolon_in_object = re.compile(SEMICOLON_IN_OBJECT).match
-_semicolon_in_list = re.compile(SEMICOLON_IN_LIST).match
+_SEMICOLON_IN_OBJECT = LazyPattern(SEMICOLON_IN_OBJECT)
+_SEMICOLON_IN_LIST = LazyPattern(SEMICOLON_IN_LIST)
 
 
 class JsonValue(JsonParts):
@@ -180,7 +181,7 @@ class JsonValue(JsonParts):
     def _semicolon(self, text: str, position: int) -> int:
         """One that stands for a comma, or behind the last value."""
         in_object = self._brackets.in_object
-        found = (_semicolon_in_object if in_object else _semicolon_in_list)(text, position, position + WINDOW)
+        found = (_SEMICOLON_IN_OBJECT if in_object else _SEMICOLON_IN_LIST).match(text, position, position + WINDOW)
         if found is None or (found.lastindex is not None and (self._final or len(text) >= position + WINDOW)):
             return self._leave(position)
         if found.lastindex is not None:

@@ -14,6 +14,7 @@ from extproc.toolcalls.notations.json_following import (
     is_certain,
 )
 from extproc.toolcalls.notations.json_markers import is_marker
+from extproc.toolcalls.notations.lazy_pattern import LazyPattern
 from extproc.toolcalls.notations.quoted_text import json_text
 
 NUMBER = r"-?(?:0|[1-9][0-9]*+)(?:\.[0-9]++)?+(?:[eE][+-]?[0-9]++)?+"
@@ -63,8 +64,8 @@ class Place(enum.Enum):
     KEY = enum.auto()
 
 
-_semicolon_in_object = re.compile(SEMICOLON_IN_OBJECT).match
-_semicolon_in_list = re.compile(SEMICOLON_IN_LIST).match
+_SEMICOLON_IN_OBJECT = LazyPattern(SEMICOLON_IN_OBJECT)
+_SEMICOLON_IN_LIST = LazyPattern(SEMICOLON_IN_LIST)
 _STOPS = {
     **dict.fromkeys((Place.IN_OBJECT, Place.IN_LIST, Place.IN_TUPLE), re.compile(r"""[\s,;}\])"<`]""").search),
     Place.ALONE: re.compile(r"""[\s,:{}\[\]"'<`]""").search,
@@ -146,7 +147,11 @@ class BareWord:
         if character == "," and not in_object:
             return True
         if character in ",;":
-            ends = IN_OBJECT.match if character == "," else (_semicolon_in_object if in_object else _semicolon_in_list)
+            ends = (
+                IN_OBJECT.match
+                if character == ","
+                else (_SEMICOLON_IN_OBJECT if in_object else _SEMICOLON_IN_LIST).match
+            )
             found = ends(text, end, end + WINDOW)
             if found is not None and not is_certain(found, text, end, final=final):
                 return None

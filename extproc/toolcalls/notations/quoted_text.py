@@ -16,6 +16,8 @@ from dataclasses import dataclass
 from functools import lru_cache
 from json.encoder import encode_basestring
 
+from extproc.toolcalls.notations.lazy_pattern import LazyPattern
+
 WINDOW = 256  # as much as is looked at behind a quote
 
 _HEX = "[0-9a-fA-F]"
@@ -100,7 +102,7 @@ class Follows:
     """... when another string follows on the same line, which belongs to it; the first group ends where that begins."""
     joins: bool = True
     """One on a line below belongs to it too."""
-    first: re.Pattern[str] | None = None
+    first: re.Pattern[str] | LazyPattern | None = None
     """... when it is the string's end and no quote in it has been taken for text."""
 
 
