@@ -170,7 +170,7 @@ def perform(runner: asyncio.Runner, workers: Workers) -> Callable[..., list[Any]
     """Performs effects, all at once, in workers that all tests here share."""
 
     async def all_of(effects: tuple[Any, ...]) -> list[Any]:
-        return await asyncio.gather(*map(workers.perform, effects))
+        return [*await asyncio.gather(*map(workers.perform, effects))]
 
     return lambda *effects: runner.run(all_of(effects))
 

@@ -11,7 +11,7 @@ from extproc.exchange.effects import Prepare
 from extproc.exchange.machine import Exchange
 from extproc.exchange.phases import Phase
 from extproc.exchange.replies import immediate, mutation, with_metadata
-from extproc.exchange.request import AT_ONCE, LARGE, PREPARING
+from extproc.exchange.request import AT_ONCE, LARGE, PATIENCE, PREPARING
 from extproc.prompts.escaping import escaper
 from extproc.server.large_reply import body_apart
 from extproc.surfaces.chat.messages import MOST_ITEMS
@@ -139,8 +139,12 @@ def test_a_control_token_is_found_wherever_a_long_text_is_searched_in_parts(befo
 
 
 WORDS = {"role": "user", "content": "x" * AT_ONCE}
-CALL = {"id": "c", "type": "function", "function": {"name": "f", "arguments": "{}"}}
-CALLED = {"role": "assistant", "content": None, "tool_calls": [CALL]}
+RESULT = {"role": "tool", "tool_call_id": "c", "content": "r"}
+
+
+def called(arguments: str) -> dict[str, object]:
+    call = {"id": "c", "type": "function", "function": {"name": "f", "arguments": arguments}}
+    return {"role": "assistant", "content": None, "tool_calls": [call]}
 
 
 @pytest.mark.parametrize(
@@ -150,9 +154,10 @@ CALLED = {"role": "assistant", "content": None, "tool_calls": [CALL]}
         ([{"role": "user", "content": "x" * LARGE}], False),
         ([WORDS, *[{"role": "user", "content": "x"}] * 64], False),
         ([WORDS, {"role": "user", "content": "$ref" * 100}], False),
-        ([WORDS, CALLED, {"role": "tool", "tool_call_id": "c", "content": "r"}], False),
+        ([WORDS, called("{}"), RESULT], True),
+        ([WORDS, called("{'text': '" + "x" * PATIENCE), RESULT], False),
     ],
-    ids=["words", "more words", "many messages", "many references", "a call"],
+    ids=["words", "more words", "many messages", "many references", "a call", "much to be repaired"],
 )
 def test_what_is_plain_is_read_at_once_though_it_is_larger(messages: list[object], at_once: bool) -> None:
     exchange = started()

@@ -36,6 +36,7 @@ from extproc.toolcalls.formats import (
     entry,
     get_format,
 )
+from extproc.toolcalls.notations.lazy_pattern import compile_patterns
 from extproc.toolcalls.parser import Parser, parse
 from extproc.toolcalls.special_tokens import TEMPLATE_TOKENS
 from extproc.toolcalls.syntax.call_syntax import CallSyntax
@@ -63,6 +64,7 @@ __all__ = [
     "Variant",
     "call_syntax",
     "checkpoint_format",
+    "compile_patterns",
     "compile_template",
     "entry",
     "get_format",

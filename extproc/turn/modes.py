@@ -23,7 +23,7 @@ from extproc.prompts.conversation import escaped_messages, escaped_tools
 from extproc.prompts.escaping import Escaper, escaper
 from extproc.prompts.grammar import Thinking, structural_tag, writes_texts
 from extproc.prompts.wording import answer_in, must_call
-from extproc.toolcalls import call_syntax
+from extproc.toolcalls import call_syntax, compile_patterns
 from extproc.turn.retry import with_words
 from extproc.turn.turn import Turn
 
@@ -81,7 +81,9 @@ BODY_OF_MODE: Mapping[str, Callable[[Turn, Model, Backend], Json]] = {
 
 
 def make_ready(models: Iterable[Model]) -> None:
-    """Make what the first request for one of these models would have to wait for: some 20 ms for each format."""
+    """Make what the first request for one of these models would have to wait for, or its answer: some 20 ms for each
+    format, and 10 for all."""
+    compile_patterns()
     for model in models:
         escaper_of(model)
 

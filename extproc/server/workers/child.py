@@ -59,17 +59,21 @@ def main() -> None:
 def _in_a_child(connection: socket.socket, stream: BinaryIO, effect: bytes, size: int, config: Config | None) -> None:
     """The child reads the body itself, so that it is in no memory but its own."""
     if (child := os.fork()) == 0:
+        failed = 1
         try:
             _limit(size)
             os.nice(5)  # it takes seconds in any case, and streams wait for the same cores
             send(connection, _performed(effect, [exactly(stream, size)], config))
+            failed = 0
         finally:
-            os._exit(0)
+            os._exit(failed)
     _, status = os.waitpid(child, 0)
+    # Half of the body may be unread, or of its result unsent: the connection is of no use any more.
     if os.WIFSIGNALED(status):
-        # Half of its result may have been sent: the connection is of no use any more.
         signal.signal(os.WTERMSIG(status), signal.SIG_DFL)
         os.kill(os.getpid(), os.WTERMSIG(status))
+    elif status:
+        sys.exit(1)
 
 
 def _limit(size: int) -> None:
