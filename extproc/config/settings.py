@@ -255,7 +255,11 @@ class Config(Settings):
 
     def withheld_from(self, backend: Backend) -> frozenset[str]:
         """What this backend doesn't get."""
-        return frozenset(self.withheld).difference(backend.parameters)
+        return self._withheld[backend.name]
+
+    @cached_property
+    def _withheld(self) -> Mapping[str, frozenset[str]]:
+        return {backend.name: frozenset(self.withheld).difference(backend.parameters) for backend in self.backends}
 
     @cached_property
     def routes_by_model(self) -> bool:

@@ -15,6 +15,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any
 
 from extproc.contract.checks import ArrayOf, Boolean, Check, Either, Integer, MapOf, Number, Object, OneOf, Text, Typed
@@ -183,9 +184,8 @@ FORWARDED: frozenset[str] = frozenset({"model", "messages"}) | {row.name for row
 
 def parameter_problems(fields: Mapping[str, Any]) -> Iterator[ApiError]:
     """What is wrong with the parameters of the table, in its order."""
-    for row in PARAMETERS:
-        if (value := fields.get(row.name)) is None:
-            continue
+    for row in _rows_of(fields):
+        value = fields[row.name]
         yield from row.check.problems(value, row.name)
         if row.needs is not None and fields.get(row.needs) is not True:
             yield invalid_value(row.name, f"it is only allowed when '{row.needs}' is true.")
@@ -194,10 +194,17 @@ def parameter_problems(fields: Mapping[str, Any]) -> Iterator[ApiError]:
 
 def with_integers(fields: dict[str, Any]) -> dict[str, Any]:
     """A valid request whose integers are written as such; the very same object if they were."""
-    read = {row.name: row.check.read(value) for row in PARAMETERS if (value := fields.get(row.name)) is not None}
+    read = {row.name: row.check.read(fields[row.name]) for row in _rows_of(fields)}
     return {**fields, **read} if any(value is not fields[name] for name, value in read.items()) else fields
 
 
+def _rows_of(fields: Mapping[str, Any]) -> list[Parameter]:
+    """Those of the table that the request has a value for, in its order."""
+    found = [place for name in fields if (place := _PLACES.get(name)) is not None and fields[name] is not None]
+    return [PARAMETERS[place] for place in sorted(found)]
+
+
+_PLACES = {row.name: place for place, row in enumerate(PARAMETERS)}
 _KINDS = ("json", "regex", "choice", "grammar", "json_object", "structural_tag")
 
 
@@ -247,7 +254,7 @@ def split(fields: Mapping[str, Any], also: Collection[str] = ()) -> tuple[dict[s
 
     `also` names parameters that this backend takes besides those of the table.
     """
-    passed = FORWARDED.union(also) - TOOL_PARAMETERS
+    passed = _passed(frozenset(also))
     given = {name: value for name, value in fields.items() if value is not None}
     forwarded = {name: value for name, value in given.items() if name in passed}
     for name, spell in _SPELLED.items():
@@ -279,3 +286,8 @@ _LEAST_TEMPERATURE = 0.01
 """vLLM allows several choices only if they can differ, and takes no temperature between this one and 0."""
 _SPELLED: Mapping[str, Callable[[Any], Any]] = {"top_p": _top_p, "stop": _stop, "response_format": _response_format}
 """What OpenAI allows and vLLM refuses, in a form that means the same to vLLM; None leaves it out."""
+
+
+@lru_cache
+def _passed(also: frozenset[str]) -> frozenset[str]:
+    return FORWARDED.union(also) - TOOL_PARAMETERS

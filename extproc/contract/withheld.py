@@ -12,7 +12,8 @@ CVE-2025-62426 (templates and `tokenize` in `chat_template_kwargs`), CVE-2025-62
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from functools import lru_cache
 from typing import Any, Literal, TypeAlias
 
 from extproc.contract.errors import ApiError, invalid_request
@@ -55,31 +56,46 @@ WITHHELD: Mapping[str, tuple[Fate, str]] = {
 def without(fields: Json, withheld: Collection[str]) -> tuple[Json, tuple[str, ...]]:
     """The request without what is withheld, and the names of what was in it."""
     kept, found = fields, []
-    for name in withheld:
-        outer, _, inner = name.partition(".")
-        value = kept.get(outer)
-        if value is None:
-            continue
-        if not inner:
-            kept = {key: value for key, value in kept.items() if key != outer}
-        elif isinstance(value, dict) and inner in value:
-            kept = {**kept, outer: {key: it for key, it in value.items() if key != inner}}
-        else:
-            continue
-        found.append(name)
-    return kept, tuple(found)
+    inner_names = _by_outer_name(frozenset(withheld))
+    for outer in fields.keys() & inner_names.keys():
+        for inner in inner_names[outer]:
+            value = kept.get(outer)
+            if value is None:
+                continue
+            if not inner:
+                kept = {key: value for key, value in kept.items() if key != outer}
+            elif isinstance(value, dict) and inner in value:
+                kept = {**kept, outer: {key: it for key, it in value.items() if key != inner}}
+            else:
+                continue
+            found.append(f"{outer}.{inner}" if inner else outer)
+    return kept, tuple(sorted(found))
+
+
+@lru_cache
+def _by_outer_name(withheld: frozenset[str]) -> Mapping[str, Sequence[str]]:
+    """The members' names by that of what they are in; "" for all of it."""
+    found: dict[str, list[str]] = {}
+    for outer, _, inner in sorted(name.partition(".") for name in withheld):
+        found.setdefault(outer, []).append(inner)
+    return found
 
 
 def refusals(fields: Json, withheld: Collection[str]) -> Iterator[ApiError]:
     """What a request may not hold at all; of its content parts, see `part_refusals`."""
-    for name, (fate, _) in WITHHELD.items():
-        outer, _, inner = name.partition(".")
-        if fate == "refused" and name in withheld and outer != "content":
-            value = fields.get(outer)
-            if inner:
-                value = value.get(inner) if isinstance(value, dict) else None
-            if value is not None:
-                yield refusal(name, name)
+    for name, outer, inner in _REFUSED:
+        value = fields.get(outer)
+        if inner:
+            value = value.get(inner) if isinstance(value, dict) else None
+        if value is not None and name in withheld:
+            yield refusal(name, name)
+
+
+_REFUSED = [
+    (name, name.partition(".")[0], name.partition(".")[2])
+    for name, (fate, _) in WITHHELD.items()
+    if fate == "refused" and not name.startswith("content.")
+]
 
 
 def part_refusals(part: Mapping[str, Any], param: str, withheld: Collection[str]) -> Iterator[ApiError]:

@@ -81,7 +81,7 @@ def beginning_of(
     body: bytes, continued: Continued, path: str, memory: Memory, client: str | None, *, inner: bool
 ) -> Beginning | None:
     """None for a body in which it can't be found, or which has no tools: it is read as a whole."""
-    if len(body) > LONGEST or has_too_many_nodes(body):
+    if len(body) > LONGEST or b'"tools"' not in body or has_too_many_nodes(body):
         return None
     if len(body) > _COUNTED and body.count(b"{") > _MOST_OBJECTS:
         return None

@@ -65,4 +65,4 @@ class ResponseSpec:
     def callable_tools(self) -> Mapping[str, Json]:
         """The tools that the model may call, by name: where one is demanded, no other."""
         tools = tools_by_name(self.tools)
-        return tools if not self.required_tool else {self.required_tool: tools[self.required_tool]}
+        return tools if not self.required_tool else {name: tools[name] for name in tools if name == self.required_tool}
