@@ -9,10 +9,11 @@ import argparse
 import asyncio
 import signal
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from scripted_vllm import Reply, ScriptedVLLM
+from scripted_vllm.answers import answering, load_answers
 from scripted_vllm.replies import load
 
 _EPILOG = """\
@@ -22,6 +23,8 @@ A line of FILE is one reply of the model, as a JSON object; all fields are optio
   {"pieces": ["<tool", "_call>"], "finish_reason": "length", "wire_cut": 7}
   {"text": "Hello!", "usage": {"prompt": 12, "completion": 3}}
   {"trouble": {"kind": "fail", "status": 429, "retry_after": 1}}
+In a FILE of answers each has a name as well, and answers the chats whose last user's message has that word in it:
+  {"to": "greeting", "text": "Hello!"}
 Kinds of trouble: refuse, fail, stall, cut, garbage, gzip, no_done, error_event, comments.
 """
 
@@ -31,14 +34,15 @@ def main(arguments: Sequence[str] | None = None) -> int:
     options = _parser().parse_args(arguments)
     try:
         replies = load(options.play) if options.play else []
-        asyncio.run(_serve(options, replies))
+        answers = load_answers(options.answers) if options.answers else None
+        asyncio.run(_serve(options, replies, answers))
     except (OSError, ValueError) as error:
         print(f"scripted vLLM: {error}", file=sys.stderr)
         return 1
     return 0
 
 
-async def _serve(options: argparse.Namespace, replies: Sequence[Reply]) -> None:
+async def _serve(options: argparse.Namespace, replies: Sequence[Reply], answers: Mapping[str, Reply] | None) -> None:
     stopping = asyncio.Event()
     for number in (signal.SIGINT, signal.SIGTERM):
         asyncio.get_running_loop().add_signal_handler(number, stopping.set)
@@ -49,6 +53,7 @@ async def _serve(options: argparse.Namespace, replies: Sequence[Reply]) -> None:
         port=options.port,
         pieces=options.pieces or "tokens",
         pace=options.pace,
+        speak=None if answers is None else answering(answers),
     )
     server.play(*replies)
     async with server:
@@ -69,6 +74,7 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--model", default="qwen2.5-coder-0.5b", help="name of the model (default: %(default)s)")
     parser.add_argument("--max-model-len", type=int, default=32768, help="context length (default: %(default)s)")
     parser.add_argument("--play", type=Path, metavar="FILE", help="JSONL file of replies to play first, see below")
+    parser.add_argument("--answers", type=Path, metavar="FILE", help="JSONL file of answers, see below")
     parser.add_argument(
         "--pace", type=float, default=0.0, metavar="SECONDS", help="pause between pieces of a stream (default: none)"
     )
