@@ -57,6 +57,13 @@ def test_a_wheel_holds_its_package_and_nothing_else(wheels: Path, name: str, pac
     assert f"{package}/py.typed" in held
 
 
+def test_the_products_wheel_holds_the_corpus(wheels: Path) -> None:
+    corpus = ROOT / "extproc" / "corpus"
+    data = {path.relative_to(ROOT).as_posix() for path in (*corpus.glob("*.json"), *corpus.glob("formats/*.jsonl"))}
+    assert len(data) > 50
+    assert data <= files(wheels, "extproc")
+
+
 def test_the_products_wheel_holds_no_scripted_vllm(wheels: Path) -> None:
     assert not [path for path in files(wheels, "extproc") if "scripted" in path]
     assert "scripted" not in " ".join(metadata(wheels, "extproc").get_all("Requires-Dist", []))
