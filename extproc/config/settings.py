@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from functools import cached_property
+from functools import cached_property, lru_cache
 from pathlib import Path
 from typing import Annotated, Any, Literal, Self
 
@@ -255,11 +255,7 @@ class Config(Settings):
 
     def withheld_from(self, backend: Backend) -> frozenset[str]:
         """What this backend doesn't get."""
-        return self._withheld[backend.name]
-
-    @cached_property
-    def _withheld(self) -> Mapping[str, frozenset[str]]:
-        return {backend.name: frozenset(self.withheld).difference(backend.parameters) for backend in self.backends}
+        return _difference(self.withheld, backend.parameters)
 
     @cached_property
     def routes_by_model(self) -> bool:
@@ -310,3 +306,8 @@ class Config(Settings):
     @cached_property
     def backends_by_name(self) -> Mapping[str, Backend]:
         return {backend.name: backend for backend in self.backends}
+
+
+@lru_cache
+def _difference(names: tuple[str, ...], without: tuple[str, ...]) -> frozenset[str]:
+    return frozenset(names).difference(without)

@@ -147,7 +147,8 @@ def test_a_client_that_leaves_is_heard_of(talk: Callable[..., Probe]) -> None:
         await call.read()
         call.cancel()
 
-    assert talk(echo, conversation).events == [b"a", "closed"]
+    # grpcio may find first that nothing more comes: it tells that as it tells the end of what a client says.
+    assert [event for event in talk(echo, conversation).events if event != "half-closed"] == [b"a", "closed"]
 
 
 def test_a_deadline_ends_a_call(talk: Callable[..., Probe]) -> None:
