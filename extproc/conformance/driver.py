@@ -9,6 +9,8 @@ from __future__ import annotations
 from collections import deque
 from typing import Protocol
 
+from google.protobuf.message import DecodeError
+
 from extproc.conformance.host.machine import Answer, Host, Wait
 from extproc.conformance.host.outcome import Closed, Outcome
 from extproc.conformance.host.settings import HostSettings, HttpExchange
@@ -56,7 +58,12 @@ class DirectLink:
         if self._over is not None:
             return
         data = message if isinstance(message, bytes) else message.SerializeToString()
-        self._take(self._processor.receive(ProcessingRequest.FromString(data)))
+        try:
+            parsed = ProcessingRequest.FromString(data)
+        except DecodeError:
+            self._take([Closed("INTERNAL", "no ProcessingRequest")])
+            return
+        self._take(self._processor.receive(parsed))
 
     async def receive(self, wait: Wait) -> Answer:  # noqa: ARG002  # the protocol's
         if self._answers:

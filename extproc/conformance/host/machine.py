@@ -7,7 +7,7 @@
 
 `Step.wait` says how long silence has to be: for REPLY the time that a host would wait, for PAUSE a moment, in which
 a reply may come and none has to. After each message the invariants are checked; one that ends the exchange in Envoy
-ends it here. What isn't simulated: size limits of buffers, `mutation_rules`, `failure_mode_allow`, and that a response may
+ends it here. Not simulated: size limits of buffers, `mutation_rules`, `failure_mode_allow`, and that a response may
 begin before its request's end, but for `HostSettings.early_response`.
 """
 

@@ -1,0 +1,209 @@
+"""MUT: servers that change bodies. The recipe's `mutated` is such an exchange, and `passes` one that stays as it is."""
+
+from __future__ import annotations
+
+import gzip
+import zlib
+from collections.abc import Callable
+from dataclasses import replace
+
+from extproc.conformance.cases.case import Case, Session, Variant, chain, hosted, shaped, with_header, with_pieces
+from extproc.conformance.driver import play
+from extproc.conformance.host.outcome import Ending, Outcome
+from extproc.conformance.host.settings import BodyMode, HostSettings, HttpExchange, HttpMessage
+from extproc.conformance.invariants import Level
+from extproc.conformance.verdicts import Finding, complaint, passed, skipped
+
+NONE, STREAMED, BUFFERED, PARTIAL, FULL = BodyMode
+_WHOLE, _DUPLEX = HostSettings(BUFFERED, BUFFERED), HostSettings(FULL, FULL)
+_LAYOUTS = (HostSettings(BUFFERED, NONE), _WHOLE, HostSettings(STREAMED, STREAMED), _DUPLEX)
+_PROFILE = "mutating"
+_MUST, _SHOULD = Level.MUST, Level.SHOULD
+_UNTOLD = with_header(without=("content-length",))
+
+
+def _as_told(outcome: Outcome, _exchange: HttpExchange, session: Session) -> str | None:
+    told = session.recipe.mutated
+    assert told is not None
+    if outcome.ending is not Ending.COMPLETE or outcome.upstream is None or outcome.client is None:
+        return None if outcome.ending is Ending.IMMEDIATE else f"ends as {outcome.ending.value}"
+    if told.request_body is not None and outcome.upstream.body != told.request_body:
+        return "the request's body isn't what the recipe says"
+    if told.response_body is not None and outcome.client.body != told.response_body:
+        return "the response's body isn't what the recipe says"
+    return None
+
+
+def _decodable(outcome: Outcome, exchange: HttpExchange, _session: Session) -> str | None:
+    """The body still is what its `content-encoding` says, or nothing says it any more."""
+    if outcome.client is None or outcome.ending is Ending.IMMEDIATE:
+        return None
+    coding, body = outcome.client.first("content-encoding"), outcome.client.body
+    if coding is None:
+        return "content-encoding is gone, and the body still compressed" if body == exchange.response.body else None
+    if body == exchange.response.body:
+        return None
+    try:
+        gzip.decompress(body) if coding == b"gzip" else zlib.decompress(body)
+    except (OSError, zlib.error, EOFError):
+        return f"the body says {coding.decode('latin-1')}, and isn't"
+    return None
+
+
+def _coded(coding: bytes, encode: Callable[[bytes], bytes]) -> Callable[[HttpMessage], HttpMessage]:
+    def change(message: HttpMessage) -> HttpMessage:
+        body = encode(message.body)
+        length = str(len(body)).encode()
+        return with_header(("content-encoding", coding), ("content-length", length))(replace(message, pieces=(body,)))
+
+    return change
+
+
+def _bodiless(outcome: Outcome, _exchange: HttpExchange, _session: Session) -> str | None:
+    if outcome.client is not None and outcome.ending is not Ending.IMMEDIATE and outcome.client.body:
+        return "a body is made up"
+    return None
+
+
+def _kept_status(status: int) -> Callable[[Outcome, HttpExchange, Session], str | None]:
+    """Not a success, at least."""
+
+    def check(outcome: Outcome, _exchange: HttpExchange, _session: Session) -> str | None:
+        if outcome.status is not None and outcome.status < 400:
+            return f"the upstream's {status} becomes {outcome.status}"
+        return None
+
+    return check
+
+
+def _untouched(outcome: Outcome, exchange: HttpExchange, _session: Session) -> str | None:
+    if outcome.ending is Ending.IMMEDIATE or outcome.upstream is None or outcome.client is None:
+        return None
+    if outcome.upstream.body != exchange.request.body:
+        return "the request's body is changed"
+    return "the response's body is changed" if outcome.client.body != exchange.response.body else None
+
+
+def _untouched_response(outcome: Outcome, exchange: HttpExchange, _session: Session) -> str | None:
+    if outcome.client is None or outcome.ending is Ending.IMMEDIATE or (outcome.status or 0) >= 400:
+        return None
+    return None if outcome.client.body == exchange.response.body else "it is changed, and said to be a success"
+
+
+def _large(mib: int) -> Case:
+    """The recipe's passing request, longer by white space, in BUFFERED/NONE."""
+
+    async def judge(session: Session) -> Finding:
+        if mib > session.recipe.limits.body_mib:
+            return skipped(f"limits.body_mib is {session.recipe.limits.body_mib}")
+        request = session.recipe.passes.request
+        body = request.body + b" " * (mib << 20)
+        larger = with_header(("content-length", str(len(body)).encode()))(replace(request, pieces=(body,)))
+        exchange = HttpExchange(larger, session.recipe.passes.response)
+        outcome = await play(HostSettings(BUFFERED, NONE), exchange, session.open())
+        if outcome.ending is Ending.IMMEDIATE and outcome.status == 413:
+            return passed("413")
+        if outcome.ending in (Ending.COMPLETE, Ending.LEFT, Ending.IMMEDIATE):
+            return passed()
+        return complaint(_SHOULD, f"ends as {outcome.ending.value}: {outcome.closed or 'no reply'}", outcome.trace)
+
+    title = f"a buffered request of {mib} MiB (gRPC's default is 4): taken, or a 413"
+    return Case(f"MUT-09.{mib}", _SHOULD, title, "gRPC's max_receive_message_length", judge)
+
+
+def _twice() -> Case:
+    async def judge(session: Session) -> Finding:
+        if session.recipe.mutated is None:
+            return skipped("the recipe names no exchange that is mutated")
+        exchange = session.recipe.mutated.exchange
+        first, second = [await play(_WHOLE, exchange, session.open()) for _ in range(2)]
+        if first.ending is not Ending.COMPLETE or first.upstream is None or second.upstream is None:
+            return skipped(f"ends as {first.ending.value} in BUFFERED/BUFFERED")
+        same = (first.upstream.body, first.ending) == (second.upstream.body, second.ending)
+        return passed() if same else complaint(_SHOULD, "the same request becomes another the second time")
+
+    return Case("MUT-12", _SHOULD, "the same request twice: the same result", "idempotence", judge, _PROFILE)
+
+
+def _mutated(id_: str, level: Level, title: str, source: str, *variants: Variant, **more: object) -> Case:
+    return hosted(id_, level, title, source, *variants, which="mutated", profile=_PROFILE, **more)  # type: ignore[arg-type]
+
+
+MUTATING = (
+    _mutated(
+        "MUT-01",
+        _MUST,
+        "a request with `content-length`, in each layout",
+        "processing_mode.proto BUFFERED",
+        *(Variant(settings) for settings in _LAYOUTS),
+    ),
+    _mutated(
+        "MUT-02",
+        _MUST,
+        "a request without `content-length`",
+        "processing_mode.proto BUFFERED",
+        *(Variant(settings, shaped(_UNTOLD, None)) for settings in _LAYOUTS),
+    ),
+    _mutated(
+        "MUT-03",
+        _MUST,
+        "a response without `content-length`; both bodies are what the recipe says",
+        "processing_mode.proto BUFFERED",
+        Variant(_WHOLE, shaped(None, _UNTOLD)),
+        expect=_as_told,
+    ),
+    _mutated(
+        "MUT-04",
+        _MUST,
+        "a response in gzip or deflate: decoded without its header, or left alone",
+        "RFC 9110, 8.4",
+        *(
+            Variant(settings, shaped(None, _coded(coding, encode)), f"{coding.decode()} {settings.layout}")
+            for coding, encode in ((b"gzip", gzip.compress), (b"deflate", zlib.compress))
+            for settings in (_WHOLE, _DUPLEX)
+        ),
+        expect=_decodable,
+    ),
+    _mutated(
+        "MUT-05",
+        _MUST,
+        "a response in a coding that nobody knows: left alone, or an error",
+        "RFC 9110, 8.4",
+        Variant(_WHOLE, shaped(None, _coded(b"x-unknown", lambda body: body[::-1]))),
+        expect=_untouched_response,
+    ),
+    _mutated(
+        "MUT-07",
+        _MUST,
+        "204 and 304: no body is made up",
+        "RFC 9110, 6.4.1",
+        *(
+            Variant(settings, shaped(None, chain(with_pieces(), with_header((":status", status)))), status.decode())
+            for status in (b"204", b"304")
+            for settings in (_WHOLE, _DUPLEX)
+        ),
+        expect=_bodiless,
+    ),
+    *(
+        _mutated(
+            f"MUT-08.{status}",
+            _MUST,
+            f"the upstream answers {status}: no success is made of it",
+            "RFC 9110, 15",
+            Variant(_WHOLE, shaped(None, with_header((":status", str(status).encode())))),
+            expect=_kept_status(status),
+        )
+        for status in (404, 503)
+    ),
+    *(_large(mib) for mib in (1, 5, 30)),
+    hosted(
+        "MUT-11",
+        _MUST,
+        "what isn't to be changed stays as it is, byte for byte",
+        "the recipe's `passes`",
+        *(Variant(settings) for settings in _LAYOUTS),
+        expect=_untouched,
+        profile=_PROFILE,
+    ),
+    _twice(),
+)

@@ -1,0 +1,137 @@
+"""UNK: messages that no host should send, or not then."""
+
+from __future__ import annotations
+
+from extproc.conformance.cases.case import Session, scripted
+from extproc.conformance.driver import Link
+from extproc.conformance.host import messages
+from extproc.conformance.host.machine import Answer, Wait
+from extproc.conformance.host.outcome import Closed
+from extproc.conformance.host.settings import HostSettings, HttpMessage
+from extproc.conformance.invariants import Level
+from extproc.conformance.verdicts import Finding, skipped
+from extproc.wire import ProcessingRequest, ProcessingResponse
+
+SETTINGS = HostSettings()
+_UNKNOWN_FIELD = bytes((0xAA, 0x06, 0x01, 0x41))
+"""Field 101, one byte long."""
+_UNKNOWN_KIND = bytes((0xAA, 0x01, 0x00))
+"""Field 21, empty: a kind of message that isn't there yet."""
+
+
+def request_headers(session: Session, message: HttpMessage | None = None, *, first: bool = True) -> ProcessingRequest:
+    """The recipe's passing request, as the first message of an exchange in BUFFERED/BUFFERED."""
+    told = message or session.recipe.passes.request
+    result = messages.headers("request", told.headers, SETTINGS, end=not told.pieces)
+    messages.dress(result, SETTINGS, first=first)
+    return result
+
+
+def refused_layout(answer: Answer) -> Finding | None:
+    """Where the first message alone is refused, there is nothing to be seen."""
+    if isinstance(answer, Closed) and answer.status != "OK":
+        return skipped(f"BUFFERED/BUFFERED is refused: {answer}")
+    return None
+
+
+def told(answer: Answer) -> str:
+    match answer:
+        case None:
+            return "silence"
+        case Closed():
+            return f"closed {answer}"
+        case _:
+            return messages.described(answer)
+
+
+async def _first(session: Session, message: ProcessingRequest | bytes) -> tuple[Link, Answer]:
+    link = session.open()
+    await link.send(message)
+    return link, await link.receive(Wait.REPLY)
+
+
+async def _unknown_field(session: Session) -> str | Finding | None:
+    link, usual = await _first(session, request_headers(session))
+    link.cancel()
+    link, answer = await _first(session, request_headers(session).SerializeToString() + _UNKNOWN_FIELD)
+    link.cancel()
+    return None if told(answer) == told(usual) else f"{told(answer)}, and {told(usual)} without the field"
+
+
+async def _unknown_kind(session: Session) -> str | Finding | None:
+    link, answer = await _first(session, request_headers(session))
+    if (refusal := refused_layout(answer)) is not None:
+        return refusal
+    await link.send(_UNKNOWN_KIND)
+    answer = await link.receive(Wait.PAUSE)
+    link.cancel()
+    return f"replies {told(answer)}" if isinstance(answer, ProcessingResponse) else None
+
+
+async def _garbage(session: Session) -> str | Finding | None:
+    link, answer = await _first(session, b"\xff\xff\xff\xff")
+    link.cancel()
+    if isinstance(answer, Closed) and answer.status != "OK":
+        return None
+    return f"{told(answer)}, and no error"
+
+
+async def _headers_twice(session: Session) -> str | Finding | None:
+    link, answer = await _first(session, request_headers(session))
+    if (refusal := refused_layout(answer)) is not None:
+        return refusal
+    if not isinstance(answer, ProcessingResponse) or answer.WhichOneof("response") != "request_headers":
+        return skipped(f"the headers' reply is {told(answer)}")
+    await link.send(request_headers(session, first=False))
+    answer = await link.receive(Wait.PAUSE)
+    link.cancel()
+    return f"replies {told(answer)}" if isinstance(answer, ProcessingResponse) else None
+
+
+async def _in_flight(session: Session) -> str | Finding | None:
+    """In STREAMED and full duplex a host has already sent more when an immediate response arrives."""
+    if session.recipe.refused is None:
+        return skipped("the recipe names no exchange that is refused")
+    request = session.recipe.refused.exchange.request
+    link = session.open()
+    await link.send(request_headers(session, request))
+    await link.send(messages.body("request", request.body, end=True))
+    answer = await link.receive(Wait.REPLY)
+    if (refusal := refused_layout(answer)) is not None:
+        return refusal
+    while isinstance(answer, ProcessingResponse) and answer.WhichOneof("response") != "immediate_response":
+        answer = await link.receive(Wait.REPLY)
+    if not isinstance(answer, ProcessingResponse):
+        return f"no immediate_response, but {told(answer)}"
+    status = answer.immediate_response.status.code
+    await link.send(messages.body("request", b"", end=True))
+    await link.half_close()
+    after = await link.receive(Wait.REPLY)
+    link.cancel()
+    if status != session.recipe.refused.status:
+        return f"refuses with {status}, and the recipe says {session.recipe.refused.status}"
+    if isinstance(after, Closed) and after.status == "OK":
+        return None
+    return f"the immediate response is followed by {told(after)}"
+
+
+_PROTO = "proto3: unknown fields"
+UNKNOWN = (
+    scripted("UNK-01", Level.MUST, "a field that the server doesn't know is ignored", _PROTO, _unknown_field),
+    scripted("UNK-02", Level.SHOULD, "a message of a kind that it doesn't know gets no reply", _PROTO, _unknown_kind),
+    scripted("UNK-03", Level.SHOULD, "bytes that are no message end the call with an error", "gRPC", _garbage),
+    scripted(
+        "UNK-04",
+        Level.SHOULD,
+        "request headers twice: an error or nothing, and no second reply",
+        "external_processor.proto ProcessingRequest",
+        _headers_twice,
+    ),
+    scripted(
+        "UNK-05",
+        Level.MUST,
+        "messages that were on their way when it answered itself are ignored",
+        "external_processor.proto ImmediateResponse",
+        _in_flight,
+    ),
+)

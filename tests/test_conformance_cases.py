@@ -1,0 +1,63 @@
+"""The catalogue against the reference: no case finds anything wrong with it, and a faulty server is found out."""
+
+from __future__ import annotations
+
+import asyncio
+import re
+from functools import partial
+
+import pytest
+
+from extproc.conformance.cases import CASES
+from extproc.conformance.cases.case import Case, Session
+from extproc.conformance.driver import DirectLink
+from extproc.conformance.host.settings import BodyMode
+from extproc.conformance.recipe import Mutated, Recipe, Refused, exchange
+from extproc.conformance.reference import HEADER, REFUSAL, SUFFIX, Reference
+from extproc.conformance.verdicts import Verdict
+
+_MUTATED = exchange(headers=((HEADER, b"mutate"),))
+RECIPE = Recipe(
+    profiles=("core", "mutating"),
+    refused=Refused(exchange(headers=((HEADER, b"refuse"),)), REFUSAL),
+    mutated=Mutated(_MUTATED, _MUTATED.request.body + SUFFIX, _MUTATED.response.body + SUFFIX),
+)
+REFUSED = {"LAY-21", "LAY-22", "LAY-23", "LAY-24"}
+"""Without protocol_config the reference can't know the modes."""
+
+
+def ids(case: Case) -> str:
+    return case.id
+
+
+@pytest.mark.parametrize("case", [case for case in CASES if case.profile != "openai"], ids=ids)
+def test_the_reference_passes(case: Case) -> None:
+    finding = asyncio.run(case.judge(Session(RECIPE, lambda: DirectLink(Reference()))))
+    if finding.verdict is Verdict.SKIP:
+        assert finding.reason in ("needs a server over gRPC", "limits.body_mib is 5")
+    else:
+        wanted = Verdict.REFUSES if case.id in REFUSED else Verdict.PASS
+        assert finding.verdict is wanted, finding
+
+
+def told(modes: tuple[BodyMode, BodyMode]) -> DirectLink:
+    return DirectLink(Reference(modes))
+
+
+def test_a_server_that_is_told_the_modes_needs_no_protocol_config() -> None:
+    modes = {
+        "LAY-21": (BodyMode.BUFFERED, BodyMode.NONE),
+        "LAY-22": (BodyMode.BUFFERED, BodyMode.BUFFERED),
+        "LAY-23": (BodyMode.STREAMED, BodyMode.STREAMED),
+        "LAY-24": (BodyMode.FULL_DUPLEX_STREAMED, BodyMode.FULL_DUPLEX_STREAMED),
+    }
+    for case in CASES:
+        if (assumed := modes.get(case.id)) is not None:
+            found = asyncio.run(case.judge(Session(RECIPE, partial(told, assumed))))
+            assert found.verdict is Verdict.PASS, (case.id, found)
+
+
+def test_ids_are_unique_and_of_the_catalogue() -> None:
+    names = [case.id for case in CASES]
+    assert len(set(names)) == len(names)
+    assert [name for name in names if not re.fullmatch(r"(LAY|END|HDR|MUT|LIV|UNK|OAI)-\d\d(\.\d+)?", name)] == []
