@@ -54,7 +54,7 @@ class _Version(argparse.Action):
 
 
 def _parser() -> argparse.ArgumentParser:
-    from extproc.commands import configuration, replaying, running
+    from extproc.commands import configuration, conformance, replaying, running
 
     parser = argparse.ArgumentParser(
         prog="extproc",
@@ -63,6 +63,6 @@ def _parser() -> argparse.ArgumentParser:
     )
     parser.add_argument("--version", action=_Version, nargs=0, help="show program's version number and exit")
     commands = parser.add_subparsers(title="commands", metavar="COMMAND", required=True)
-    for group in (running, configuration, replaying):
+    for group in (running, configuration, replaying, conformance):
         group.add_commands(commands)
     return parser

@@ -3,6 +3,7 @@
     running.py        up, record, serve
     configuration.py  check, envoy, formats, probe, hash-key
     replaying.py      replay
+    conformance.py    conformance
     options.py        what several of them take
     values.py         what the arguments may be
 

@@ -1,7 +1,8 @@
 """The suite's own gRPC client: a link for each call, and what a server can be asked beside `Process`.
 
-Everything is bounded: the time of each answer, the size of a message, the answers that are kept. What a server says is
-taken as bytes and told apart here, so that one that isn't a message is a finding and no exception.
+Everything is bounded: the time of each answer, the size of a message, the answers that are kept. It is gRPC's blocking
+client, in threads: its asyncio one sometimes tells INTERNAL instead of the server's status when the server ends a call
+that is still being written to.
 """
 
 from __future__ import annotations
@@ -9,11 +10,14 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import ipaddress
+import threading
 import time
-from typing import Any
+from collections.abc import Callable, Iterator
+from queue import SimpleQueue
+from typing import Any, TypeAlias
 
 import grpc
-import grpc.aio
+from google.protobuf.message import DecodeError
 
 from extproc.conformance.driver import Link
 from extproc.conformance.host.machine import Answer, Wait
@@ -22,10 +26,15 @@ from extproc.conformance.pings import pings
 from extproc.conformance.recipe import Limits
 from extproc.wire import SERVICE, ProcessingRequest, ProcessingResponse
 
+Call: TypeAlias = Any
+StreamStreamMultiCallable: TypeAlias = Any
+"""gRPC's own, which have no one type that says all that they do."""
+
 _PROCESS = f"/{SERVICE}/Process"
 _HEALTH = "/grpc.health.v1.Health/Check"
 _SERVING = {0: "UNKNOWN", 1: "SERVING", 2: "NOT_SERVING", 3: "SERVICE_UNKNOWN"}
-_MOST_KEPT = 10_000
+_MOST_KEPT = 30_000
+_CONNECT_SECONDS = 10
 _LARGEST = 300 << 20
 _OPTIONS = [
     ("grpc.max_send_message_length", _LARGEST),
@@ -52,24 +61,18 @@ def is_local(target: str) -> bool:
 
 
 class GrpcLink:
-    """One call of `Process`."""
+    """One call of `Process`. `start` begins it, with what is sent."""
 
-    def __init__(self, call: grpc.aio.StreamStreamCall[Any, Any], limits: Limits) -> None:
-        self._call, self._limits = call, limits
-        self._answers: asyncio.Queue[ProcessingResponse | Closed] = asyncio.Queue(_MOST_KEPT)
+    def __init__(self, start: Callable[[Iterator[bytes]], Call], limits: Limits) -> None:
+        self._limits, self._loop = limits, asyncio.get_running_loop()
+        self._answers: asyncio.Queue[ProcessingResponse | Closed] = asyncio.Queue()
         self._over: Closed | None = None
-        self._reading = asyncio.create_task(self._read())
+        self._sent: SimpleQueue[bytes | None] = SimpleQueue()
+        self._call = start(iter(self._sent.get, None))
+        threading.Thread(target=self._read, name="conformance call", daemon=True).start()
 
     async def send(self, message: ProcessingRequest | bytes) -> None:
-        data = message if isinstance(message, bytes) else message.SerializeToString()
-        # A server that doesn't read makes this wait: then its replies are what is missing.
-        with contextlib.suppress(grpc.aio.AioRpcError, asyncio.InvalidStateError, asyncio.CancelledError, TimeoutError):
-            async with asyncio.timeout(self._limits.reply):
-                await asyncio.shield(asyncio.ensure_future(self._write(data)))
-
-    async def _write(self, data: bytes) -> None:
-        with contextlib.suppress(grpc.aio.AioRpcError, asyncio.InvalidStateError, asyncio.CancelledError):
-            await self._call.write(data)
+        self._sent.put(message if isinstance(message, bytes) else message.SerializeToString())
 
     async def receive(self, wait: Wait) -> Answer:
         if self._over is not None:
@@ -85,29 +88,31 @@ class GrpcLink:
         return answer
 
     async def half_close(self) -> None:
-        with contextlib.suppress(grpc.aio.AioRpcError, asyncio.InvalidStateError):
-            await self._call.done_writing()
+        self._sent.put(None)
 
     def cancel(self) -> None:
         self._call.cancel()
-        self._reading.cancel()
+        self._sent.put(None)
 
-    async def _read(self) -> None:
-        details: str | None
+    def _read(self) -> None:
+        """In a thread of the call's own, until its end."""
         try:
-            while (data := await self._call.read()) is not grpc.aio.EOF:
-                await self._answers.put(ProcessingResponse.FromString(data))  # type: ignore[arg-type]
-            code, details = await self._call.code(), await self._call.details()
-        except grpc.aio.AioRpcError as error:
-            code, details = error.code(), error.details()
-        except asyncio.CancelledError:
-            if not self._call.cancelled():
-                raise
-            code, details = grpc.StatusCode.CANCELLED, ""
-        except Exception as error:  # protobuf's decoder: the reply is no message
-            await self._answers.put(Closed("INTERNAL", f"a reply is no ProcessingResponse: {type(error).__name__}"))
-            return
-        await self._answers.put(Closed(code.name, (details or "")[:300]))
+            for number, data in enumerate(self._call):
+                if number == _MOST_KEPT:
+                    self._call.cancel()
+                self._tell(ProcessingResponse.FromString(data))
+            end = Closed("OK")
+        except grpc.RpcError:
+            end = Closed(self._call.code().name, (self._call.details() or "")[:300])
+        except DecodeError:
+            self._call.cancel()
+            end = Closed("INTERNAL", "a reply is no ProcessingResponse")
+        self._tell(end)
+        self._sent.put(None)
+
+    def _tell(self, answer: ProcessingResponse | Closed) -> None:
+        with contextlib.suppress(RuntimeError):  # the run is over, and its loop closed
+            self._loop.call_soon_threadsafe(self._answers.put_nowait, answer)
 
 
 class GrpcServer:
@@ -118,20 +123,21 @@ class GrpcServer:
         self._links: list[GrpcLink] = []
 
     async def __aenter__(self) -> GrpcServer:
-        self._channel = grpc.aio.insecure_channel(self._target, options=_OPTIONS)
+        self._channel = grpc.insecure_channel(self._target, options=_OPTIONS)
+        ready = grpc.channel_ready_future(self._channel)
         try:
-            async with asyncio.timeout(10):
-                await self._channel.channel_ready()
-        except TimeoutError:
-            await self._channel.close()
+            await asyncio.to_thread(ready.result, _CONNECT_SECONDS)
+        except grpc.FutureTimeoutError:
+            ready.cancel()
+            self._channel.close()
             raise UnreachableError(f"no gRPC server answers at {self._target}") from None
-        self._process: grpc.aio.StreamStreamMultiCallable[bytes, bytes] = self._channel.stream_stream(_PROCESS)
+        self._process: StreamStreamMultiCallable = self._channel.stream_stream(_PROCESS)
         return self
 
     async def __aexit__(self, *_: object) -> None:
         for link in self._links:
             link.cancel()
-        await self._channel.close()
+        self._channel.close()
 
     def open(self) -> Link:
         return self._opened()
@@ -143,7 +149,7 @@ class GrpcServer:
         return self._opened(timeout=seconds)
 
     def _opened(self, **options: Any) -> Link:
-        link = GrpcLink(self._process(metadata=self._metadata or None, **options), self._limits)
+        link = GrpcLink(lambda sent: self._process(sent, metadata=self._metadata or None, **options), self._limits)
         self._links.append(link)
         return link
 
@@ -154,11 +160,11 @@ class GrpcServer:
         """The messages are two fields, written and read by hand: a string there, an enum back."""
         name = service.encode()
         request = b"\n" + bytes((len(name),)) + name if name else b""
-        check: grpc.aio.UnaryUnaryMultiCallable[bytes, bytes] = self._channel.unary_unary(_HEALTH)
+        check: Callable[..., bytes] = self._channel.unary_unary(_HEALTH)
         try:
-            answer = await check(request, timeout=self._limits.reply)
-        except grpc.aio.AioRpcError as error:
-            return error.code().name
+            answer = await asyncio.to_thread(check, request, timeout=self._limits.reply)
+        except grpc.RpcError as error:
+            return str(error.code().name) if isinstance(error, grpc.Call) else "UNKNOWN"
         return _SERVING.get(answer[1] if len(answer) == 2 and answer[0] == 8 else 0, "UNKNOWN")
 
     async def pings(self, number: int, seconds: float) -> str | None:

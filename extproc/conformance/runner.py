@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 from fnmatch import fnmatchcase
 
 from extproc.conformance.cases import CASES
@@ -38,13 +39,15 @@ def chosen(profiles: Sequence[str], patterns: Sequence[str] = ()) -> Iterator[Ca
             yield case
 
 
-async def ordinary(session: Session) -> int | None:
-    """How the server answers the recipe's passing exchange itself, in the first layout that it doesn't refuse."""
+async def at_home(session: Session) -> Session:
+    """With the first layout that the server doesn't refuse, and how it answers the recipe's passing exchange there, if
+    it does so itself."""
     for settings in _BASELINES:
         outcome = await play(settings, session.recipe.passes, session.open())
         if outcome.ending is not Ending.REFUSED:
-            return outcome.status if outcome.ending is Ending.IMMEDIATE else None
-    return None
+            status = outcome.status if outcome.ending is Ending.IMMEDIATE else None
+            return replace(session, home=settings, ordinary=status)
+    return session
 
 
 async def judge(case: Case, session: Session) -> Result:
@@ -76,8 +79,7 @@ async def run(
         )
     results = []
     async with GrpcServer(target, recipe.limits, recipe.metadata) as server:
-        session = Session(recipe, server.open, server)
-        session = Session(recipe, server.open, server, await ordinary(session))
+        session = await at_home(Session(recipe, server.open, server))
         for case in chosen(recipe.profiles, patterns):
             result = await judge(case, session)
             results.append(result)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Coroutine
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any, Protocol, TypeAlias
 
 from extproc.conformance.driver import Link, play
@@ -47,6 +47,8 @@ class Session:
     ordinary: int | None = None
     """The status with which the server itself answers the recipe's `passes`, where it is shown the body; None: it
     lets it pass."""
+    home: HostSettings = field(default_factory=HostSettings)
+    """A layout that the server doesn't refuse: cases that aren't about layouts are played in it too."""
 
 
 Shape: TypeAlias = Callable[[HttpExchange], HttpExchange]
@@ -85,10 +87,12 @@ def hosted(
     which: str = "passes",
     expect: Expectation | None = None,
     odd: bool = False,
+    at_home: bool = True,
     profile: str = "core",
     layout: str = "",
 ) -> Case:
-    """A case that the simulated host plays. `odd`: the server may refuse such an exchange, but not break."""
+    """A case that the simulated host plays, in the server's home layout too if `at_home`. `odd`: the server may refuse
+    such an exchange, but not break."""
 
     async def judge(session: Session) -> Finding:
         told = session.recipe.passes
@@ -97,10 +101,11 @@ def hosted(
                 return skipped("the recipe names no exchange that is mutated")
             told = session.recipe.mutated.exchange
         findings = []
-        for variant in variants:
+        for variant in _at_home(variants, session.home) if at_home else variants:
             exchange = variant.shape(told)
             outcome = await play(variant.settings, exchange, session.open())
-            finding = judged(outcome, session, variant.settings, odd=odd, may_answer=which == "mutated")
+            claimed = not odd and variant.settings == HostSettings(*variant.settings.modes)
+            finding = judged(outcome, session, variant.settings, odd, which == "mutated", claimed)
             if expect is not None and finding.verdict in (Verdict.PASS, Verdict.WARN):
                 wrong = expect(outcome, exchange, session)
                 finding = finding if wrong is None else complaint(level, wrong, outcome.trace)
@@ -110,9 +115,25 @@ def hosted(
     return Case(id_, level, title, source, judge, profile, layout)
 
 
-def judged(outcome: Outcome, session: Session, settings: HostSettings, *, odd: bool, may_answer: bool) -> Finding:
+def _at_home(variants: tuple[Variant, ...], home: HostSettings) -> tuple[Variant, ...]:
+    """With those that are missing in this layout."""
+    if any(variant.settings.modes == home.modes for variant in variants):
+        return variants
+    request, response = home.modes
+    more = {
+        (variant.shape, variant.label): replace(
+            variant, settings=replace(variant.settings, request_body=request, response_body=response)
+        )
+        for variant in variants
+    }
+    return (*variants, *more.values())
+
+
+def judged(
+    outcome: Outcome, session: Session, settings: HostSettings, odd: bool, may_answer: bool, claimed: bool
+) -> Finding:
     """By the invariants, and by how the exchange went. `odd`: any refusal is right. `may_answer`: and so is an answer
-    of the server's own."""
+    of the server's own. `claimed`: a layout that the recipe claims may not be refused."""
     may_answer |= odd
     of_level = {
         each: [violation for violation in outcome.violations if violation.invariant.level is each] for each in Level
@@ -126,8 +147,11 @@ def judged(outcome: Outcome, session: Session, settings: HostSettings, *, odd: b
         case Ending.REFUSED | Ending.BROKEN_OFF | Ending.CUT if odd and refusal:
             return passed(f"refused: {closed}")
         case Ending.REFUSED if refusal:
-            if settings.layout in session.recipe.layouts:
+            if claimed and settings.layout in session.recipe.layouts:
                 return Finding(Verdict.FAIL, f"refuses a layout that it claims: {closed}", (), outcome.trace)
+            return Finding(Verdict.REFUSES, closed, (), outcome.trace)
+        case Ending.BROKEN_OFF if refusal and outcome.upstream is None and not settings.protocol_config:
+            # It couldn't know before the body came, and nothing went on.
             return Finding(Verdict.REFUSES, closed, (), outcome.trace)
         case Ending.REFUSED | Ending.BROKEN_OFF | Ending.CUT:
             return Finding(Verdict.FAIL, f"the call breaks off: {closed}", (), outcome.trace)

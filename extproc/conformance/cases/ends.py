@@ -171,6 +171,7 @@ ENDS = (
         "BUFFERED_PARTIAL cuts a body at the host's limit",
         "processing_mode.proto BUFFERED_PARTIAL",
         Variant(HostSettings(PARTIAL, NONE, buffer_limit=64)),
+        at_home=False,
         odd=True,
     ),
 )

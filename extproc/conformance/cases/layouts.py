@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-from extproc.conformance.cases.case import Session, Variant, cut, hosted, shaped
+from functools import partial
+
+from extproc.conformance.cases.case import Session, Variant, cut, shaped
+from extproc.conformance.cases.case import hosted as hosted_anywhere
 from extproc.conformance.host.outcome import Ending, Outcome
 from extproc.conformance.host.settings import BodyMode, HeaderMode, HostSettings, HttpExchange
 from extproc.conformance.invariants import Level
@@ -12,6 +15,8 @@ _PIECES = shaped(cut(64), cut(64))
 _CONFIG = "external_processor.proto ProtocolConfiguration"
 _OVERRIDE = "external_processor.proto mode_override"
 _SKIP = HeaderMode.SKIP
+hosted = partial(hosted_anywhere, at_home=False)
+"""These cases are about the layouts that they name."""
 
 REQUESTS = (NONE, BUFFERED, PARTIAL, STREAMED, FULL)
 RESPONSES = (NONE, BUFFERED, STREAMED, FULL)

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from extproc.conformance.cases.case import Session, scripted
-from extproc.conformance.cases.unknown import SETTINGS, refused_layout, request_headers, told
+from extproc.conformance.cases.unknown import refused_layout, request_headers, told
 from extproc.conformance.driver import Link, play
 from extproc.conformance.host import messages
 from extproc.conformance.host.machine import Wait
 from extproc.conformance.host.outcome import Closed, Ending
+from extproc.conformance.host.settings import BodyMode
 from extproc.conformance.invariants import Level
 from extproc.conformance.verdicts import Finding, skipped
 from extproc.wire import SERVICE, ProcessingRequest, ProcessingResponse
@@ -16,12 +17,14 @@ _STEPS = 3
 
 
 def _steps(session: Session) -> list[ProcessingRequest]:
-    """What a host sends one after the other in BUFFERED/BUFFERED."""
+    """What a host sends one after the other in the home layout."""
     exchange = session.recipe.passes
+    shown = exchange.request.pieces and session.home.request_body is not BodyMode.NONE
+    body = [messages.body("request", exchange.request.body, end=True)] if shown else []
     return [
         request_headers(session),
-        messages.body("request", exchange.request.body, end=True),
-        messages.headers("response", exchange.response.headers, SETTINGS, end=False),
+        *body,
+        messages.headers("response", exchange.response.headers, session.home, end=False),
     ]
 
 
@@ -52,7 +55,7 @@ async def _half_close(session: Session) -> str | Finding | None:
 
 
 async def _still_serves(session: Session) -> str | Finding | None:
-    outcome = await play(SETTINGS, session.recipe.passes, session.open())
+    outcome = await play(session.home, session.recipe.passes, session.open())
     if outcome.ending in (Ending.COMPLETE, Ending.LEFT, Ending.IMMEDIATE, Ending.REFUSED):
         return None
     return f"the next exchange ends as {outcome.ending.value}"
@@ -126,7 +129,7 @@ async def _compressed(session: Session) -> str | Finding | None:
 
 async def _pings(session: Session) -> str | Finding | None:
     assert session.server is not None
-    return await session.server.pings(8, 0.25)
+    return await session.server.pings(8, 0.1)
 
 
 async def _quick(session: Session) -> str | Finding | None:

@@ -91,7 +91,7 @@ def _untouched_response(outcome: Outcome, exchange: HttpExchange, _session: Sess
 
 
 def _large(mib: int) -> Case:
-    """The recipe's passing request, longer by white space, in BUFFERED/NONE."""
+    """The recipe's passing request, longer by white space."""
 
     async def judge(session: Session) -> Finding:
         if mib > session.recipe.limits.body_mib:
@@ -100,7 +100,7 @@ def _large(mib: int) -> Case:
         body = request.body + b" " * (mib << 20)
         larger = with_header(("content-length", str(len(body)).encode()))(replace(request, pieces=(body,)))
         exchange = HttpExchange(larger, session.recipe.passes.response)
-        outcome = await play(HostSettings(BUFFERED, NONE), exchange, session.open())
+        outcome = await play(session.home, exchange, session.open())
         if outcome.ending is Ending.IMMEDIATE and outcome.status == 413:
             return passed("413")
         if outcome.ending in (Ending.COMPLETE, Ending.LEFT, Ending.IMMEDIATE):
@@ -116,9 +116,9 @@ def _twice() -> Case:
         if session.recipe.mutated is None:
             return skipped("the recipe names no exchange that is mutated")
         exchange = session.recipe.mutated.exchange
-        first, second = [await play(_WHOLE, exchange, session.open()) for _ in range(2)]
+        first, second = [await play(session.home, exchange, session.open()) for _ in range(2)]
         if first.ending is not Ending.COMPLETE or first.upstream is None or second.upstream is None:
-            return skipped(f"ends as {first.ending.value} in BUFFERED/BUFFERED")
+            return skipped(f"ends as {first.ending.value} in the home layout")
         same = (first.upstream.body, first.ending) == (second.upstream.body, second.ending)
         return passed() if same else complaint(_SHOULD, "the same request becomes another the second time")
 

@@ -139,11 +139,19 @@ def _strictly(stream: bool) -> Judge:
     return judge
 
 
-def _case(id_: str, title: str, settings: HostSettings, make: Callable[[Openai], HttpExchange], judge: Judge) -> Case:
+def _case(
+    id_: str,
+    title: str,
+    settings: HostSettings,
+    make: Callable[[Openai], HttpExchange],
+    judge: Judge,
+    *,
+    claimed: bool = False,
+) -> Case:
     async def run(session: Session) -> Finding:
         made = make(session.recipe.openai)
         outcome = await play(settings, made, session.open())
-        finding = judged(outcome, session, settings, odd=False, may_answer=True)
+        finding = judged(outcome, session, settings, False, True, claimed)
         if finding.verdict in (Verdict.PASS, Verdict.WARN) and outcome.ending in (
             Ending.COMPLETE,
             Ending.LEFT,
@@ -169,6 +177,7 @@ def _calls(number: int, settings: HostSettings, title: str, *, strict: bool = Fa
             settings,
             lambda how: _exchange(how, stream=False, size=200),
             judge(False),
+            claimed=strict,
         ),
         _case(
             f"OAI-{number + 1:02}",
@@ -176,12 +185,13 @@ def _calls(number: int, settings: HostSettings, title: str, *, strict: bool = Fa
             settings,
             lambda how: _exchange(how, stream=True, size=50),
             judge(True),
+            claimed=strict,
         ),
     )
 
 
 def _cut_stream(outcome: Outcome, _exchange: HttpExchange) -> str | None:
-    if outcome.client is not None and b"[DONE]" in outcome.client.body:
+    if outcome.client is not None and b"[DONE]" in outcome.client.body and b'"error"' not in outcome.client.body:
         return "a stream without its end is given one"
     return None
 

@@ -7,12 +7,11 @@ from extproc.conformance.driver import Link
 from extproc.conformance.host import messages
 from extproc.conformance.host.machine import Answer, Wait
 from extproc.conformance.host.outcome import Closed
-from extproc.conformance.host.settings import HostSettings, HttpMessage
+from extproc.conformance.host.settings import HttpMessage
 from extproc.conformance.invariants import Level
 from extproc.conformance.verdicts import Finding, skipped
 from extproc.wire import ProcessingRequest, ProcessingResponse
 
-SETTINGS = HostSettings()
 _UNKNOWN_FIELD = bytes((0xAA, 0x06, 0x01, 0x41))
 """Field 101, one byte long."""
 _UNKNOWN_KIND = bytes((0xAA, 0x01, 0x00))
@@ -20,17 +19,17 @@ _UNKNOWN_KIND = bytes((0xAA, 0x01, 0x00))
 
 
 def request_headers(session: Session, message: HttpMessage | None = None, *, first: bool = True) -> ProcessingRequest:
-    """The recipe's passing request, as the first message of an exchange in BUFFERED/BUFFERED."""
+    """The recipe's passing request, as the first message of an exchange in the server's home layout."""
     told = message or session.recipe.passes.request
-    result = messages.headers("request", told.headers, SETTINGS, end=not told.pieces)
-    messages.dress(result, SETTINGS, first=first)
+    result = messages.headers("request", told.headers, session.home, end=not told.pieces)
+    messages.dress(result, session.home, first=first)
     return result
 
 
 def refused_layout(answer: Answer) -> Finding | None:
     """Where the first message alone is refused, there is nothing to be seen."""
     if isinstance(answer, Closed) and answer.status != "OK":
-        return skipped(f"BUFFERED/BUFFERED is refused: {answer}")
+        return skipped(f"the layout is refused: {answer}")
     return None
 
 

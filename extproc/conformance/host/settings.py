@@ -75,6 +75,10 @@ class HostSettings:
     """The response begins behind the request's headers, and the request's body is never sent: a local reply."""
 
     @property
+    def modes(self) -> tuple[BodyMode, BodyMode]:
+        return self.request_body, self.response_body
+
+    @property
     def layout(self) -> str:
         return f"{self.request_body.name}/{self.response_body.name}"
 

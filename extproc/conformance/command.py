@@ -1,0 +1,119 @@
+"""The suite's command line: `extproc conformance`, and `python -m extproc.conformance` where there is no processor.
+
+Exit status: 0, the server conforms; 1, it doesn't, or nothing could be judged; 2, the command line, the recipe or the
+target is wrong.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import re
+import sys
+from pathlib import Path
+
+from extproc.conformance.recipe import PROFILES
+
+PURPOSE = "judge any ext_proc server from outside, by a catalogue of numbered cases"
+EXAMPLES = """
+extproc conformance 127.0.0.1:9000
+extproc conformance 127.0.0.1:9000 --recipe recipe.yaml --profile core --profile mutating
+extproc conformance unix:/run/extproc.sock --only 'LAY-*' --html report.html --junit report.xml
+extproc conformance --list
+"""
+_REPORTS = ("json", "junit", "tap", "markdown", "html", "badge")
+_TARGET = re.compile(r"unix:.+|.+:[0-9]{1,5}")
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "target", nargs="?", type=_target, metavar="TARGET", help="the server: HOST:PORT or unix:/path, without TLS"
+    )
+    parser.add_argument(
+        "--recipe", type=Path, metavar="FILE", help="what the server lets pass, refuses and mutates (YAML)"
+    )
+    parser.add_argument(
+        "--profile",
+        action="append",
+        choices=PROFILES,
+        help="cases of this profile, instead of what the recipe says; may come again (default: core)",
+    )
+    parser.add_argument(
+        "--only", action="append", default=[], metavar="ID", help="only these cases; `LAY-*` are many; may come again"
+    )
+    parser.add_argument("--list", action="store_true", help="print the cases, and play none")
+    parser.add_argument("--quiet", action="store_true", help="print only the sum")
+    parser.add_argument(
+        "--allow-remote", action="store_true", help="play with a server that isn't on this machine's loopback interface"
+    )
+    for name in _REPORTS:
+        parser.add_argument(f"--{name}", type=Path, metavar="FILE", help=f"write a report here ({name})")
+
+
+def _target(text: str) -> str:
+    if not _TARGET.fullmatch(text):
+        raise argparse.ArgumentTypeError(f"expected HOST:PORT or unix:/path, got {text!r}")
+    return text
+
+
+def run(options: argparse.Namespace) -> int:
+    """Returns the exit status."""
+    from dataclasses import replace
+
+    from extproc.conformance.recipe import Recipe, RecipeError, load
+    from extproc.conformance.runner import chosen
+
+    try:
+        recipe = Recipe() if options.recipe is None else load(options.recipe)
+    except (RecipeError, OSError) as error:
+        return _misused(str(error))
+    if options.profile:
+        recipe = replace(recipe, profiles=tuple(dict.fromkeys(options.profile)))
+    cases = list(chosen(PROFILES if options.list and not options.profile else recipe.profiles, options.only))
+    if options.list:
+        for case in cases:
+            print(f"{case.id:10} {case.level.value:6} {case.profile:9} {case.title} ({case.source})")
+        return 0
+    if options.target is None:
+        return _misused("say which server: TARGET is HOST:PORT or unix:/path")
+    if not cases:
+        return _misused(f"no case is named {', '.join(options.only)} in {', '.join(recipe.profiles)}")
+    return _played(options, recipe)
+
+
+def _played(options: argparse.Namespace, recipe: object) -> int:
+    from extproc.conformance.client import UnreachableError
+    from extproc.conformance.recipe import Recipe
+    from extproc.conformance.reports import FORMATS
+    from extproc.conformance.reports.readable import closing, line
+    from extproc.conformance.runner import run as played
+    from extproc.conformance.verdicts import Result
+
+    assert isinstance(recipe, Recipe)
+
+    def told(result: Result) -> None:
+        if not options.quiet:
+            print(line(result), flush=True)
+
+    try:
+        report = asyncio.run(
+            played(options.target, recipe, patterns=options.only, allow_remote=options.allow_remote, told=told)
+        )
+        for name in _REPORTS:
+            if (path := getattr(options, name)) is not None:
+                path.write_text(FORMATS[name](report), encoding="utf-8")
+    except (UnreachableError, OSError) as error:
+        return _misused(str(error))
+    print(closing(report) if options.quiet else f"\n{closing(report)}")
+    return 0 if report.conforms else 1
+
+
+def _misused(message: str) -> int:
+    print(f"extproc: {message}", file=sys.stderr)
+    return 2
+
+
+def main(words: list[str] | None = None) -> int:
+    parser = argparse.ArgumentParser(prog="python -m extproc.conformance", description=PURPOSE[0].upper() + PURPOSE[1:])
+    add_arguments(parser)
+    return run(parser.parse_args(words))

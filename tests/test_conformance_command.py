@@ -1,0 +1,182 @@
+"""`extproc conformance` over real gRPC: verdicts, exit statuses, reports, recipes, and the pytest plugin."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+import xml.etree.ElementTree as ET
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+import yaml
+
+from extproc.cli import main
+from extproc.conformance.cases import CASES
+from extproc.conformance.driver import Processor
+from extproc.conformance.host.outcome import Closed
+from extproc.conformance.invariants import Level
+from extproc.conformance.recipe import RecipeError, read
+from extproc.conformance.reference import HEADER, REFUSAL, Reference
+from extproc.conformance.reference_server import serve
+from extproc.conformance.reports import FORMATS
+from extproc.conformance.verdicts import Finding, Report, Result, Verdict
+from extproc.wire import ProcessingRequest, ProcessingResponse
+
+RECIPE = {
+    "profiles": ["core", "mutating"],
+    "refused": {"headers": {HEADER: "refuse"}, "status": REFUSAL},
+    "mutated": {"headers": {HEADER: "mutate"}},
+    "layouts": ["FULL_DUPLEX_STREAMED/FULL_DUPLEX_STREAMED"],
+    "limits": {"pause": 0.01, "streams": 16},
+}
+
+
+class Spurious(Reference):
+    """Replies twice to a response's headers."""
+
+    def receive(self, message: ProcessingRequest) -> list[ProcessingResponse | Closed]:
+        replies = super().receive(message)
+        return [*replies, *replies] if message.HasField("response_headers") else replies
+
+
+def serving(processor: type[Processor]) -> Iterator[str]:
+    server, port = serve("127.0.0.1:0", processor)
+    yield f"127.0.0.1:{port}"
+    server.stop(None).wait()
+
+
+@pytest.fixture(scope="module")
+def reference() -> Iterator[str]:
+    yield from serving(Reference)
+
+
+@pytest.fixture(scope="module")
+def spurious() -> Iterator[str]:
+    yield from serving(Spurious)
+
+
+@pytest.fixture
+def recipe(tmp_path: Path) -> Path:
+    path = tmp_path / "recipe.yaml"
+    path.write_text(yaml.safe_dump(RECIPE))
+    return path
+
+
+def test_the_reference_conforms_over_grpc(
+    reference: str, recipe: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    found = tmp_path / "found.json"
+    assert main(["conformance", reference, "--recipe", str(recipe), "--json", str(found), "--quiet"]) == 0
+    told = json.loads(found.read_text())
+    assert told["conforms"] is True
+    others = {each["id"]: each["verdict"] for each in told["results"] if each["verdict"] != "PASS"}
+    without_config = dict.fromkeys(("LAY-21", "LAY-22", "LAY-23", "LAY-24"), "REFUSES")
+    assert others == {**without_config, "MUT-09.30": "SKIP"}
+    assert capsys.readouterr().out == f"{reference}: 4 REFUSES, 1 SKIP, {len(told['results']) - 5} PASS\n"
+
+
+def test_a_server_that_breaks_an_invariant_fails(spurious: str, tmp_path: Path) -> None:
+    found = tmp_path / "found.xml"
+    assert main(["conformance", spurious, "--only", "LAY-0[56]", "--quiet", "--junit", str(found)]) == 1
+    suite = ET.parse(found).getroot()
+    assert (suite.get("tests"), suite.get("failures")) == ("2", "2")
+    failure = suite.find("testcase/failure")
+    assert failure is not None
+    assert "INV-01" in str(failure.get("message"))
+
+
+def test_nobody_there_is_no_verdict(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("extproc.conformance.client._CONNECT_SECONDS", 0.2)
+    assert main(["conformance", "127.0.0.1:1"]) == 2
+    assert "no gRPC server answers at 127.0.0.1:1" in capsys.readouterr().err
+
+
+def test_a_server_elsewhere_has_to_be_allowed(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["conformance", "processor.example:9000"]) == 2
+    assert "--allow-remote" in capsys.readouterr().err
+
+
+def test_the_list_is_the_catalogue(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["conformance", "--list"]) == 0
+    assert [line.split()[0] for line in capsys.readouterr().out.splitlines()] == [case.id for case in CASES]
+
+
+@pytest.mark.parametrize(
+    ("told", "complaint"),
+    [
+        ({"pases": {}}, "pases: no such field; there are: layouts, limits,"),
+        ({"passes": {"headers": {"a": 1}}}, "passes.headers.a: expected text"),
+        ({"passes": {"body": "a", "json": {}}}, "passes.json: there is a body already"),
+        ({"refused": {"path": "/"}}, "refused.status: expected the status of the refusal, 200 to 599"),
+        ({"layouts": ["BUFFERED"]}, "layouts[0]: expected one of NONE/NONE,"),
+        ({"limits": {"streams": 1.5}}, "limits.streams: expected a whole number above 0, at most 1000"),
+        ([], "the file: expected a mapping"),
+    ],
+)
+def test_a_wrong_recipe_is_told_by_its_field(told: object, complaint: str) -> None:
+    with pytest.raises(RecipeError) as caught:
+        read(told)
+    assert str(caught.value).startswith(complaint)
+
+
+def report() -> Report:
+    """Of a server whose words are hostile."""
+    words = "a | b <script>alert(1)</script> # \x1b[31m ]]>"
+    results = [
+        Result(
+            f"LAY-{at:02}",
+            Level.MUST,
+            "core",
+            "a title",
+            "a source",
+            layout,
+            Finding(verdict, words, (), (words,)),
+            0.1,
+        )
+        for at, (verdict, layout) in enumerate(
+            zip(Verdict, ["NONE/NONE", "BUFFERED/NONE", "BUFFERED/BUFFERED", "", "STREAMED/NONE"], strict=True)
+        )
+    ]
+    return Report("127.0.0.1:9000", "1", ("core",), "defaults", tuple(results))
+
+
+@pytest.mark.parametrize("name", FORMATS)
+def test_a_report_tells_every_verdict_and_is_not_fooled_by_words(name: str) -> None:
+    told = FORMATS[name](report())
+    assert "\x1b" not in told
+    assert "<script>" not in told or name in ("json", "text", "tap")
+    if name != "badge":
+        assert all(f"LAY-0{at}" in told for at in range(5))
+    if name in ("junit", "badge"):
+        ET.fromstring(told)
+    if name == "html":
+        assert told.index("<h2>Layouts</h2>") < told.index('id="LAY-00"')
+        assert '<td class="FAIL">FAIL</td>' in told
+    if name == "tap":
+        assert told.startswith("TAP version 13\n1..5\nok 1 - ")
+        assert told.count("\nnot ok") == 1
+    if name == "markdown":
+        assert "| BUFFERED | SKIP | REFUSES | - | - |" in told
+
+
+def test_the_cases_are_tests_for_pytest(spurious: str, tmp_path: Path) -> None:
+    command = [
+        sys.executable,
+        "-m",
+        "pytest",
+        "-p",
+        "extproc.conformance.pytest_plugin",
+        "-p",
+        "no:cacheprovider",
+        "-q",
+    ]
+    command += [f"--rootdir={tmp_path}", "--extproc-target", spurious, "--extproc-only", "LAY-0[15]"]
+    done = subprocess.run(
+        [*command, "--extproc-only", "LAY-21"], capture_output=True, text=True, timeout=60, cwd=tmp_path
+    )
+    assert "2 failed, 1 skipped" in done.stdout, done.stdout + done.stderr
+    assert "LAY-05 (MUST)" in done.stdout
+    assert "< response_headers" in done.stdout
+    assert done.returncode == 1
