@@ -72,7 +72,7 @@ async def _cancel(session: Session) -> str | Finding | None:
 async def _deadline(session: Session) -> str | Finding | None:
     assert session.server is not None
     for number in range(1, _STEPS + 1):
-        link = session.server.open_with_deadline(0.2)
+        link = session.server.open_with_deadline(0.1)
         ended = await _after(session, number, link)
         answer = ended or await link.receive(Wait.REPLY)
         link.cancel()
@@ -129,7 +129,7 @@ async def _compressed(session: Session) -> str | Finding | None:
 
 async def _pings(session: Session) -> str | Finding | None:
     assert session.server is not None
-    return await session.server.pings(8, 0.1)
+    return await session.server.pings(8, 0.05)
 
 
 async def _quick(session: Session) -> str | Finding | None:
