@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import re
 from functools import partial
 
@@ -10,6 +11,7 @@ import pytest
 
 from extproc.conformance.cases import CASES
 from extproc.conformance.cases.case import Case, Session
+from extproc.conformance.cases.openai import called
 from extproc.conformance.driver import DirectLink
 from extproc.conformance.host.settings import BodyMode
 from extproc.conformance.recipe import Mutated, Recipe, Refused, exchange
@@ -55,6 +57,34 @@ def test_a_server_that_is_told_the_modes_needs_no_protocol_config() -> None:
         if (assumed := modes.get(case.id)) is not None:
             found = asyncio.run(case.judge(Session(RECIPE, partial(told, assumed))))
             assert found.verdict is Verdict.PASS, (case.id, found)
+
+
+def test_raw_text_is_no_answer_to_a_request_for_calls() -> None:
+    """The reference knows nothing of tools: it passes the model's words on."""
+    session = Session(RECIPE, lambda: DirectLink(Reference()))
+    found = {case.id: asyncio.run(case.judge(session)) for case in CASES if case.profile == "openai"}
+    raw = {id_ for id_, finding in found.items() if "raw text" in finding.reason}
+    assert raw == {*(f"OAI-{number:02}" for number in range(1, 13)), "OAI-13", "OAI-20", "OAI-21"}
+    assert {found[id_].verdict for id_ in raw} == {Verdict.FAIL}
+    assert (found["OAI-17"].verdict, found["OAI-15.500"].verdict) == (Verdict.PASS, Verdict.FAIL)
+
+
+@pytest.mark.parametrize(
+    ("events", "wrong"),
+    [
+        ([{"tool_calls": [{"index": 0, "function": {"name": "get_weather", "arguments": '{"city": "Oslo"}'}}]}], None),
+        ([{"tool_calls": [{"index": 0, "function": {"name": "get_weather", "arguments": "{}"}}]}], "other arguments"),
+        ([{"tool_calls": [{"index": 0, "function": {"name": "get_time", "arguments": "{}"}}]}], "other calls"),
+        ([{"content": "<tool_call>"}], "200 with the model's raw text"),
+    ],
+)
+def test_a_clients_stream_is_read_as_clients_do(events: list[dict[str, object]], wrong: str | None) -> None:
+    chunks = [{"choices": [{"delta": delta, "finish_reason": None}]} for delta in events]
+    chunks.append({"choices": [{"delta": {}, "finish_reason": "tool_calls"}]})
+    data = b"".join(b"data: " + json.dumps(chunk).encode() + b"\n\n" for chunk in chunks)
+    told = called(data + b"data: [DONE]\n\n", stream=True)
+    assert told is None if wrong is None else (told or "").startswith(wrong)
+    assert called(data, stream=True) == "the stream has no [DONE]"
 
 
 def test_ids_are_unique_and_of_the_catalogue() -> None:

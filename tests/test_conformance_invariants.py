@@ -92,6 +92,8 @@ class Fault:
     pieces: int = 3
     trailers: bool = False
     ending: Ending = Ending.ERROR
+    always: bool = False
+    """At each such message, not at the first alone."""
 
 
 class Broken:
@@ -102,7 +104,7 @@ class Broken:
 
     def receive(self, message: ProcessingRequest) -> Replies:
         replies = self._reference.receive(message)
-        if message.WhichOneof("request") != self._fault.at or self._done:
+        if message.WhichOneof("request") != self._fault.at or (self._done and not self._fault.always):
             return replies
         self._done = True
         return self._fault.change(message, replies)
@@ -191,7 +193,9 @@ FAULTS = (
     Fault("INV-01", "no trailers' reply", "response_trailers", instead(), trailers=True, ending=Ending.TIMEOUT),
     Fault("INV-02", "another kind", "request_headers", instead(RESPONSE_HEADERS)),
     Fault("INV-02", "another kind for a body", "request_body", instead(body_reply("response"))),
-    Fault("INV-02", "another kind in full duplex", "request_body", instead(TRAILERS_REPLY), DUPLEX),
+    Fault(
+        "INV-02", "another kind in full duplex", "request_body", instead(TRAILERS_REPLY), DUPLEX, ending=Ending.COMPLETE
+    ),
     Fault("INV-03", "no content", "request_headers", instead(EMPTY)),
     Fault("INV-03", "no content in full duplex", "request_body", instead(EMPTY), DUPLEX),
     Fault("INV-04", "no mutation", "request_body", instead(body_reply("request")), DUPLEX),
@@ -203,15 +207,73 @@ FAULTS = (
         DUPLEX,
         ending=Ending.CUT,
     ),
-    Fault("INV-05", "streamed_response", "request_body", instead(body_reply("request", streamed(b"x", end=True)))),
+    Fault(
+        "INV-05",
+        "streamed_response in STREAMED",
+        "request_body",
+        instead(body_reply("request", streamed(b"x", end=False))),
+        (STREAMED, STREAMED),
+    ),
+    Fault(
+        "INV-05",
+        "streamed_response in a STREAMED response",
+        "response_body",
+        instead(body_reply("response", streamed(b"x", end=False))),
+        (STREAMED, STREAMED),
+        ending=Ending.CUT,
+    ),
+    Fault(
+        "INV-05",
+        "streamed_response in a BUFFERED response",
+        "response_body",
+        instead(body_reply("response", streamed(b"x", end=True))),
+        ending=Ending.COMPLETE,
+    ),
+    Fault(
+        "INV-08",
+        "an early end of a response",
+        "response_body",
+        instead(body_reply("response", streamed(b"uno ", end=True))),
+        DUPLEX,
+        ending=Ending.CORRUPT,
+    ),
+    Fault(
+        "INV-09",
+        "leaves a response",
+        "response_body",
+        instead(body_reply("response", streamed(b"uno ", end=False)), Closed("OK")),
+        DUPLEX,
+        ending=Ending.CORRUPT,
+    ),
+    Fault(
+        "INV-09",
+        "leaves at the end",
+        "request_body",
+        instead(body_reply("request", streamed(b"one two three", end=False)), Closed("OK")),
+        DUPLEX,
+        pieces=1,
+        ending=Ending.CORRUPT,
+    ),
+    Fault(
+        "INV-05",
+        "streamed_response",
+        "request_body",
+        instead(body_reply("request", streamed(b"x", end=True))),
+        ending=Ending.COMPLETE,
+    ),
     Fault("INV-06", "no headers", "request_headers", instead(), DUPLEX),
     Fault("INV-06", "body first", "request_headers", instead(FIRST, HEADERS), DUPLEX),
     Fault("INV-06", "headers behind the body", "request_body", also(HEADERS), DUPLEX),
-    Fault("INV-07", "no end", "response_body", edited(endless), DUPLEX, pieces=1, ending=Ending.HUNG),
+    Fault("INV-07", "no end", "response_body", edited(endless), DUPLEX, ending=Ending.HUNG, always=True),
     Fault(
-        "INV-08", "an early end", "request_body", instead(body_reply("request", streamed(b"one ", end=True))), DUPLEX
+        "INV-08",
+        "an early end",
+        "request_body",
+        instead(body_reply("request", streamed(b"one ", end=True))),
+        DUPLEX,
+        ending=Ending.CORRUPT,
     ),
-    Fault("INV-09", "leaves", "request_body", instead(FIRST, Closed("OK")), DUPLEX),
+    Fault("INV-09", "leaves", "request_body", instead(FIRST, Closed("OK")), DUPLEX, ending=Ending.CORRUPT),
     Fault("INV-10", "another length", "request_body", with_length),
     Fault("INV-11", "value alone", "request_headers", in_value(b""), ending=Ending.COMPLETE),
     Fault("INV-12", "value twice", "request_headers", in_value(b"c"), ending=Ending.COMPLETE),

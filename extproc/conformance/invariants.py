@@ -60,7 +60,7 @@ INVARIANTS = (
         _MUST,
         "A reply is of its message's kind",
         f"{_P} ProcessingResponse",
-        "500 `spurious_message`; before 1.34 it was ignored",
+        "500 `spurious_message`, before 1.34 ignored; trailers' replies in full duplex still are",
     ),
     Invariant(
         "INV-03",
@@ -81,7 +81,7 @@ INVARIANTS = (
         _MUST,
         "Outside FULL_DUPLEX_STREAMED no reply carries `streamed_response`",
         f"{_P} StreamedBodyResponse",
-        "500, or a response that is cut",
+        "STREAMED: 500, or a response that is cut; BUFFERED: the body goes on as it was, without a word",
     ),
     Invariant(
         "INV-06",
@@ -102,14 +102,14 @@ INVARIANTS = (
         _MUST,
         "In full duplex `end_of_stream` comes only after the input's end, and nothing behind it",
         f"{_P} StreamedBodyResponse",
-        "request: 500; response: a truncated body as 200",
+        "a truncated body, as a success; with more behind it, if that comes in time, 500",
     ),
     Invariant(
         "INV-09",
         _MUST,
         "The call isn't closed with OK inside a full-duplex message",
         f"{_P} ExternalProcessor",
-        "request: the upstream gets no byte, the client 200; response: a corrupted 200",
+        "what was on its way is lost, and the rest goes on as a success; or it hangs",
     ),
     Invariant(
         "INV-10",

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, TypeAlias
 from extproc.conformance.host import messages
 from extproc.conformance.host.mutation import mutated, without
 from extproc.conformance.host.settings import BodyMode, HeaderMode, HttpMessage
+from extproc.conformance.invariants import Violation
 from extproc.wire import BodyMutation, CommonResponse, ProcessingRequest, ProcessingResponse
 
 if TYPE_CHECKING:
@@ -81,7 +82,7 @@ class Way:
         common = yield from self._body_reply(body, end=end)
         self._set(host.with_headers(self.message, common.header_mutation, self.way))
         became = _applied(body, common.body_mutation)
-        replaced = common.body_mutation.WhichOneof("mutation") is not None
+        replaced = common.body_mutation.WhichOneof("mutation") in ("body", "clear_body")
         sent = host.settings.request_headers if self.way == "request" else host.response_headers
         if partial or sent is HeaderMode.SKIP:
             self._forget_length()
@@ -169,7 +170,7 @@ class Way:
         if not silent:
             if ended:
                 host.leave()
-            host.break_off("INV-09", f"closed with OK inside a full-duplex {way}")
+            host.corrupt("INV-09", f"closed with OK inside a full-duplex {way}")
         if trailers:
             host.hang("INV-01", f"no reply to {way}_trailers")
         if self.headers_wanted:
@@ -204,7 +205,8 @@ class Way:
             host.break_off("INV-06", f"{got} before {way}_headers")
         if got == f"{way}_trailers":
             if not trailers or not sent_all:
-                host.break_off("INV-02", f"{got}, and no trailers were sent")
+                host.violations.append(Violation("INV-02", f"{got}, and no trailers were sent"))
+                return False, False  # Envoy takes no notice
             self._mutate_trailers(reply)
             return False, True
         common_body = (reply.request_body if way == "request" else reply.response_body).response
@@ -212,7 +214,7 @@ class Way:
         if ended:
             host.break_off("INV-08", f"{got} behind end_of_stream")
         if streamed.end_of_stream and not sent_all:
-            host.break_off("INV-08", f"{got} with end_of_stream before the input's end")
+            host.corrupt("INV-08", f"{got} with end_of_stream before the input's end")
         self.out.append(streamed.body)
         return streamed.end_of_stream, False
 

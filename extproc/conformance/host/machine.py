@@ -23,7 +23,7 @@ from extproc.conformance.host import messages
 from extproc.conformance.host.mutation import mutated, without
 from extproc.conformance.host.outcome import Closed, Ending, Outcome
 from extproc.conformance.host.settings import BodyMode, HeaderMode, HostSettings, HttpExchange, HttpMessage
-from extproc.conformance.invariants import Level, Violation
+from extproc.conformance.invariants import Violation
 from extproc.wire import CommonResponse, HeaderMutation, ProcessingMode, ProcessingRequest, ProcessingResponse
 
 
@@ -180,7 +180,8 @@ class Host:
         place = Place(self.way, self.mode(self.way), self.settings, self.client_has_headers, trailers)
         found = list(content(reply, place))
         self.violations += found
-        if any(violation.id in FATAL and violation.invariant.level is not Level.MAY for violation in found):
+        ignored = {"INV-05"} if place.mode in (BodyMode.BUFFERED, BodyMode.BUFFERED_PARTIAL) else set()
+        if any(violation.id in FATAL - ignored for violation in found):
             self._error()
         if got == "immediate_response":
             immediate = reply.immediate_response
@@ -195,6 +196,10 @@ class Host:
     def break_off(self, invariant: str, detail: str) -> NoReturn:
         self.violations.append(Violation(invariant, detail))
         self._error()
+
+    def corrupt(self, invariant: str, detail: str) -> NoReturn:
+        self.violations.append(Violation(invariant, detail))
+        raise _Over(Ending.CORRUPT)
 
     def hang(self, invariant: str, detail: str) -> NoReturn:
         self.violations.append(Violation(invariant, detail))

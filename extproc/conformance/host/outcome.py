@@ -39,6 +39,8 @@ class Ending(Enum):
     """The host answers 504: no reply came."""
     HUNG = "hung"
     """Nothing ends it but an idle timeout."""
+    CORRUPT = "corrupt"
+    """The host takes it for a success, though bytes are lost, or may be: it depends on what was on its way."""
     CUT = "cut"
     """The client has headers of a response whose body never ends properly."""
 
