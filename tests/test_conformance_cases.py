@@ -79,8 +79,8 @@ def test_raw_text_is_no_answer_to_a_request_for_calls() -> None:
     ],
 )
 def test_a_clients_stream_is_read_as_clients_do(events: list[dict[str, object]], wrong: str | None) -> None:
-    chunks = [{"choices": [{"delta": delta, "finish_reason": None}]} for delta in events]
-    chunks.append({"choices": [{"delta": {}, "finish_reason": "tool_calls"}]})
+    deltas: list[tuple[dict[str, object], str | None]] = [*((delta, None) for delta in events), ({}, "tool_calls")]
+    chunks = [{"choices": [{"delta": delta, "finish_reason": reason}]} for delta, reason in deltas]
     data = b"".join(b"data: " + json.dumps(chunk).encode() + b"\n\n" for chunk in chunks)
     told = called(data + b"data: [DONE]\n\n", stream=True)
     assert told is None if wrong is None else (told or "").startswith(wrong)

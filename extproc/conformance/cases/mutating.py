@@ -111,6 +111,25 @@ def _large(mib: int) -> Case:
     return Case(f"MUT-09.{mib}", _SHOULD, title, "gRPC's max_receive_message_length", judge)
 
 
+def _hidden() -> Case:
+    """`forward_rules` may keep any header from a processor."""
+
+    async def judge(session: Session) -> Finding:
+        if session.recipe.mutated is None:
+            return skipped("the recipe names no exchange that is mutated")
+        told = session.recipe.mutated.exchange
+        hidden = HttpExchange(with_header(without=(":path", ":method"))(told.request), told.response)
+        usual = await play(session.home, told, session.open())
+        outcome = await play(session.home, hidden, session.open())
+        if usual.ending is not Ending.COMPLETE or _untouched(usual, told, session) is None:
+            return skipped("nothing is mutated in the home layout")
+        passes = outcome.ending in (Ending.COMPLETE, Ending.LEFT) and _untouched(outcome, hidden, session) is None
+        return complaint(_MUST, "passes what it should mutate, without a sign", outcome.trace) if passes else passed()
+
+    title = "`:path` and `:method` are hidden: what is mutated with them doesn't pass unseen without"
+    return Case("HDR-03", _MUST, title, "ext_proc.proto forward_rules", judge, _PROFILE)
+
+
 def _twice() -> Case:
     async def judge(session: Session) -> Finding:
         if session.recipe.mutated is None:
@@ -151,6 +170,7 @@ MUTATING = (
         "processing_mode.proto BUFFERED",
         Variant(_WHOLE, shaped(None, _UNTOLD)),
         expect=_as_told,
+        at_home=False,
     ),
     _mutated(
         "MUT-04",
@@ -205,5 +225,6 @@ MUTATING = (
         expect=_untouched,
         profile=_PROFILE,
     ),
+    _hidden(),
     _twice(),
 )
