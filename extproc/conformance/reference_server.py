@@ -65,4 +65,6 @@ def serve(address: str, make: Callable[[], Processor] = Reference) -> tuple[grpc
 
 
 if __name__ == "__main__":
-    serve(sys.argv[1])[0].wait_for_termination()
+    started, at = serve(sys.argv[1])
+    print(f"listening at port {at}", flush=True)
+    started.wait_for_termination()

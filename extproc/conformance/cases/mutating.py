@@ -225,6 +225,19 @@ MUTATING = (
         expect=_untouched,
         profile=_PROFILE,
     ),
+    _mutated(
+        "MUT-13",
+        _MUST,
+        "in each layout that shows both bodies they become what the recipe says, or it is refused",
+        "external_processor.proto ProtocolConfiguration",
+        *(
+            Variant(HostSettings(request, response))
+            for request in (BUFFERED, PARTIAL, STREAMED, FULL)
+            for response in (BUFFERED, STREAMED, FULL)
+        ),
+        expect=_as_told,
+        at_home=False,
+    ),
     _hidden(),
     _twice(),
 )
