@@ -86,5 +86,6 @@ def run_program(
     file = str(_SCRIPTS / script)
     finished = sandbox.run(library, file, stage.url, model, TASK, way, env=environment, seconds=60)
     assert finished.status == 0, finished
-    [printed] = finished.json_lines()
-    return printed
+    printed = finished.json_lines()
+    assert len(printed) == 1, finished
+    return printed[0]

@@ -19,7 +19,8 @@ def main(url: str, name: str, task: str, _: str) -> None:
     agent = Agent(role="writer", goal="Do the task.", backstory="You are brief.", llm=llm, tools=tools)
     work = Task(description=task, expected_output="A report.", agent=agent, output_pydantic=Report)
     result = Crew(agents=[agent], tasks=[work]).kickoff()
-    print(json.dumps({"report": result.pydantic.model_dump(), "tokens": result.token_usage.total_tokens}))
+    told = json.dumps({"report": result.pydantic.model_dump(), "tokens": result.token_usage.total_tokens})
+    sys.stdout.write(f"\n{told}\n")  # In one go: its threads may print beside it.
 
 
 if __name__ == "__main__":
