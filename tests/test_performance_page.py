@@ -17,6 +17,7 @@ from bench.gateways.paced import PACE, STAMP, event, token, whole
 from bench.gateways.plan import FULL, QUICK, WAYS
 from bench.gateways.results import Results, newest, ratio
 from bench.gateways.ways import STARTS
+from bench.gateways.wrk import CONVERSATIONS, MOST_PER_SECOND, Numbers
 from extproc.config import parse
 from extproc.surfaces import prepare
 from extproc.toolcalls import parse as read_calls
@@ -149,3 +150,13 @@ def test_charts_are_drawn_to_scale() -> None:
     lines = ElementTree.fromstring(Lines("Grows", "kB", "ms", {"one": [(1, 1), (10, 10), (100, 100)]}).svg())
     dots = [float(dot.attrib["cy"]) for dot in lines.iter("{http://www.w3.org/2000/svg}circle")]
     assert dots[0] - dots[1] == pytest.approx(dots[1] - dots[2], abs=0.2)
+
+
+def test_no_request_of_a_full_run_needs_a_number_that_another_had() -> None:
+    numbers = Numbers()
+    for _ in range(FULL.rounds):
+        for way in WAYS:
+            for load in FULL.wholes:
+                if load.shape in way.shapes:
+                    numbers.take(CONVERSATIONS)
+                    numbers.take(MOST_PER_SECOND * load.seconds)

@@ -177,7 +177,8 @@ class Run:
                 continue
             for load in loads:
                 key = {"way": way.name, **asdict(load)}
-                order = wrk.Order(template, request, self._numbers.take(500_000), begun)
+                first = self._numbers.take(wrk.MOST_PER_SECOND * load.seconds)
+                order = wrk.Order(template, request, first, begun)
                 self._add("whole", key, partial(self._one_load, way, order, load))
 
     def _one_load(self, way: Way, order: wrk.Order, load: Whole) -> dict[str, float]:

@@ -14,6 +14,8 @@ from bench.gateways.peers import Wrk
 _SCRIPT = Path(__file__).with_name("load.lua")
 CONVERSATIONS = 8
 """That are under way when tenth requests are measured."""
+MOST_PER_SECOND = 50_000
+"""Requests, by any of the gateways: ten times what the backend answers."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,9 +36,10 @@ class Numbers:
         self._next = 10_000_000
 
     def take(self, many: int) -> int:
-        """The first of so many."""
+        """The first of so many. Raises RuntimeError when there are no more."""
         first, self._next = self._next, self._next + many
-        assert self._next < 100_000_000
+        if self._next > 100_000_000:
+            raise RuntimeError("there are no numbers of eight digits left that no request had")
         return first
 
 
@@ -87,4 +90,6 @@ def load(wrk: Wrk, port: int, order: Order, connections: int, seconds: int) -> L
     failed, refused = found.pop("failed"), found.pop("refused")
     if failed or refused:
         raise RuntimeError(f"{failed} connections failed, {refused} requests were refused")
+    if found["requests"] + connections > MOST_PER_SECOND * seconds:
+        raise RuntimeError("it answered more requests than had numbers of their own")
     return Load(**found)
