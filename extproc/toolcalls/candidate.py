@@ -33,23 +33,26 @@ _UNMISTAKABLE = re.compile(r"[^\w\s]{2,}\w|[^\w\s][^\W_]+[^\sa-zA-Z0-9]")
 class Candidate:
     """The text from the first marker on, as (piece, whether it is a marker), and where it stands."""
 
-    __slots__ = ("_behind_blank", "_pieces", "marked", "origin")
+    __slots__ = ("_behind_blank", "_pieces", "behind_call", "marked", "origin")
 
     def __init__(self) -> None:
         self.origin: Prose | None = None
         """The text that it stands in."""
         self.marked = False
         """A marker since then announces a call."""
+        self.behind_call = False
+        """Nothing but what parts calls stands between it and the call before it."""
         self._behind_blank = False
         self._pieces: list[tuple[str, bool]] = []
 
     def __bool__(self) -> bool:
         return bool(self._pieces)
 
-    def begin(self, origin: Prose | None, line: Line) -> None:
+    def begin(self, origin: Prose | None, line: Line, *, behind_call: bool) -> None:
         """`origin` is None where the text before it is over."""
         self.origin = origin
         self.marked = False
+        self.behind_call = behind_call
         self._behind_blank = line.last == " " and not line.blank
 
     def add(self, text: str) -> None:
@@ -87,6 +90,8 @@ class Candidate:
         match state:
             case Header(hidden=False):
                 return self.marked and not self.text(markers=False).strip()
+            case Body() if self.behind_call:
+                return self.marked or self.may_be_head(held)
             case Header() | Body():
                 return self.marked  # a body's own reader has judged the text
             case Gap(behind=Behind.TEXT):

@@ -134,7 +134,7 @@ class Machine:
         else:
             if isinstance(self._state, Prose) or is_behind_call(self._state):
                 origin = self._state if isinstance(self._state, Prose) and not is_behind_call(target) else None
-                candidate.begin(origin, self._output.line)
+                candidate.begin(origin, self._output.line, behind_call=is_behind_call(self._state))
                 call.name = None  # there may be one that was only repeated, and led to no call
             if is_behind_call(target):
                 candidate.clear()

@@ -9,6 +9,7 @@ from __future__ import annotations
 import enum
 import re
 
+from extproc.toolcalls.formats.left_over import with_left_over_tags
 from extproc.toolcalls.formats.shapes import named_json, prose
 from extproc.toolcalls.notations.json_arguments import JsonArguments
 from extproc.toolcalls.states import State
@@ -24,21 +25,24 @@ FUNCTIONARY_V31 = Format(
     models=("Functionary 3.1",),
     example='<function=get_weather>{"city": "Paris"}</function>',
     syntax=CallSyntax(begin="<function={name}>", end="</function>", separator=""),
-    states={
-        # Behind <|python_tag|> comes code for an interpreter, which no tool is.
-        **prose({**_FUNCTION, "<|python_tag|>": Transition(State.PROSE)}, None),
-        **named_json(
-            {},
-            _FUNCTION,
-            _END,
-            name=Name(
-                {
-                    ">": Transition(State.BEFORE_ARGUMENTS),
-                    "</function>": Transition(State.PROSE, ends_call=True),
-                }
+    states=with_left_over_tags(
+        {
+            # Behind <|python_tag|> comes code for an interpreter, which no tool is.
+            **prose({**_FUNCTION, "<|python_tag|>": Transition(State.PROSE)}, None),
+            **named_json(
+                {},
+                _FUNCTION,
+                _END,
+                name=Name(
+                    {
+                        ">": Transition(State.BEFORE_ARGUMENTS),
+                        "</function>": Transition(State.PROSE, ends_call=True),
+                    }
+                ),
             ),
-        ),
-    },
+        },
+        "</function>",
+    ),
 )
 
 
@@ -51,6 +55,7 @@ class _First(enum.Enum):
 
 
 _RECIPIENTS = {">>>": Transition(State.NAME), ">>>all\n": Transition(State.PROSE)}
+_OBJECT = ("{", '"{')  # in a string it is still the arguments
 _WORD = re.compile(r"[\w.\-]*")
 _NAME = re.compile(r"(?P<name>[\w.\-]+)")
 
@@ -66,7 +71,7 @@ FUNCTIONARY_V32 = Format(
         State.BEGIN: Gap({"all\n": Transition(State.PROSE), **_RECIPIENTS}, otherwise=_First.NAME),
         # A word on the first line, and an object below it, may still be an answer.
         _First.NAME: Name({"\n": Transition(_First.BEFORE_ARGUMENTS)}, pattern=_NAME, possible=_WORD),
-        _First.BEFORE_ARGUMENTS: Gap({"{": Transition(_First.ARGUMENTS, Marker.KEPT)}),
+        _First.BEFORE_ARGUMENTS: Gap(dict.fromkeys(_OBJECT, Transition(_First.ARGUMENTS, Marker.KEPT))),
         _First.ARGUMENTS: JsonArguments(then=State.AFTER_ARGUMENTS, offered_only=True),
         State.PROSE: Prose(_RECIPIENTS),
         **named_json(
@@ -75,7 +80,7 @@ FUNCTIONARY_V32 = Format(
             {},
             name=Name({"\n": Transition(State.BEFORE_ARGUMENTS)}, pattern=_NAME, possible=_WORD),
         ),
-        State.BEFORE_ARGUMENTS: Gap({"{": Transition(State.ARGUMENTS, Marker.KEPT)}),
+        State.BEFORE_ARGUMENTS: Gap(dict.fromkeys(_OBJECT, Transition(State.ARGUMENTS, Marker.KEPT))),
     },
 )
 

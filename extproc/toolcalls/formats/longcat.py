@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from extproc.toolcalls.formats.left_over import with_left_over_tags
 from extproc.toolcalls.formats.shapes import States, apart, function_parameter, key_value, prose
 from extproc.toolcalls.states import State, StateName
 from extproc.toolcalls.syntax.shapes import object_in_tags
@@ -42,10 +43,13 @@ LONGCAT = Format(
         result_tag=("<longcat_tool_response>\n", "\n</longcat_tool_response>"),
         turn_tokens=("<longcat_", "</longcat_", "[Round "),
     ),
-    states={
-        **prose({_OPENING: Transition(State.BLOCK)}, ("<longcat_think>", "</longcat_think>")),
-        **_states(),
-    },
+    states=with_left_over_tags(
+        {
+            **prose({_OPENING: Transition(State.BLOCK)}, ("<longcat_think>", "</longcat_think>")),
+            **_states(),
+        },
+        _CLOSING,
+    ),
 )
 
 FORMATS = (LONGCAT,)

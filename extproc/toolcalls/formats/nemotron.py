@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from extproc.toolcalls.formats.left_over import with_left_over_tags
 from extproc.toolcalls.formats.shapes import json_array, prose
 from extproc.toolcalls.states import State
 from extproc.toolcalls.syntax.shapes import array
@@ -18,7 +19,9 @@ NEMOTRON_JSON = Format(
     example=f'{_OPENING}[{{"name": "get_weather", "arguments": {{"city": "Paris"}}}}]{_CLOSING}',
     thinking=State.THINKING,
     syntax=array(_OPENING, _CLOSING, result_tag=("<TOOL_RESPONSE>[", "]</TOOL_RESPONSE>"), turn_tokens=_TAGS),
-    states={**prose({_OPENING: Transition(State.CALLS)}), **json_array(_OPENING, _CLOSING)},
+    states=with_left_over_tags(
+        {**prose({_OPENING: Transition(State.CALLS)}), **json_array(_OPENING, _CLOSING)}, _CLOSING
+    ),
 )
 
 FORMATS = (NEMOTRON_JSON,)

@@ -57,7 +57,8 @@ SOLAR_OPEN = Format(
             ),
         ),
         State.AFTER_ARGUMENTS: Gap({**_END, **_CALL, **_TURNS}, junk=re.compile(r"[\s}\]]*"), behind=Behind.CALL),
-        State.AFTER_CALL: Gap({**_CALL, **_TURNS}, behind=Behind.CALL),
+        # The end of a call may come twice.
+        State.AFTER_CALL: Gap({**_END, **_CALL, **_TURNS}, behind=Behind.CALL),
     },
 )
 
