@@ -17,8 +17,10 @@ from extproc.server.garbage import collector_off
 def main(words: Sequence[str] | None = None) -> int:
     """Run one command; returns the exit status."""
     with collector_off():
+        from extproc.commands.conformance import folded
+
         parser = _parser()
-    options = parser.parse_args(words)
+    options = parser.parse_args(folded(sys.argv[1:] if words is None else words))
     try:
         status: int = options.run(options)
         sys.stdout.flush()

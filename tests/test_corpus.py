@@ -9,9 +9,10 @@ from collections.abc import Iterator
 import jsonschema_rs
 import pytest
 
+from extproc.cli import main as extproc
 from extproc.corpus import Delta, Given, Report, Verdict, judge, judge_url, load
-from extproc.corpus.__main__ import main
 from extproc.corpus.adapters import extproc_parser
+from extproc.corpus.command import main
 from extproc.corpus.differences import Came, difference, is_beginning
 from extproc.corpus.endpoint import answers
 from extproc.corpus.judging import every_cut, fixed_cuts
@@ -220,6 +221,26 @@ def test_the_command_says_why_it_judged_nothing(
     assert complaint in capsys.readouterr().err
 
 
+def test_it_is_a_command_of_extproc_too(capsys: pytest.CaptureFixture[str]) -> None:
+    assert extproc(["conformance", "tools", "--parser", "extproc", "--row", "hermes:one-call"]) == 0
+    assert "| `hermes` | 1/1 |" in capsys.readouterr().out
+    assert extproc(["conformance", "tools", "--parser", f"{__name__}:silent", "--row", "hermes:one-call"]) == 1
+    assert extproc(["conformance", "tools", "--parser", "nothing"]) == 2
+    with pytest.raises(SystemExit) as end:
+        extproc(["conformance", "tools", "http://127.0.0.1:1/v1", "--parser", "extproc"])
+    assert end.value.code == 2
+    assert "not allowed with argument URL" in capsys.readouterr().err
+
+
+def test_its_help_says_what_it_takes(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as end:
+        extproc(["conformance", "tools", "--help"])
+    assert end.value.code == 0
+    said = capsys.readouterr().out
+    assert "usage: extproc conformance tools" in said
+    assert "Exit status: 0, every row passed; 1, one didn't; 2, nothing could be judged." in said
+
+
 # Over HTTP
 
 
@@ -248,3 +269,4 @@ def test_ours_is_right_over_http_too(gateway: Gateway) -> None:
 
 def test_a_server_that_is_not_there_is_not_judged() -> None:
     assert main(["--url", "http://127.0.0.1:1/v1", "--row", "hermes:one-call"]) == 2
+    assert extproc(["conformance", "tools", "http://127.0.0.1:1/v1", "--row", "hermes:one-call"]) == 2

@@ -3,7 +3,7 @@
     running.py        up, record, serve
     configuration.py  check, envoy, formats, probe, hash-key
     replaying.py      replay
-    conformance.py    conformance
+    conformance.py    conformance, conformance tools
     options.py        what several of them take
     values.py         what the arguments may be
 

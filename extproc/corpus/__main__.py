@@ -1,86 +1,10 @@
-"""`python -m extproc.corpus`: judges a parser, or a server, by the corpus.
-
-The exit status is 0 if every row passed, 1 if one did not, 2 if nothing could be judged.
-"""
+"""`python -m extproc.corpus`: `extproc conformance tools` under another name."""
 
 from __future__ import annotations
 
-import argparse
-import json
 import sys
-from collections.abc import Sequence
 
-from extproc.corpus.adapters import named_parser
-from extproc.corpus.endpoint import EndpointError, answers, judge_url
-from extproc.corpus.judging import judge
-from extproc.corpus.reports import Report
-from extproc.corpus.rows import KINDS, Row, load
-
-_EPILOG = """\
-A parser is a function that gets an `extproc.corpus.Given` and yields OpenAI's deltas; `extproc` is ours:
-  python -m extproc.corpus --parser extproc
-  python -m extproc.corpus --parser my_adapter:parse --format hermes --json
-
-A server is judged by what it makes of a model whose answers are the rows' texts. For the rows of one format, with a
-gateway in front of the scripted vLLM:
-  python -m extproc.corpus --format hermes --answers > answers.jsonl
-  python -m scripted_vllm --port 8000 --answers answers.jsonl
-  python -m extproc.corpus --format hermes --url http://127.0.0.1:10000/v1 --model NAME
-"""
-
-
-def main(arguments: Sequence[str] | None = None) -> int:
-    """Judge, and say what came of it; returns the exit status."""
-    options = _parser().parse_args(arguments)
-    try:
-        rows = _chosen(options)
-        if options.answers:
-            sys.stdout.writelines(json.dumps(answer) + "\n" for answer in answers(rows))
-            return 0
-        if options.url:
-            report = judge_url(options.url, rows, model=options.model, key=options.key, timeout=options.timeout)
-        else:
-            report = judge(named_parser(options.parser), rows)
-    except (EndpointError, KeyError, ValueError) as error:
-        print(f"corpus: {error.args[0] if error.args else error}", file=sys.stderr)
-        return 2
-    _say(report, as_json=options.json)
-    return 1 if report.failures else 0
-
-
-def _chosen(options: argparse.Namespace) -> list[Row]:
-    rows = [row for row in load(options.format or ()) if options.kind in (None, row.kind)]
-    if options.row:
-        rows = [row for row in rows if row.id in options.row]
-    if not rows:
-        raise ValueError("no such rows")
-    return rows
-
-
-def _say(report: Report, *, as_json: bool) -> None:
-    print(json.dumps(report.as_json(), ensure_ascii=False, indent=2) if as_json else report.as_text())
-
-
-def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(
-        prog="python -m extproc.corpus",
-        description="Judge a tool-call parser, or an OpenAI-compatible server, by what models write.",
-        epilog=_EPILOG,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-    )
-    what = parser.add_mutually_exclusive_group(required=True)
-    what.add_argument("--parser", metavar="MODULE:FUNCTION", help="the parser to judge, or `extproc`")
-    what.add_argument("--url", help="the base URL to judge, up to /v1")
-    what.add_argument("--answers", action="store_true", help="print what the model behind --url has to know")
-    parser.add_argument("--format", action="append", metavar="F", help="only rows of this format; may be repeated")
-    parser.add_argument("--kind", choices=KINDS, help="only rows of this kind")
-    parser.add_argument("--row", action="append", metavar="ID", help="only this row; may be repeated")
-    parser.add_argument("--json", action="store_true", help="scores and failures as JSON")
-    parser.add_argument("--model", default="model", help="the model to ask for at --url (default: %(default)s)")
-    parser.add_argument("--key", help="the API key for --url")
-    parser.add_argument("--timeout", type=float, default=30.0, help="seconds for one answer (default: %(default)s)")
-    return parser
-
+from extproc.corpus.command import main
 
 if __name__ == "__main__":
     sys.exit(main())
