@@ -126,18 +126,24 @@ class Run:
             shape, end = SHAPES[way.stream_shape], self._ports["native"]
             async with streams.running(gateway.port, [self._body(shape, way, stream=True) for _ in range(_WARM)], end):
                 pass
-            idle = {name: tree.kilobytes() for name, tree in gateway.processes.items()}
             bodies = [self._body(shape, way, stream=True) for _ in range(MEMORY_STREAMS)]
-            async with streams.running(gateway.port, bodies, end):
-                await asyncio.sleep(1)
-                for name, tree in gateway.processes.items():
-                    row = {
-                        "way": way.name,
-                        "process": name,
-                        "idle_mb": round(idle[name] / 1e3, 1),
-                        "stream_kb": round((tree.kilobytes() - idle[name]) / MEMORY_STREAMS, 1),
-                    }
-                    self.found["memory"].append(row)
+
+            async def during(many: int) -> dict[str, int]:
+                async with streams.running(gateway.port, bodies * many, end):
+                    await asyncio.sleep(1)
+                    return {name: tree.kilobytes() for name, tree in gateway.processes.items()}
+
+            idle = {name: tree.kilobytes() for name, tree in gateway.processes.items()}
+            new, known, more = await during(1), await during(1), await during(3)
+            for name in gateway.processes:
+                row = {
+                    "way": way.name,
+                    "process": name,
+                    "idle_mb": round(idle[name] / 1e3, 1),
+                    "new_kb": round((new[name] - idle[name]) / MEMORY_STREAMS, 1),
+                    "stream_kb": round((more[name] - known[name]) / (2 * MEMORY_STREAMS), 1),
+                }
+                self.found["memory"].append(row)
             await streams.tell(self._ports["native"], f"/pace/{PACE}")
 
         asyncio.run(read())

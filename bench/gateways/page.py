@@ -52,7 +52,10 @@ def page(results: Results) -> str:
         "## Streams\n\n" + _STREAMS.strip() + _picture(drawn, "tokens", "processor time of a token"),
         _streams(results),
         _picture(drawn, "delay", "p99 of how long a token is under way"),
-        "## Memory\n\n" + _MEMORY.format(streams=MEMORY_STREAMS).lstrip() + "\n" + _memory(results),
+        "## Memory\n\n"
+        + _MEMORY.format(streams=MEMORY_STREAMS, more=2 * MEMORY_STREAMS).lstrip()
+        + "\n"
+        + _memory(results),
         "## How the cost of a request grows\n\n"
         + _GROWTH.strip()
         + _picture(drawn, "growth", "milliseconds over kilobytes"),
@@ -198,9 +201,11 @@ def _delays(results: Results, way: str, many: int) -> str:
 
 
 def _memory(results: Results) -> str:
-    lines = [_row(["", "process", "idle, MB", "one more stream, kB"]), "| --- | --- | --: | --: |"]
+    names = ("idle_mb", "new_kb", "stream_kb")
+    titles = ["", "process", "idle, MB", "a stream of a new conversation, kB", "one of a known conversation, kB"]
+    lines = [_row(titles), "| --- | --- | --: | --: | --: |"]
     lines += [
-        _row([_TITLES[row["way"]], row["process"], number(row["idle_mb"]), number(row["stream_kb"])])
+        _row([_TITLES[row["way"]], row["process"], *(number(row[name]) if name in row else "" for name in names)])
         for row in results.found["memory"]
     ]
     return "\n".join(lines)
@@ -278,8 +283,9 @@ Processor time is read while all streams run: their beginnings aren't in it. The
 would fill a core with the busiest process, Envoy apart.
 """
 _MEMORY = """
-Resident memory of a fresh gateway, its workers included, and what each of {streams} streams with such a request adds
-while it runs.
+Resident memory of a fresh gateway, its workers included; what each of {streams} streams adds whose conversations are
+new, with all that is kept of them for their next requests; and what each of {more} more streams of the same
+conversations adds.
 """
 _GROWTH = """
 From a client's bytes to the backend's, in this process, in prompt mode and without anything that was remembered: with
