@@ -151,5 +151,5 @@ def test_a_pod_that_leaves_finishes_its_runs_with_all_their_rounds(pods: Cluster
         assert len(rounds(backend)) < 3
         assert told(answer.result()) == STORY.text
         ended = ending.result()
-    assert len(results(backend)) == 2
+    assert len(results(backend)) == 2, [(round_.headers, round_.json["messages"]) for round_ in rounds(backend)]
     assert (ended.envoy, ended.runner, ended.processor) == (0, 0, 0)
