@@ -11,7 +11,7 @@ INSTALL := install --require-hashes --only-binary :all:
 # Bytecode is kept, whatever the environment says: without it each start of a process costs a second of work more.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: run test test-search test-fuzz test-clients test-image test-alerts test-vllm bench lint protos requirements sbom audit clean
+.PHONY: run test test-search test-fuzz test-simulation test-clients test-image test-alerts test-vllm bench lint protos requirements sbom audit clean
 
 # Done again when a pyproject.toml changes. Without build isolation the build backend is the one that is pinned.
 $(VENV)/.ready: $(VENV)/.installed pyproject.toml scripted_vllm/pyproject.toml
@@ -55,6 +55,12 @@ FUZZ_SECONDS ?= 60
 test-fuzz: $(VENV)/.ready
 	@$(BIN)/python -m tests.fuzz --seconds $(FUZZ_SECONDS)
 	@$(BIN)/python -m tests.http2.fuzz --seconds $$(( ($(FUZZ_SECONDS) + 5) / 6 ))
+
+# Exchanges of the gateway's core in every order of events, in virtual time, others each time; some 1,000 a second on
+# two cores.
+SIMULATION_SECONDS ?= 60
+test-simulation: $(VENV)/.ready
+	@$(BIN)/python -m tests.simulation --seconds $(SIMULATION_SECONDS)
 
 # A real vLLM on the CPU with a real model; the first time it downloads some 3 GB, which stay outside the checkout.
 test-vllm: $(VENV)/.ready

@@ -13,7 +13,7 @@ from extproc.contract.errors import ApiError
 from extproc.names import CHAT_PATH, DROPPED_HEADER, ROUND_HEADER
 from extproc.runner.rounds import ModelRounds
 from extproc.runner.steps import AskModel, ModelEnded, ModelSaid
-from tests.run_simulation import virtual_time
+from tests.simulation.virtual_time import virtual_time
 
 Json: TypeAlias = dict[str, Any]
 

@@ -18,7 +18,8 @@ from extproc.runner.steps import AskModel, Complete, ModelEnded, ModelSaid, Offe
 from extproc.runner.tools import ToolResult
 from extproc.toolcalls import ArgumentsDelta, CallEnd, CallStart, Text
 from extproc.turn.output import Said, SaidEvent
-from tests.run_simulation import WrongError, many, simulate, virtual_time
+from tests.run_simulation import WrongError, many, simulate
+from tests.simulation.virtual_time import StandstillError, virtual_time
 
 T = TypeVar("T")
 RUNS = 1000
@@ -81,7 +82,7 @@ class TestVirtualTime:
         async def work() -> None:
             await asyncio.Event().wait()
 
-        with virtual_time() as loop, pytest.raises(WrongError, match="nothing will ever happen"):
+        with virtual_time() as loop, pytest.raises(StandstillError, match="nothing will ever happen"):
             loop.run_until_complete(work())
 
 

@@ -18,9 +18,11 @@ SLICE = 0.003
 class Turns:
     """Of one event loop."""
 
-    __slots__ = ("_loop", "_spent", "_waiting")
+    __slots__ = ("_loop", "_spent", "_waiting", "clock")
 
-    def __init__(self) -> None:
+    def __init__(self, clock: Callable[[], float] = time.perf_counter) -> None:
+        """`clock` tells seconds, from any beginning: what work takes is measured by it."""
+        self.clock = clock
         self._loop = asyncio.get_running_loop()
         self._waiting: deque[Callable[[], None]] = deque()
         self._spent = 0.0
@@ -49,7 +51,7 @@ class Turns:
         await done
 
     def _work(self) -> None:
-        waiting, clock = self._waiting, time.perf_counter
+        waiting, clock = self._waiting, self.clock
         began = clock()
         until = began + SLICE
         self._spent = 0.0

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import time
 import traceback
 from collections import deque
 from contextlib import suppress
@@ -78,7 +77,7 @@ class ClientConnection(asyncio.Protocol):
             self._timer.cancel()
             self._timer = None
         self._reading = True
-        clock = time.perf_counter
+        clock = self.turns.clock
         try:
             for event in self.http2.receive(data, self._loop.time()):
                 match event:
