@@ -108,7 +108,7 @@ requirements: $(TOOLS)/.installed
 	@$(PYTHON) -c 'import tomllib; print(*tomllib.load(open("pyproject.toml", "rb"))["build-system"]["requires"])' \
 	  | $(COMPILE) --output-file build/pins/build.txt -
 	@$(COMPILE) --extra dev --output-file build/pins/dev.txt pyproject.toml scripted_vllm/pyproject.toml build/pins/build.txt
-	@$(COMPILE) --constraints build/pins/dev.txt --extra runner --output-file build/pins/image.txt pyproject.toml
+	@$(COMPILE) --constraints build/pins/dev.txt --extra runner --extra otel --output-file build/pins/image.txt pyproject.toml
 	@$(COMPILE) --constraints build/pins/dev.txt --output-file build/pins/scripted.txt scripted_vllm/pyproject.toml
 	@$(COMPILE) --group tools --output-file build/pins/tools.txt
 	@for python in 3.11 3.12 3.13 3.14; do for machine in x86_64 aarch64; do \

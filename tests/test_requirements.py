@@ -57,7 +57,9 @@ def test_nothing_else_is_installed() -> None:
     assert versions == needed("dev"), "`make clean` and start again"
 
 
-@pytest.mark.parametrize(("which", "extras"), [("image", ("runner",)), ("dev", ("dev", "envoy", "runner"))])
+@pytest.mark.parametrize(
+    ("which", "extras"), [("image", ("otel", "runner")), ("dev", ("dev", "envoy", "otel", "runner"))]
+)
 def test_what_depends_on_nothing_isnt_pinned(which: str, extras: tuple[str, ...]) -> None:
     declared = list(PROJECT["project"]["dependencies"])
     for extra in extras:
