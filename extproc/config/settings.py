@@ -28,6 +28,7 @@ from extproc.config.base import (
 from extproc.config.model import Model
 from extproc.config.recording import Recording
 from extproc.config.tools import Runs, ToolServer
+from extproc.config.tracing import Tracing
 from extproc.contract.media_urls import MediaUrls
 from extproc.contract.parameters import TOOL_PARAMETERS
 from extproc.contract.withheld import WITHHELD
@@ -182,6 +183,8 @@ class Config(Settings):
     """In how many processes exchanges run: a number, or `auto` for one on each core that this process may use."""
     recording: Recording | None = None
     """Put exchanges into files, for bug reports."""
+    tracing: Tracing | None = None
+    """Send traces of exchanges to a collector."""
 
     @model_validator(mode="after")
     def _references_hold(self) -> Self:

@@ -34,6 +34,9 @@ from extproc.names import AFFINITY_HEADER, RUNNER, worker_address
 PROCESSOR = "_processor"
 """The processor's cluster. The names of backends can't begin with an underscore."""
 
+COLLECTOR = "_collector"
+"""The cluster of what takes spans."""
+
 CONNECT_TIMEOUT = timedelta(seconds=5)
 """A SYN that is lost is sent again after 1 and 3 seconds: two of them may be lost before we give up."""
 
@@ -157,6 +160,17 @@ def runner_cluster(path: str) -> cluster.Cluster:
             )
         ),
         circuit_breakers=circuit_breakers(CONCURRENT),
+    )
+
+
+def collector_cluster(address: Address) -> cluster.Cluster:
+    """What takes spans. Of what can't be sent Envoy drops the oldest; no request waits for it."""
+    return cluster.Cluster(
+        name=COLLECTOR,
+        type=_discovery(tcp(address)),
+        dns_lookup_family=cluster.ClusterDnsLookupFamily.V4_PREFERRED,
+        connect_timeout=timedelta(seconds=1),
+        load_assignment=_assignment(COLLECTOR, [endpoint.Endpoint(address=tcp(address), hostname=address.host)]),
     )
 
 

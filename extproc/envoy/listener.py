@@ -45,6 +45,7 @@ from extproc.envoy.extensions import extension, packed
 from extproc.envoy.local_replies import local_replies
 from extproc.envoy.routes import BUFFER, EXT_PROC, SILENCE, inner_routes
 from extproc.envoy.sources import Sources
+from extproc.envoy.tracing import tracing
 from extproc.envoy.transport import for_clients
 from extproc.envoy.web_pages import CORS
 from extproc.names import (
@@ -180,6 +181,7 @@ def _http_connection_manager(config: Config, sources: Sources, *, inner: bool = 
             hcm.HttpFilter(name="envoy.filters.http.router", typed_config=packed(Router(suppress_envoy_headers=True))),
         ],
         local_reply_config=local_replies(config.limits, silence=SILENCE, processing=PROCESSING),
+        tracing=tracing(config.tracing, inner=inner) if config.tracing is not None else None,
         access_log=[_access_log(), *([_ends()] if config.api_keys is not None else [])],
         # The backend, and the replica, are the processor's choice: a client's headers of our own names go before
         # anything looks at them.
