@@ -33,6 +33,7 @@ from extproc.server.garbage import collect_all_when_quiet, collect_in_small_step
 from extproc.server.loop_lag import LoopLag
 from extproc.server.processor import Processor
 from extproc.server.stopping import StopSignals, completes
+from extproc.tracing.tracers import PROCESSOR, Tracers
 from extproc.transport.tls import ServerTls, is_open_to_others
 from extproc.turn.memory import Memory
 
@@ -110,13 +111,15 @@ async def serve(options: Options, lag: LoopLag) -> int:
     context = ExchangeContext(config, beginning.keys, reports.by_backend, since=int(time.time()))
     context.concurrency.expects_log = options.envoy is not None
     workers = worker_count(config.workers)
-    processor = _processor(context, telemetry, workers, options.recording, lag)
+    tracers = Tracers(PROCESSOR)
+    processor = _processor(context, telemetry, workers, options.recording, lag, tracers)
     envoy = None
     if options.envoy is not None:
         envoy = EnvoyFiles(options.envoy.directory, EnvoyAdmin(options.envoy.admin) if options.envoy.admin else None)
     collect_in_small_steps()
     with StopSignals() as signals:
         async with AsyncExitStack() as served:
+            served.push_async_callback(tracers.close)
             if options.metrics is not None:
                 await served.enter_async_context(metrics_served(options.metrics, processor.page))
             # An Envoy that runs already is served while its files are made; one that waits for our health finds them.
@@ -170,7 +173,12 @@ async def serve(options: Options, lag: LoopLag) -> int:
 
 
 def _processor(
-    context: ExchangeContext, telemetry: Telemetry, workers: int, always: Recording | None, lag: LoopLag
+    context: ExchangeContext,
+    telemetry: Telemetry,
+    workers: int,
+    always: Recording | None,
+    lag: LoopLag,
+    tracers: Tracers,
 ) -> Serving:
     """In this process if it is the only worker, which needs nobody to look after it. Raises ConfigError."""
     if workers == 1:
@@ -178,7 +186,8 @@ def _processor(
         recording.open(context.config)
         memory = Memory()
         telemetry.shows(memory)
-        processor = Processor(replace(context, memory=memory), telemetry, recording.of)
+        tracers.spans(context.config.tracing)
+        processor = Processor(replace(context, memory=memory), telemetry, recording.of, trace=tracers.over)
         lag.gather = processor.gather
         return processor
     if context.config.transport != "lean":

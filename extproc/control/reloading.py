@@ -36,6 +36,8 @@ from extproc.control.serving import Serving
 from extproc.control.watched import Watched
 from extproc.exchange.api_keys import GRACE, ApiKeys
 from extproc.observability.telemetry import File, Telemetry
+from extproc.tracing.tracers import INSTALL, can_trace
+from extproc.tracing.tracers import make_ready as make_tracing_ready
 from extproc.turn.modes import make_ready
 
 log = logging.getLogger(__name__)
@@ -65,8 +67,11 @@ class Source:
         return config.model_copy(update={name: value for name, value in instead.items() if value is not None})
 
     def check_files(self, config: Config) -> None:
-        """Raises ConfigError when a file that `config`, which was read here, names is one that can't be read."""
+        """Raises ConfigError when a file that `config`, which was read here, names is one that can't be read, or when
+        it asks for traces and nothing is installed that makes them."""
         check_files(config, self._text, source=str(self.file.path))
+        if config.tracing is not None and not can_trace():
+            raise self.fault("tracing", message=f"it needs OpenTelemetry's SDK: {INSTALL}")
 
     def fault(self, *location: str, message: str) -> ConfigError:
         """For what the file says at this place."""
@@ -175,6 +180,7 @@ class Reloading:
         try:
             config = await asyncio.to_thread(self._source.read)
             await asyncio.to_thread(make_ready, config.models)
+            await asyncio.to_thread(make_tracing_ready, config)
             self._candidate = _Candidate(config)
         except ConfigError as error:
             await self._tell(str(error))

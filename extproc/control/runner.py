@@ -29,6 +29,7 @@ from extproc.runner.plan import Plan, problems_of
 from extproc.runner.rounds import connections_to
 from extproc.runner.service import Runner, Terms
 from extproc.server.stopping import StopSignals, completes
+from extproc.tracing.tracers import RUNNER, Tracers
 
 log = logging.getLogger(__name__)
 
@@ -70,7 +71,10 @@ async def serve_runs(options: RunnerOptions) -> int:
             connections = await served.enter_async_context(connections_to(config.inner_socket))
             tools = _Tools(config, metrics)
             await served.enter_async_context(tools.running())
-            runner = Runner(tools.terms, connections, metrics)
+            tracers = Tracers(RUNNER)
+            served.push_async_callback(tracers.close)
+            tracers.spans(config.tracing)
+            runner = Runner(tools.terms, connections, metrics, tracers)
             await served.enter_async_context(_listening(runner, config.runner_socket))
             following = asyncio.create_task(_follow(source, tools, options.interval))
             served.callback(following.cancel)

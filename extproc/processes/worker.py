@@ -41,6 +41,8 @@ from extproc.recording.recorder import Recorder
 from extproc.server.garbage import collect_all_when_quiet, collect_in_small_steps
 from extproc.server.loop_lag import LoopLag
 from extproc.server.processor import Processor
+from extproc.tracing.tracers import PROCESSOR, Tracers
+from extproc.tracing.tracers import make_ready as make_tracing_ready
 from extproc.transport.tls import ServerTls
 from extproc.turn.memory import Memory
 from extproc.turn.modes import make_ready
@@ -115,6 +117,7 @@ async def _serve(
                     await worker.take(message)
             finally:
                 quiet.cancel()
+                await worker.tracers.close()
 
 
 class _Worker:
@@ -131,6 +134,8 @@ class _Worker:
         concurrency.expects_log = place.expects_log
         recorder = Recorder(place.recording)
         recorder.open(place.recording or first.config.recording)
+        self.tracers = Tracers(PROCESSOR)
+        self.tracers.spans(first.config.tracing)
         self.telemetry = Telemetry(first.config)
         memory = Memory()
         self.telemetry.shows(memory)
@@ -140,6 +145,7 @@ class _Worker:
             recorder.record,
             ends=_Ends(concurrency, place.start, link),
             on_hosts=lambda follow: link.send(HostSeen(follow)),
+            trace=self.tracers.over,
         )
 
     async def take(self, message: ToWorker) -> None:
@@ -177,6 +183,7 @@ class _Worker:
         if message.config is not None:
             self._configs[message.number] = config
             await asyncio.to_thread(make_ready, config.models)
+            await asyncio.to_thread(make_tracing_ready, config)
             self.telemetry.configured(config, "")
         await self.processor.go_by(replace(context, config=config, keys=message.keys, since=message.since))
 

@@ -15,7 +15,7 @@ from collections.abc import AsyncIterator, Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, aclosing, contextmanager, nullcontext
 from dataclasses import dataclass, field
 from functools import partial
-from typing import TypeAlias
+from typing import TYPE_CHECKING, TypeAlias
 
 import httpx2
 import orjson
@@ -43,7 +43,7 @@ from extproc.names import (
 )
 from extproc.observability.run_metrics import RunMetrics
 from extproc.runner.answering import StreamedRun, WholeRun
-from extproc.runner.audit import audit
+from extproc.runner.audit import audit, told_of
 from extproc.runner.driver import Driver, Silence, ToolRun
 from extproc.runner.plan import Character, Plan, plan
 from extproc.runner.rounds import ModelRounds
@@ -51,6 +51,10 @@ from extproc.runner.run import Run
 from extproc.runner.steps import Complete, Step
 from extproc.runner.tools import ToolSource
 from extproc.surfaces import Surface, surface_of
+from extproc.tracing.tracers import RUNNER, Tracers
+
+if TYPE_CHECKING:
+    from extproc.tracing.run import TracedRun
 
 log = logging.getLogger(__name__)
 
@@ -82,11 +86,18 @@ class Terms:
 class Runner:
     """Answers by runs. `application` is what an ASGI server serves."""
 
-    def __init__(self, terms: Callable[[], Terms], connections: httpx2.AsyncBaseTransport, metrics: RunMetrics) -> None:
+    def __init__(
+        self,
+        terms: Callable[[], Terms],
+        connections: httpx2.AsyncBaseTransport,
+        metrics: RunMetrics,
+        tracers: Tracers | None = None,
+    ) -> None:
         """`connections` lead to the gateway itself."""
         self._terms = terms
         self._connections = connections
         self._metrics = metrics
+        self._tracers = tracers or Tracers(RUNNER)
         self._idle = asyncio.Event()
         self._idle.set()
         self.under_way = 0
@@ -161,7 +172,8 @@ class Runner:
             await _send(send, 200, answer, {USAGE_HEADER: "estimated"})
             return
         with terms.held(planned):
-            await _Answering(terms, planned, surface, headers, self._connections, self._metrics).answer(send)
+            traced = self._tracers.run(terms.config, headers, planned.label)
+            await _Answering(terms, planned, surface, headers, self._connections, self._metrics, traced).answer(send)
 
 
 class _Answer:
@@ -185,15 +197,19 @@ class _Answering:
         headers: Headers,
         connections: httpx2.AsyncBaseTransport,
         metrics: RunMetrics,
+        traced: TracedRun | None,
     ) -> None:
         self._plan = planned
         self._surface = surface
         self._limits = limits = terms.config.runs
         self._metrics = metrics
+        self._traced = traced
         self._client_name = headers.get(CLIENT_HEADER)
         self._id = headers.get("x-request-id", "")[:_LONGEST_ID]
         backend = terms.config.backends_by_name[terms.config.models_by_name[planned.body["model"]].backend]
         passed_on = {name: headers[name] for name in (*_PASSED_ON, *backend.headers) if name in headers}
+        if traced is not None:
+            passed_on = traced.below(passed_on)
         self._rounds = ModelRounds(connections, planned.body, planned.tokens_name, passed_on)
         self._run = Run(
             planned.messages,
@@ -221,6 +237,8 @@ class _Answering:
                 whole = not self._plan.turn.stream
                 end = await (self._whole(steps, send) if whole else self._stream(steps, send))
         finally:
+            if self._traced is not None:
+                self._traced.end(end, self._run.rounds)
             self._metrics.ended(
                 self._plan.label,
                 self._surface.name,
@@ -285,6 +303,8 @@ class _Answering:
     def _tool_ran(self, ran: ToolRun) -> None:
         offered = ran.call.offered
         self._metrics.tool(offered.source, offered.name, ran.result.outcome, ran.seconds)
+        if self._traced is not None:
+            self._traced.tool_ran(told_of(ran, shows_arguments=True), ran.seconds)
         shows = self._limits.log_arguments
         audit(ran, run_id=self._id, client=self._client_name, model=self._plan.label, shows_arguments=shows)
 

@@ -19,7 +19,7 @@ from extproc.server.access_log import Ends, access_log
 from extproc.server.exchange_call import ExchangeCall
 from extproc.server.idle_timeout import Listening
 from extproc.server.workers import Workers
-from extproc.transport import Call, Endpoint, Receiver, Transport, Turns, serving
+from extproc.transport import Call, Endpoint, Metadata, Receiver, Transport, Turns, serving
 from extproc.transport.health import NAME as HEALTH
 from extproc.transport.health import Health
 from extproc.transport.reflection import reflection
@@ -69,8 +69,10 @@ class Processor:
         record: Callable[[Exchange], Inputs] | None = None,
         ends: Ends | None = None,
         on_hosts: Callable[[bool], None] | None = None,
+        trace: Callable[[Inputs, Exchange, Metadata], Inputs] | None = None,
     ) -> None:
-        """`record`: what stands between the processor and an exchange that begins, if anything.
+        """`record`: what stands between the processor and an exchange that begins, if anything; `trace`: what stands
+        before that, and is told the call's metadata too.
 
         `ends` is told what Envoy's access log says, instead of the context's own `concurrency`; `on_hosts`, whether
         hosts follow overrides, when that has changed.
@@ -88,6 +90,7 @@ class Processor:
         self._record = record
         self._ends = ends if ends is not None else context.concurrency
         self._on_hosts = on_hosts
+        self._trace = trace
         telemetry.watch(lambda: self.exchanges)
         self._health = Health()
         self._running = set[ExchangeCall]()
@@ -211,7 +214,10 @@ class Processor:
         ours = inner or (LAYOUT_METADATA, LAYOUT) in metadata
         host = None if ours else self._hosts.of(call.peer)
         exchange = Exchange(self.context, self.telemetry, host, inner=inner)
-        return ExchangeCall(call, exchange, exchange if self._record is None else self._record(exchange), self)
+        inputs = exchange if self._record is None else self._record(exchange)
+        if self._trace is not None:
+            inputs = self._trace(inputs, exchange, metadata)
+        return ExchangeCall(call, exchange, inputs, self)
 
     # What its calls tell (`exchange_call.Shell`)
 
