@@ -3,6 +3,7 @@
     running.py        up, record, serve
     configuration.py  check, envoy, formats, probe, hash-key
     replaying.py      replay
+    diagnosing.py     diagnose
     conformance.py    conformance, conformance tools
     options.py        what several of them take
     values.py         what the arguments may be

@@ -6,8 +6,8 @@ import enum
 from dataclasses import dataclass
 from typing import Literal
 
+from extproc.diagnosis.notation import has_markup, needs_markup, readers, written_in
 from extproc.probe.families import format_by_name
-from extproc.probe.notation import has_markup, needs_markup, readers, written_in
 from extproc.probe.questions import Card, Chat, Forcing, Offer, Rendering
 from extproc.toolcalls import get_format
 

@@ -25,7 +25,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from extproc.probe.notation import CITY, WEATHER
+from extproc.diagnosis.notation import CITY, WEATHER
 from extproc.probe.server import Answer, Json, NoAnswerError, Server
 
 _WORD = 16

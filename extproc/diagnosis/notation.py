@@ -7,10 +7,11 @@ of readers: a text is written in the format whose own example the same formats r
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from functools import cache
-from typing import Any
+from typing import Any, TypeAlias
 
-from extproc.toolcalls import NAMED, entry, get_format, parse
+from extproc.toolcalls import NAMED, Call, entry, get_format, parse
 from extproc.toolcalls.table import Prose
 
 WEATHER: dict[str, Any] = {
@@ -27,6 +28,10 @@ WEATHER: dict[str, Any] = {
 }
 """The tool of the formats' examples, which is also the one that servers are offered."""
 
+Tools: TypeAlias = Mapping[str, Mapping[str, Any]]
+"""Definitions, by name."""
+
+_OF_EXAMPLES: Tools = {"get_weather": WEATHER}
 _WITHOUT_MARKUP = "json"
 """The format that reads blocks of code and bare objects, and nothing else."""
 _COMMON = ("hermes", "qwen3_coder", "glm45", "llama3_json", "deepseek_v31", "mistral")
@@ -37,19 +42,22 @@ CITY = "Paris"
 """What the formats' examples call it with."""
 
 
-def readers(text: str, *, exactly: bool = False) -> frozenset[str]:
-    """The formats that read one call of the tool in the text; `exactly` also wants it to say the city as it is.
+def readers(text: str, tools: Tools = _OF_EXAMPLES, *, exactly: bool = False) -> frozenset[str]:
+    """The formats that read calls of these tools in the text; `exactly` also wants them to say the city as it is.
 
-    Of those, the ones that leave the least of it as text: one that takes markup for text has only seen through it.
+    Of those, the ones that read most calls, and leave the least of it as text: one that takes markup for text has only
+    seen through it.
     """
-    left = {one.name: _left(one.name, text, exactly) for one in NAMED}
-    least = min((length for length in left.values() if length is not None), default=None)
-    return frozenset(name for name, length in left.items() if length is not None and length == least)
+    scores = {one.name: _score(one.name, text, tools, exactly) for one in NAMED}
+    best = max((score for score in scores.values() if score is not None), default=None)
+    return frozenset(name for name, score in scores.items() if score is not None and score == best)
 
 
-def written_in(text: str, *, expected: str | None = None, exactly: bool = False) -> str | None:
+def written_in(
+    text: str, tools: Tools = _OF_EXAMPLES, *, expected: str | None = None, exactly: bool = False
+) -> str | None:
     """The format that a call in the text is written in, `expected` if that can be; None when there is no call."""
-    found = readers(text, exactly=exactly)
+    found = readers(text, tools, exactly=exactly)
     alike = sorted(name for name in found if _readers_of_example(name, exactly) == found) or sorted(found)
     for name in (expected, *_COMMON, *alike):
         if name in alike:
@@ -82,15 +90,19 @@ def _readers_of_example(name: str, exactly: bool) -> frozenset[str]:
     return readers(entry(name).example, exactly=exactly)
 
 
-def _left(format_: str, text: str, exactly: bool) -> int | None:
-    """How many characters aren't part of the call, blanks apart; None when the format reads no such call in it."""
-    parsed = parse(text, format=format_, tools=[WEATHER])
-    if len(parsed.calls) != 1 or parsed.calls[0].name != WEATHER["function"]["name"]:
+def _score(format_: str, text: str, tools: Tools, exactly: bool) -> tuple[int, int] | None:
+    """How many calls a format reads, and minus how many characters aren't part of them, blanks apart; None when it
+    reads none, or one that can't be meant."""
+    parsed = parse(text, format=format_, tools=tools)
+    if not parsed.calls or not all(_can_be_meant(call, tools, exactly) for call in parsed.calls):
         return None
+    return len(parsed.calls), -len("".join(f"{parsed.content or ''}{parsed.reasoning or ''}".split()))
+
+
+def _can_be_meant(call: Call, tools: Tools, exactly: bool) -> bool:
     try:
-        arguments = json.loads(parsed.calls[0].arguments)
+        arguments = json.loads(call.arguments or "{}")
     except ValueError:
-        return None
-    if not isinstance(arguments, dict) or (exactly and arguments.get("city") != CITY):
-        return None
-    return len("".join(f"{parsed.content or ''}{parsed.reasoning or ''}".split()))
+        return False
+    said = isinstance(arguments, dict) and (not exactly or arguments.get("city") == CITY)
+    return said and call.name in tools

@@ -1,0 +1,84 @@
+"""`extproc diagnose`: why recorded exchanges went as they did."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from extproc.commands.options import Commands, add
+
+if TYPE_CHECKING:
+    from extproc.diagnosis import Finding
+
+
+def add_commands(commands: Commands) -> None:
+    diagnose = add(
+        commands,
+        "diagnose",
+        _diagnose,
+        "say why a model made no call, or an answer went wrong, in recorded exchanges",
+        """
+        extproc diagnose recordings/*.json
+        extproc diagnose exchange.json --json --without-quotes
+        """,
+    )
+    diagnose.add_argument("files", type=Path, nargs="+", metavar="FILE", help="what `extproc record` made")
+    diagnose.add_argument("--json", action="store_true", help="an object on a line for each file")
+    diagnose.add_argument(
+        "--without-quotes", action="store_true", help="leave out what the model or the client said, for others to read"
+    )
+
+
+def _diagnose(options: argparse.Namespace) -> int:
+    from extproc.diagnosis import Severity, diagnose
+    from extproc.diagnosis.causes import CAUSES
+    from extproc.recording.document import Document, RecordingError
+    from extproc.recording.reading import printable
+
+    wrong = False
+    for path in options.files:
+        try:
+            found = diagnose(Document.read(path.read_bytes()))
+        except RecordingError as error:
+            print(printable(f"extproc: {path}: {error}"), file=sys.stderr)
+            wrong = True
+            continue
+        wrong |= any(CAUSES[finding.cause].severity is not Severity.NOTE for finding in found)
+        quotes = not options.without_quotes
+        if options.json:
+            print(json.dumps({"file": str(path), "findings": [told(finding, quotes=quotes) for finding in found]}))
+        else:
+            print(printable(_written(path, found, quotes=quotes)))
+    return int(wrong)
+
+
+def told(finding: Finding, *, quotes: bool) -> dict[str, Any]:
+    """A finding with its cause's words, as JSON has it."""
+    from extproc.diagnosis import CAUSES, PAGE
+
+    cause = CAUSES[finding.cause]
+    fields = {
+        "cause": finding.cause,
+        "severity": cause.severity.value,
+        "what": cause.what,
+        "shown_by": finding.shown_by,
+        "change": finding.change or cause.change,
+        "page": f"{PAGE}#{cause.section}",
+    }
+    return {**fields, "quoted": finding.quoted} if quotes and finding.quoted else fields
+
+
+def _written(path: Path, found: list[Finding], *, quotes: bool) -> str:
+    lines = [f"{path}: nothing is found" if not found else f"{path}:"]
+    for finding in found:
+        fields = told(finding, quotes=quotes)
+        lines.append(f"  {fields['severity']}: {fields['what']} ({finding.cause})")
+        lines.append(f"    seen by:  {fields['shown_by']}")
+        if "quoted" in fields:
+            lines.append(f"    quoted:   {fields['quoted']}")
+        lines.append(f"    change:   {fields['change']}")
+        lines.append(f"    more:     {fields['page']}")
+    return "\n".join(lines)

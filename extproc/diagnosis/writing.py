@@ -1,0 +1,176 @@
+"""Causes in what the model wrote: no call where one was possible, a call that isn't read, one that doesn't fit."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from difflib import get_close_matches
+from typing import Any
+
+import jiter
+
+from extproc.contract.arguments import ArgumentChecker
+from extproc.diagnosis.finding import Finding, excerpt
+from extproc.diagnosis.notation import written_in
+from extproc.diagnosis.observed import MOST_READ, Observed
+
+_NEAR = 48
+"""Characters between a tool's name and its arguments, where nothing else marks a call."""
+_MANY_TOOLS = 40
+_BYTES_PER_TOKEN = 12
+"""Of a tool's definition there are fewer: JSON has 3 to 5."""
+_HOT = 0.7
+_FENCE = re.compile(r"```|~~~")
+
+
+def missing_call(seen: Observed) -> Iterator[Finding]:
+    """A call was demanded, and none came."""
+    spec = seen.spec
+    if spec is None or spec.required_tool is None or not _ended_well(seen) or seen.parsed.calls:
+        return
+    wanted = f"`{spec.required_tool}`" if spec.required_tool else "a call"
+    forced = seen.backend is not None and seen.backend.structured_outputs
+    change = "The server doesn't hold the model to the grammar that it is sent: `extproc probe` says whether it binds."
+    yield Finding(
+        "missing_call",
+        f"`tool_choice` asks for {wanted}; `structured_outputs` of the backend is {str(forced).lower()}",
+        change=change if forced else "",
+    )
+
+
+def tools_not_shown(seen: Observed) -> Iterator[Finding]:
+    """The tools went along, and the prompt is too short to hold them."""
+    tokens = seen.usage.get("prompt_tokens")
+    size = sum(len(str(tool)) for tool in seen.upstream.get("tools") or ())
+    if seen.spec is None or not seen.spec.tools or seen.parsed.calls or not size or not isinstance(tokens, int):
+        return
+    if tokens * _BYTES_PER_TOKEN < size:
+        yield Finding("tools_not_shown", f"the prompt has {tokens} tokens, and its tools alone {size} bytes")
+
+
+def invalid_calls(seen: Observed) -> Iterator[Finding]:
+    """Calls that don't fit the tools."""
+    if seen.spec is None or seen.ended_with == "length":
+        return
+    checker = ArgumentChecker(seen.tools)
+    told: set[str] = set()
+    for call in seen.parsed.calls:
+        fault = checker.violation(call.name, call.arguments)
+        if fault is None or fault.code in told:
+            continue
+        told.add(fault.code)
+        match fault.code:
+            case "unknown_tool_call":
+                near = get_close_matches(call.name, seen.tools, n=1)
+                like = f"; the nearest that was offered is `{near[0]}`" if near else ""
+                yield Finding("unknown_tool", f"one of {len(seen.tools)} tools{like}", excerpt(call.name))
+            case "malformed_tool_arguments":
+                heat = seen.upstream.get("temperature")
+                hot = isinstance(heat, int | float) and heat > _HOT
+                shown = f"read as `{seen.spec.format}`" + (f", at a temperature of {heat}" if hot else "")
+                yield Finding("malformed_arguments", shown, excerpt(f"{call.name} {call.arguments}"))
+            case _:
+                yield Finding("invalid_arguments", "by the schema that the client sent", excerpt(fault.message))
+
+
+def no_call_read(seen: Observed) -> Iterator[Finding]:
+    """Tools were offered, the model answered to its end, and no call came of it. The first of these that holds:"""
+    spec = seen.spec
+    if spec is None or not spec.tools or not _ended_well(seen) or seen.parsed.calls:
+        return
+    for rule in (_other_format, _stripped_markers, _thought_only, _spoken_of, _words):
+        if (finding := rule(seen)) is not None:
+            yield finding
+            return
+
+
+def _ended_well(seen: Observed) -> bool:
+    return seen.status == "200" and seen.ended_with not in (None, "length", "content_filter")
+
+
+def _written(seen: Observed) -> str:
+    """All that the model wrote, thinking too."""
+    return f"{seen.said.reasoning}\n{seen.said.content}"[:MOST_READ].strip()
+
+
+def _thought_only(seen: Observed) -> Finding | None:
+    """All of it is thinking, though the model ended by itself."""
+    parsed = seen.parsed
+    if (parsed.content or "").strip() or not (parsed.reasoning or "").strip():
+        return None
+    setting = " `thinking` is `open`" if seen.spec is not None and seen.spec.thinking == "open" else ""
+    return Finding("unclosed_thinking", f"there is nothing behind it.{setting}", excerpt(parsed.reasoning or ""))
+
+
+def _other_format(seen: Observed) -> Finding | None:
+    """Another format's parser reads calls of offered tools in it."""
+    assert seen.spec is not None  # else nothing would be read
+    text, own = _written(seen), seen.spec.format
+    places = [at for name in seen.tools if (at := text.find(name)) >= 0]
+    found = written_in(text, seen.tools) if places else None
+    if found is None or (found == own and not seen.spec.native):
+        return None
+    if seen.spec.native:
+        change = "Set `repair: true` for this model, or start the server with the tool parser of its own format."
+    else:
+        change = f"Set `format: {found}` for this model; it is `{own}` now."
+    return Finding("other_format", f"`{found}` has calls as they stand in the text", excerpt(text, min(places)), change)
+
+
+def _stripped_markers(seen: Observed) -> Finding | None:
+    """A tool's name right before an object with its parameters, and nothing that marks a call."""
+    assert seen.spec is not None  # else nothing would be read
+    text = _written(seen)
+    for name, tool in seen.tools.items():
+        known = (tool["function"].get("parameters") or {}).get("properties") or {}
+        for found in re.finditer(rf"{re.escape(name)}(?!\w)", text):
+            start = text.find("{", found.end(), found.end() + _NEAR)
+            value = _object_at(text, start) if start >= 0 else None
+            if value and value.keys() <= known.keys():
+                shown = f"`{name}` stands before an object of its parameters, and `format` is `{seen.spec.format}`"
+                return Finding("stripped_markers", shown, excerpt(text, found.start()))
+    return None
+
+
+def _object_at(text: str, start: int) -> dict[str, Any] | None:
+    """The object that begins here, if it is one."""
+    depth, in_string, escaped = 0, False, False
+    for at in range(start, len(text)):
+        sign = text[at]
+        if in_string:
+            in_string = escaped or sign != '"'
+            escaped = sign == "\\" and not escaped
+            continue
+        in_string = sign == '"'
+        depth += (sign == "{") - (sign == "}")
+        if not depth:
+            return _as_object(text[start : at + 1])
+    return None
+
+
+def _as_object(text: str) -> dict[str, Any] | None:
+    try:
+        value = jiter.from_json(text.encode(errors="replace"))
+    except ValueError:
+        return None
+    return value if isinstance(value, dict) else None
+
+
+def _spoken_of(seen: Observed) -> Finding | None:
+    """It speaks of a tool, or has a block of code with one."""
+    text = seen.parsed.content or ""
+    named = [(at, name) for name in seen.tools if (at := text.find(name)) >= 0]
+    if not named:
+        return None
+    at, name = min(named)
+    in_code = len(_FENCE.findall(text[:at])) % 2 == 1
+    cause, where = ("call_in_code", ", in a block of code") if in_code else ("call_as_prose", "")
+    return Finding(cause, f"it names `{name}`{where}", excerpt(text, at))
+
+
+def _words(seen: Observed) -> Finding | None:
+    """It speaks of no tool at all."""
+    if not (seen.parsed.content or "").strip():
+        return None
+    cause = "many_tools" if len(seen.tools) > _MANY_TOOLS else "answered_in_words"
+    return Finding(cause, f"{len(seen.tools)} offered, none named")
