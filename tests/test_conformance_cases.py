@@ -21,6 +21,7 @@ from extproc.conformance.verdicts import Verdict
 _MUTATED = exchange(headers=((HEADER, b"mutate"),))
 RECIPE = Recipe(
     profiles=("core", "mutating"),
+    passes_told=True,
     refused=Refused(exchange(headers=((HEADER, b"refuse"),)), REFUSAL),
     mutated=Mutated(_MUTATED, _MUTATED.request.body + SUFFIX, _MUTATED.response.body + SUFFIX),
 )

@@ -27,6 +27,7 @@ from extproc.wire import ProcessingRequest, ProcessingResponse
 
 RECIPE = {
     "profiles": ["core", "mutating"],
+    "passes": {},
     "refused": {"headers": {HEADER: "refuse"}, "status": REFUSAL},
     "mutated": {"headers": {HEADER: "mutate"}},
     "layouts": ["FULL_DUPLEX_STREAMED/FULL_DUPLEX_STREAMED"],
@@ -95,6 +96,45 @@ def test_a_server_that_breaks_an_invariant_fails(spurious: str, tmp_path: Path) 
     assert "INV-01" in str(failure.get("message"))
 
 
+class Knowing(Reference):
+    """Serves whom the host's filter metadata names."""
+
+    def receive(self, message: ProcessingRequest) -> list[ProcessingResponse | Closed]:
+        if message.metadata_context.filter_metadata["a.b"].fields["tenant"].string_value != "t-1":
+            return [Closed("PERMISSION_DENIED")]
+        return super().receive(message)
+
+
+def test_a_recipe_says_what_the_host_forwards(tmp_path: Path) -> None:
+    path = tmp_path / "recipe.yaml"
+    path.write_text(yaml.safe_dump({"metadata_context": {"a.b": {"tenant": "t-1"}}}))
+    for target in serving(Knowing):
+        assert main(["conformance", target, "--only", "LAY-06", "--quiet"]) == 1
+        assert main(["conformance", target, "--only", "LAY-06", "--quiet", "--recipe", str(path)]) == 0
+
+
+class Failing(Reference):
+    """Never answers a body."""
+
+    def receive(self, message: ProcessingRequest) -> list[ProcessingResponse | Closed]:
+        return [] if message.HasField("request_body") else super().receive(message)
+
+
+def test_what_fails_anyway_is_not_laid_at_another_cases_door(tmp_path: Path) -> None:
+    """Neither cancelling nor a body's size makes a server fail that fails every exchange. Nor may it be blamed for
+    changing what nobody said it shouldn't."""
+    found, path = tmp_path / "found.json", tmp_path / "recipe.yaml"
+    path.write_text(yaml.safe_dump({"profiles": ["core", "mutating"], "limits": {"reply": 0.2}}))
+    cases = ("LAY-06", "LIV-02", "LIV-03", "MUT-09.1", "MUT-11")
+    words = [word for case in cases for word in ("--only", case)]
+    for target in serving(Failing):
+        assert main(["conformance", target, "--recipe", str(path), *words, "--quiet", "--json", str(found)]) == 1
+    told = {each["id"]: (each["verdict"], each["reason"]) for each in json.loads(found.read_text())["results"]}
+    assert told.pop("LAY-06")[0] == "FAIL"
+    assert told.pop("MUT-11") == ("SKIP", "the recipe names no exchange that passes")
+    assert told == dict.fromkeys(("LIV-02", "LIV-03", "MUT-09.1"), ("SKIP", "any exchange ends as timeout"))
+
+
 def test_nobody_there_is_no_verdict(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("extproc.conformance.client._CONNECT_SECONDS", 0.2)
     assert main(["conformance", "127.0.0.1:1"]) == 2
@@ -117,6 +157,8 @@ def test_the_list_is_the_catalogue(capsys: pytest.CaptureFixture[str]) -> None:
         ({"pases": {}}, "pases: no such field; there are: layouts, limits,"),
         ({"passes": {"headers": {"a": 1}}}, "passes.headers.a: expected text"),
         ({"passes": {"body": "a", "json": {}}}, "passes.json: there is a body already"),
+        ({"metadata_context": {"a": "b"}}, "metadata_context: expected a mapping of namespaces to mappings"),
+        ({"metadata_context": {"a": {"b": 1}}}, "metadata_context.a.b: expected text"),
         ({"refused": {"path": "/"}}, "refused.status: expected the status of the refusal, 200 to 599"),
         ({"layouts": ["BUFFERED"]}, "layouts[0]: expected one of NONE/NONE,"),
         ({"limits": {"streams": 1.5}}, "limits.streams: expected a whole number above 0, at most 1000"),

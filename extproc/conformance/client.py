@@ -23,7 +23,7 @@ from extproc.conformance.driver import Link
 from extproc.conformance.host.machine import Answer, Wait
 from extproc.conformance.host.outcome import Closed
 from extproc.conformance.pings import pings
-from extproc.conformance.recipe import Limits
+from extproc.conformance.recipe import Limits, MetadataContext
 from extproc.wire import SERVICE, ProcessingRequest, ProcessingResponse
 
 Call: TypeAlias = Any
@@ -63,8 +63,8 @@ def is_local(target: str) -> bool:
 class GrpcLink:
     """One call of `Process`. `start` begins it, with what is sent."""
 
-    def __init__(self, start: Callable[[Iterator[bytes]], Call], limits: Limits) -> None:
-        self._limits, self._loop = limits, asyncio.get_running_loop()
+    def __init__(self, start: Callable[[Iterator[bytes]], Call], limits: Limits, context: MetadataContext = ()) -> None:
+        self._limits, self._context, self._loop = limits, context, asyncio.get_running_loop()
         self._answers: asyncio.Queue[ProcessingResponse | Closed] = asyncio.Queue()
         self._over: Closed | None = None
         self._sent: SimpleQueue[bytes | None] = SimpleQueue()
@@ -72,6 +72,9 @@ class GrpcLink:
         threading.Thread(target=self._read, name="conformance call", daemon=True).start()
 
     async def send(self, message: ProcessingRequest | bytes) -> None:
+        if isinstance(message, ProcessingRequest):
+            for namespace, fields in self._context:
+                message.metadata_context.filter_metadata[namespace].update(dict(fields))
         self._sent.put(message if isinstance(message, bytes) else message.SerializeToString())
 
     async def receive(self, wait: Wait) -> Answer:
@@ -118,8 +121,10 @@ class GrpcLink:
 class GrpcServer:
     """A server under test. Raises UnreachableError on entering."""
 
-    def __init__(self, target: str, limits: Limits, metadata: tuple[tuple[str, str], ...] = ()) -> None:
-        self._target, self._limits, self._metadata = target, limits, metadata
+    def __init__(
+        self, target: str, limits: Limits, metadata: tuple[tuple[str, str], ...] = (), context: MetadataContext = ()
+    ) -> None:
+        self._target, self._limits, self._metadata, self._context = target, limits, metadata, context
         self._links: list[GrpcLink] = []
 
     async def __aenter__(self) -> GrpcServer:
@@ -149,7 +154,10 @@ class GrpcServer:
         return self._opened(timeout=seconds)
 
     def _opened(self, **options: Any) -> Link:
-        link = GrpcLink(lambda sent: self._process(sent, metadata=self._metadata or None, **options), self._limits)
+        def start(sent: Iterator[bytes]) -> Call:
+            return self._process(sent, metadata=self._metadata or None, **options)
+
+        link = GrpcLink(start, self._limits, self._context)
         self._links.append(link)
         return link
 

@@ -61,7 +61,9 @@ class _Run:
         from extproc.conformance.client import GrpcServer
         from extproc.conformance.runner import at_home
 
-        server = await GrpcServer(self.target, self.recipe.limits, self.recipe.metadata).__aenter__()
+        server = await GrpcServer(
+            self.target, self.recipe.limits, self.recipe.metadata, self.recipe.metadata_context
+        ).__aenter__()
         self._server = server
         return await at_home(Session(self.recipe, server.open, server))
 

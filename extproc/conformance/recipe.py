@@ -10,11 +10,14 @@ import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias
 
 import yaml
 
 from extproc.conformance.host.settings import BodyMode, Headers, HttpExchange, HttpMessage
+
+MetadataContext: TypeAlias = tuple[tuple[str, tuple[tuple[str, str], ...]], ...]
+"""Filter metadata that the host forwards with each message: by namespace, names and texts."""
 
 PROFILES = ("core", "mutating", "openai")
 _DEFAULT_BODY = json.dumps({"model": "conformance", "messages": [{"role": "user", "content": "Hello! " * 30}]}).encode()
@@ -114,6 +117,7 @@ class Recipe:
     """Those that the server claims, `REQUEST/RESPONSE`: refusing one is a failure."""
     metadata: tuple[tuple[str, str], ...] = ()
     """gRPC's initial metadata of each call."""
+    metadata_context: MetadataContext = ()
     limits: Limits = field(default_factory=Limits)
     openai: Openai = field(default_factory=Openai)
 
@@ -157,6 +161,7 @@ def read(told: object, name: str = "recipe") -> Recipe:
         mutated=mutated,
         layouts=_chosen(top.get("layouts", []), "layouts", _LAYOUTS),
         metadata=tuple(_pairs(top.get("metadata", {}), "metadata")),
+        metadata_context=_context(top.get("metadata_context", {})),
         limits=Limits(**_numbers(top.get("limits", {}))),
         openai=Openai(**_texts(top.get("openai", {}), "openai", {each.name for each in fields(Openai)})),
     )
@@ -222,6 +227,18 @@ def _pairs(told: object, where: str) -> list[tuple[str, str]]:
     if not isinstance(told, dict):
         raise RecipeError(f"{where}: expected a mapping of names to texts")
     return [(_text(name, where).lower(), _text(value, f"{where}.{name}")) for name, value in told.items()]
+
+
+def _context(told: object) -> MetadataContext:
+    if not isinstance(told, dict) or not all(isinstance(fields, dict) for fields in told.values()):
+        raise RecipeError("metadata_context: expected a mapping of namespaces to mappings")
+    return tuple(
+        (
+            _text(namespace, "metadata_context"),
+            tuple(_texts(fields, f"metadata_context.{namespace}", {*fields}).items()),
+        )
+        for namespace, fields in told.items()
+    )
 
 
 def _headers(told: object, where: str) -> Headers:

@@ -17,7 +17,7 @@ from extproc.conformance.host.settings import BodyMode, HostSettings
 from extproc.conformance.recipe import Recipe
 from extproc.conformance.verdicts import Finding, Report, Result, Verdict
 
-SUITE = "1"
+SUITE = "2"
 """The version of the catalogue: one more with each case that judges otherwise."""
 
 _BASELINES = tuple(
@@ -41,12 +41,13 @@ def chosen(profiles: Sequence[str], patterns: Sequence[str] = ()) -> Iterator[Ca
 
 async def at_home(session: Session) -> Session:
     """With the first layout that the server doesn't refuse, and how it answers the recipe's passing exchange there, if
-    it does so itself."""
+    it does so itself, or fails it."""
     for settings in _BASELINES:
         outcome = await play(settings, session.recipe.passes, session.open())
         if outcome.ending is not Ending.REFUSED:
             status = outcome.status if outcome.ending is Ending.IMMEDIATE else None
-            return replace(session, home=settings, ordinary=status)
+            well = outcome.ending in (Ending.COMPLETE, Ending.LEFT, Ending.IMMEDIATE)
+            return replace(session, home=settings, ordinary=status, fails="" if well else outcome.ending.value)
     return session
 
 
@@ -78,7 +79,7 @@ async def run(
             f"{target} is not on this machine's loopback interface: say --allow-remote if it is yours"
         )
     results = []
-    async with GrpcServer(target, recipe.limits, recipe.metadata) as server:
+    async with GrpcServer(target, recipe.limits, recipe.metadata, recipe.metadata_context) as server:
         session = await at_home(Session(recipe, server.open, server))
         for case in chosen(recipe.profiles, patterns):
             result = await judge(case, session)

@@ -47,6 +47,8 @@ class Session:
     ordinary: int | None = None
     """The status with which the server itself answers the recipe's `passes`, where it is shown the body; None: it
     lets it pass."""
+    fails: str = ""
+    """How the recipe's `passes` goes wrong whatever the case, if it does: then it can't tell what else is wrong."""
     home: HostSettings = field(default_factory=HostSettings)
     """A layout that the server doesn't refuse: cases that aren't about layouts are played in it too."""
 
@@ -91,8 +93,9 @@ def hosted(
     profile: str = "core",
     layout: str = "",
 ) -> Case:
-    """A case that the simulated host plays, in the server's home layout too if `at_home`. `odd`: the server may refuse
-    such an exchange, but not break."""
+    """A case that the simulated host plays, in the server's home layout too if `at_home`. `which`: the recipe's
+    `passes` or its `mutated`; `named` is `passes` where the recipe has it. `odd`: the server may refuse such an
+    exchange, but not break."""
 
     async def judge(session: Session) -> Finding:
         told = session.recipe.passes
@@ -100,6 +103,8 @@ def hosted(
             if session.recipe.mutated is None:
                 return skipped("the recipe names no exchange that is mutated")
             told = session.recipe.mutated.exchange
+        if which == "named" and not session.recipe.passes_told:
+            return skipped("the recipe names no exchange that passes")
         findings = []
         for variant in _at_home(variants, session.home) if at_home else variants:
             exchange = variant.shape(told)

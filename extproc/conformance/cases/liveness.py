@@ -55,6 +55,8 @@ async def _half_close(session: Session) -> str | Finding | None:
 
 
 async def _still_serves(session: Session) -> str | Finding | None:
+    if session.fails:
+        return skipped(f"any exchange ends as {session.fails}")
     outcome = await play(session.home, session.recipe.passes, session.open())
     if outcome.ending in (Ending.COMPLETE, Ending.LEFT, Ending.IMMEDIATE, Ending.REFUSED):
         return None
