@@ -64,7 +64,12 @@ class GrpcLink:
     """One call of `Process`. `start` begins it, with what is sent."""
 
     def __init__(self, start: Callable[[Iterator[bytes]], Call], limits: Limits, context: MetadataContext = ()) -> None:
-        self._limits, self._context, self._loop = limits, context, asyncio.get_running_loop()
+        self._limits, self._loop = limits, asyncio.get_running_loop()
+        forwarded = ProcessingRequest()
+        for namespace, fields in context:
+            forwarded.metadata_context.filter_metadata[namespace].update(dict(fields))
+        self._context = forwarded.SerializeToString()
+        """What is appended to a message becomes part of it."""
         self._answers: asyncio.Queue[ProcessingResponse | Closed] = asyncio.Queue()
         self._over: Closed | None = None
         self._sent: SimpleQueue[bytes | None] = SimpleQueue()
@@ -72,10 +77,8 @@ class GrpcLink:
         threading.Thread(target=self._read, name="conformance call", daemon=True).start()
 
     async def send(self, message: ProcessingRequest | bytes) -> None:
-        if isinstance(message, ProcessingRequest):
-            for namespace, fields in self._context:
-                message.metadata_context.filter_metadata[namespace].update(dict(fields))
-        self._sent.put(message if isinstance(message, bytes) else message.SerializeToString())
+        data = message if isinstance(message, bytes) else message.SerializeToString()
+        self._sent.put(data + self._context if _is_message(data) else data)
 
     async def receive(self, wait: Wait) -> Answer:
         if self._over is not None:
@@ -116,6 +119,15 @@ class GrpcLink:
     def _tell(self, answer: ProcessingResponse | Closed) -> None:
         with contextlib.suppress(RuntimeError):  # the run is over, and its loop closed
             self._loop.call_soon_threadsafe(self._answers.put_nowait, answer)
+
+
+def _is_message(data: bytes) -> bool:
+    """Some cases send bytes, which may be none."""
+    try:
+        ProcessingRequest.FromString(data)
+    except DecodeError:
+        return False
+    return True
 
 
 class GrpcServer:
