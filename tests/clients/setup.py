@@ -16,9 +16,9 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from tests.clients.installed import CLIENTS, Client, clients_root
-from tests.clients.node import PIP_OPTIONS, Node
+from tests.clients.node import Node
 from tests.real_vllm.cache import SetupError, built_once, locked, require_space
-from tests.real_vllm.environment import run, step
+from tests.real_vllm.environment import PIP_OPTIONS, run, step
 
 _GIGABYTES = 5.0
 _NPM = ("--no-audit", "--no-fund", "--no-update-notifier", "--loglevel=error", "--fetch-timeout=60000")
@@ -73,11 +73,11 @@ def _install(client: Client) -> None:
 
 def _install_from_pypi(client: Client) -> None:
     python = client.directory / "bin" / "python"
-    run(_python(client.oldest_python), "-m", "venv", "--without-pip", str(client.directory))
+    run(python_for(client.oldest_python), "-m", "venv", "--without-pip", str(client.directory))
     run(sys.executable, "-m", "pip", "--python", str(python), "install", *PIP_OPTIONS, *client.packages)
 
 
-def _python(oldest: tuple[int, int]) -> str:
+def python_for(oldest: tuple[int, int]) -> str:
     """A Python that is new enough: ours, one of PATH, or one beside ours, where pyenv and uv have them."""
     if sys.version_info >= oldest:
         return sys.executable
