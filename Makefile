@@ -11,7 +11,7 @@ INSTALL := install --require-hashes --only-binary :all:
 # Bytecode is kept, whatever the environment says: without it each start of a process costs a second of work more.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: run test test-search test-fuzz test-simulation test-clients test-image test-alerts test-vllm bench lint protos requirements sbom audit clean
+.PHONY: run test test-search test-fuzz test-simulation test-clients test-image test-alerts test-vllm bench judge-others lint protos requirements sbom audit clean
 
 # Done again when a pyproject.toml changes. Without build isolation the build backend is the one that is pinned.
 $(VENV)/.ready: $(VENV)/.installed pyproject.toml scripted_vllm/pyproject.toml
@@ -88,6 +88,12 @@ test-alerts: $(VENV)/.ready
 QUICK ?=
 bench: $(VENV)/.ready
 	@$(BIN)/python -m bench.gateways $(if $(QUICK),--quick)
+
+# Other people's ext_proc servers under the conformance suite, and docs/conformance-others.md of it: two minutes or so. The
+# first time it downloads 100 MB from PyPI. GCP=PATH, the folder callouts/python of a checkout, has Google's SDK judged too.
+GCP ?=
+judge-others: $(VENV)/.ready
+	@$(BIN)/python -m tests.judged $(if $(GCP),--checkout $(GCP))
 
 lint: $(VENV)/.ready
 	@$(BIN)/ruff check
