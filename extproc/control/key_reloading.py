@@ -6,8 +6,8 @@ may be somebody's slip, or the moment between two files: the old keys hold for a
 
 from __future__ import annotations
 
+import asyncio
 import logging
-import time
 from collections.abc import Awaitable, Callable
 from dataclasses import replace
 
@@ -89,7 +89,7 @@ class KeyReloading:
                 log.info("the new API keys are in force")
                 self._telemetry.reloaded("api_keys", valid=True)
                 await self._tell(file, keys)
-        if self._closes is not None and time.monotonic() >= self._closes:
+        if self._closes is not None and asyncio.get_running_loop().time() >= self._closes:
             self._closes = None
             await self._put_in_force(ApiKeys())
             log.error("every request is refused now: there has been no API key for %g seconds", self._grace)
@@ -104,7 +104,7 @@ class KeyReloading:
     async def _missing(self, reason: str) -> None:
         closed = not self._processor.context.keys
         if self._closes is None and not closed:
-            self._closes = time.monotonic() + self._grace
+            self._closes = asyncio.get_running_loop().time() + self._grace
             log.error("no API keys: the last ones stay valid for %g seconds, then every request is refused: %s",
                       self._grace, reason)  # fmt: skip
         else:

@@ -18,7 +18,6 @@ import asyncio
 import json
 import logging
 import os
-import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from hashlib import sha256
@@ -106,8 +105,9 @@ class EnvoyFiles:
         if self._admin is None:
             return
         told = set[str]()
-        pause, again = _FIRST_PAUSE, time.monotonic() + _FIRST_PAUSE
-        late = time.monotonic() + self._patience  # until then it may well be starting
+        clock = asyncio.get_running_loop().time
+        pause, again = _FIRST_PAUSE, clock() + _FIRST_PAUSE
+        late = clock() + self._patience  # until then it may well be starting
         while True:
             async with self._busy:
                 refused: list[str] = []
@@ -118,12 +118,12 @@ class EnvoyFiles:
                     reason = f"it refuses {', '.join(refused)}; its own log tells why" if refused else "it is starting"
                 except OSError:
                     reason = "its admin interface doesn't answer"
-                if reason not in told and (refused or time.monotonic() >= late):
+                if reason not in told and (refused or clock() >= late):
                     told.add(reason)
                     log.error("Envoy doesn't serve yet: %s", reason)
-                if refused and time.monotonic() >= again:
+                if refused and clock() >= again:
                     self._show_again(refused)
-                    pause, again = min(2 * pause, _LONGEST_PAUSE), time.monotonic() + pause
+                    pause, again = min(2 * pause, _LONGEST_PAUSE), clock() + pause
                     await asyncio.sleep(UNSEEN)
             await asyncio.sleep(_POLL_AT_START)
         if told:

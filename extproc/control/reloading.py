@@ -101,7 +101,7 @@ class _Candidate:
 
     async def due(self) -> bool:
         """Whether to try it now: for the first time, when a file that it names has changed, or after a pause."""
-        states, now = await asyncio.to_thread(_states, self._named), time.monotonic()
+        states, now = await asyncio.to_thread(_states, self._named), asyncio.get_running_loop().time()
         if states != self._states:
             self._states, self._pause = states, _FIRST_PAUSE
         elif now < self._again:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import time
 from pathlib import Path
 
 from extproc.config import ConfigError
@@ -29,10 +28,11 @@ class Watched:
         before, self._content = self._content, await asyncio.to_thread(_look, self.path)
         if self._content == before:
             return False
-        until = time.monotonic() + _RESTLESS
+        clock = asyncio.get_running_loop().time
+        until = clock() + _RESTLESS
         while (now := await self._looked_again()) != self._content:
             self._content = now
-            if time.monotonic() >= until:
+            if clock() >= until:
                 break  # the next look sees the rest
         return self._content != before
 

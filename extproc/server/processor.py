@@ -70,12 +70,15 @@ class Processor:
         ends: Ends | None = None,
         on_hosts: Callable[[bool], None] | None = None,
         trace: Callable[[Inputs, Exchange, Metadata], Inputs] | None = None,
+        workers: Workers | None = None,
+        clock: Callable[[], float] = time.perf_counter,
     ) -> None:
         """`record`: what stands between the processor and an exchange that begins, if anything; `trace`: what stands
         before that, and is told the call's metadata too.
 
         `ends` is told what Envoy's access log says, instead of the context's own `concurrency`; `on_hosts`, whether
-        hosts follow overrides, when that has changed.
+        hosts follow overrides, when that has changed. `workers` are the processor's own if none are given; by `clock`
+        its work is measured.
         """
         self.context = context
         """What exchanges that begin now go by; those that have begun keep what they have."""
@@ -83,8 +86,9 @@ class Processor:
         """Bytes of the largest body that is read from Envoy: what is larger is refused without having it in memory. A
         server that runs can't change this: a configuration that allows more needs another one."""
         self.telemetry = telemetry
-        self.workers = Workers()
-        self._hosts = Hosts(time.monotonic)
+        self.workers = workers if workers is not None else Workers()
+        self._clock = clock
+        self._hosts = Hosts(lambda: asyncio.get_running_loop().time())
         self._hosts_follow = True
         self._observed = False
         self._record = record
@@ -148,7 +152,7 @@ class Processor:
         runs: `drain` first.
         """
         transport = transport or self.context.config.transport
-        self.turns, self.listening = Turns(), Listening()
+        self.turns, self.listening = Turns(self._clock), Listening()
         for service, serves in (("", healthy), (SERVICE, healthy), (ENVOY_HEALTH, healthy)):
             self._health.set(service, serving=serves)
         for service in (CONFIG_HEALTH, HOST_HEALTH):

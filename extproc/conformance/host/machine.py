@@ -97,6 +97,7 @@ class Host:
             else:
                 self.request = yield from Way(self, "request", self.request).play()
                 upstream = self.request
+                yield from self.forward()
                 self.way = "response"
                 self.response = yield from Way(self, "response", self.response).play()
         except _Over as over:
@@ -115,6 +116,10 @@ class Host:
             replies=self.replies,
             trace=tuple(self.trace),
         )
+
+    def forward(self) -> Playing:
+        """`request` goes to its upstream. Whoever knows the response only then waits for it here, and sets it."""
+        yield from ()
 
     # What a body's way needs.
 

@@ -13,9 +13,10 @@ import asyncio
 import heapq
 import logging
 from collections import Counter
-from collections.abc import Coroutine
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Callable, Coroutine
+from concurrent.futures import Executor, ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
+from functools import partial
 from itertools import count
 from typing import Any
 
@@ -42,8 +43,14 @@ Client = str | None
 class Workers:
     """All workers of a processor. None is started before there is something to do."""
 
-    def __init__(self) -> None:
-        self._quick, self._long = _Lane("quick", MOST_QUICK), _Lane("long", MOST_LONG, idle=_IDLE)
+    def __init__(
+        self,
+        process: Callable[[], WorkerProcess] = WorkerProcess,
+        thread: Callable[[str], Executor] = partial(ThreadPoolExecutor, 1),
+    ) -> None:
+        """`process` makes a worker; `thread`, by its name, what waits for one."""
+        self._quick = _Lane("quick", MOST_QUICK, process(), thread)
+        self._long = _Lane("long", MOST_LONG, process(), thread, idle=_IDLE)
 
     def perform(self, effect: Heavy) -> Coroutine[Any, Any, UpstreamRequest | Rewritten | ApiError]:
         """What comes of it, or why it can't be had. Raises WorkerBugError.
@@ -76,12 +83,20 @@ class _Waiting:
 class _Lane:
     """One worker and those who wait for it."""
 
-    def __init__(self, name: str, most: int, *, idle: float | None = None) -> None:
-        self.process = WorkerProcess()
+    def __init__(
+        self,
+        name: str,
+        most: int,
+        process: WorkerProcess,
+        thread: Callable[[str], Executor],
+        *,
+        idle: float | None = None,
+    ) -> None:
+        self.process = process
         self._longest_idle = idle
         self._name = name
         self._most = most
-        self._thread = ThreadPoolExecutor(1, f"worker-{name}")
+        self._thread = thread(f"worker-{name}")
         self._queue: list[_Waiting] = []
         self._numbers = count()
         self._bytes = Counter[Client]()  # of each client, that are read or wait for it
