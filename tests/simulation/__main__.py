@@ -1,55 +1,106 @@
 """`python -m tests.simulation [--seconds 30] [--processes 2] [--first SEED]` plays histories, others each time.
 
-`--seed SEED [--keep 3,7]` plays one again, or the part of it with these exchanges. The exit status is 1 if one went
-wrong.
+`--exchanges 5000000` goes on until so many were played; with `--state FILE` it can be ended at any time, and goes on from
+there when it is started again. `--seed SEED [--keep 3,7]` plays one again, or the part of it with these exchanges. The
+exit status is 1 if one went wrong.
 """
 
 from __future__ import annotations
 
 import argparse
-import itertools
+import json
+import math
 import random
 import sys
 import time
-from collections import Counter
+from collections import Counter, deque
 from collections.abc import Sequence
-from concurrent.futures import ProcessPoolExecutor
+from concurrent.futures import Future, ProcessPoolExecutor
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
 
 from tests.simulation.searching import played, search
+
+_AT_ONCE = 100
+"""Histories, between two looks at what came of them."""
+
+
+@dataclass(slots=True)
+class _Progress:
+    """What was played so far: all seeds from the first one up to the next one."""
+
+    first: int
+    next: int
+    seconds: float = 0.0
+    fates: dict[str, int] = field(default_factory=dict)
+    found: list[str] = field(default_factory=list)
+
+    @property
+    def exchanges(self) -> int:
+        return sum(many for fate, many in self.fates.items() if fate != "turned away")
+
+    def __str__(self) -> str:
+        told = ", ".join(f"{many} {fate}" for fate, many in Counter(self.fates).most_common())
+        rate = self.exchanges / max(self.seconds, 1e-9)
+        seeds = f"seeds {self.first} to {self.next - 1}, {self.exchanges} exchanges"
+        return f"{seeds} in {self.seconds:.0f} s, {rate:.0f} a second: {told}"
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="python -m tests.simulation", description="Histories in virtual time.")
-    parser.add_argument("--seconds", type=float, default=30.0)
+    parser.add_argument("--seconds", type=float, help="so long; default: 30")
+    parser.add_argument("--exchanges", type=int, help="so many, or for so long")
     parser.add_argument("--processes", type=int, default=2)
     parser.add_argument("--first", type=int, default=random.randrange(1 << 40), help="the first seed; default: any")
+    parser.add_argument("--state", type=Path, help="where is kept what was played")
     parser.add_argument("--seed", type=int, help="this one alone")
     parser.add_argument("--keep", help="of it these exchanges alone: 3,7")
     options = parser.parse_args(arguments)
     if options.seed is not None:
         print(played(options.seed, [int(one) for one in options.keep.split(",")] if options.keep else None))
         return 0
-    begun, many = time.monotonic(), options.processes
-    print(f"seeds from {options.first} on", flush=True)
-    fates = Counter[str]()
-    failed = False
-    with ProcessPoolExecutor(many) as pool:
-        started = [pool.submit(_search, options.first + number, many, options.seconds) for number in range(many)]
-        for one in started:
-            came, found = one.result()
-            fates += came
-            if found is not None:
-                failed = True
-                print(found)
-    seconds = time.monotonic() - begun
-    told = ", ".join(f"{many} {fate}" for fate, many in fates.most_common())
-    print(f"{fates.total()} exchanges in {seconds:.0f} s, {fates.total() / seconds:.0f} a second: {told}")
-    return int(failed)
+    progress = _Progress(options.first, options.first)
+    if options.state is not None and options.state.exists():
+        progress = _Progress(**json.loads(options.state.read_text()))
+    print(f"seeds from {progress.next} on", flush=True)
+    seconds = options.seconds if options.seconds is not None else 30.0 if options.exchanges is None else math.inf
+    many = options.exchanges if options.exchanges is not None else math.inf
+    _play(progress, seconds, many, options.processes, options.state)
+    print(progress)
+    return int(bool(progress.found))
 
 
-def _search(first: int, step: int, seconds: float) -> tuple[Counter[str], str | None]:
-    fates, found = search(itertools.count(first, step), seconds)
-    return fates, None if found is None else str(found)
+def _play(progress: _Progress, seconds: float, many: float, processes: int, state: Path | None) -> None:
+    begun, before = time.monotonic(), progress.seconds
+    at_once = _AT_ONCE if seconds == math.inf else 1
+    told = begun
+    with ProcessPoolExecutor(processes) as pool:
+        under_way: deque[Future[tuple[Counter[str], list[str]]]] = deque()
+        submitted = progress.next
+        while True:
+            over = time.monotonic() - begun >= seconds or progress.exchanges >= many
+            while not over and len(under_way) < 2 * processes:
+                under_way.append(pool.submit(_search, submitted, at_once))
+                submitted += at_once
+            if not under_way:
+                break
+            fates, found = under_way.popleft().result()
+            progress.fates = dict(Counter(progress.fates) + fates)
+            progress.next += at_once
+            progress.found += found
+            progress.seconds = before + time.monotonic() - begun
+            for one in found:
+                print(one, flush=True)
+            if state is not None:
+                state.write_text(json.dumps(asdict(progress)))
+            if time.monotonic() - told > 60:
+                told = time.monotonic()
+                print(progress, flush=True)
+
+
+def _search(first: int, many: int) -> tuple[Counter[str], list[str]]:
+    fates, found = search(range(first, first + many), math.inf)
+    return fates, [str(one) for one in found]
 
 
 if __name__ == "__main__":

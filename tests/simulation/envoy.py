@@ -14,7 +14,7 @@ from collections.abc import Callable
 from hpack import Decoder
 
 from extproc.conformance.host.outcome import Closed
-from extproc.names import LAYOUT, LAYOUT_METADATA
+from extproc.exchange.context import ExchangeContext
 from extproc.transport import Status
 from extproc.transport.lean.connection import ClientConnection
 from extproc.wire import SERVICE, ProcessingRequest, ProcessingResponse
@@ -35,6 +35,7 @@ from tests.http2.wire import (
     frame,
     frames_in,
     headers,
+    number,
     rst_stream,
     settings,
     window_update,
@@ -47,7 +48,6 @@ _CALL = (
     (":authority", "extproc"),
     ("content-type", "application/grpc"),
     ("te", "trailers"),
-    (LAYOUT_METADATA, LAYOUT),
 )
 _WINDOW = 65_535
 
@@ -55,9 +55,10 @@ _WINDOW = 65_535
 class _Transport(asyncio.Transport):
     """Takes what the processor writes."""
 
-    def __init__(self, wrote: Callable[[bytes], None]) -> None:
-        super().__init__()
+    def __init__(self, wrote: Callable[[bytes], None], ended: Callable[[], None], peer: tuple[str, int] | None) -> None:
+        super().__init__({"peername": peer})
         self._wrote = wrote
+        self._ended = ended
         self.closed = False
 
     def write(self, data: bytes | bytearray | memoryview) -> None:
@@ -68,7 +69,10 @@ class _Transport(asyncio.Transport):
         return self.closed
 
     def close(self) -> None:
-        self.closed = True
+        """The processor ends the connection."""
+        if not self.closed:
+            self.closed = True
+            asyncio.get_running_loop().call_soon(self._ended)
 
     abort = close
 
@@ -84,8 +88,10 @@ class Stream:
 
     def __init__(self) -> None:
         self.answers: deque[ProcessingResponse | Closed] = deque()
-        self.begun: int | None = None
-        """The configuration that was in force when the processor heard of it."""
+        self.begun: tuple[ExchangeContext, float] | None = None
+        """What was in force when the processor heard of it, and when that was."""
+        self.over = False
+        """The call has ended."""
         self._unread = bytearray()
         self.untaken = 0
         """Bytes for which the processor was given no new room."""
@@ -96,15 +102,27 @@ class Stream:
             self.answers.append(ProcessingResponse.FromString(bytes(self._unread[5:size])))
             del self._unread[:size]
 
+    def end(self, status: str, words: str) -> None:
+        if not self.over:
+            self.over = True
+            self.answers.append(Closed(status, words))
+
 
 class EnvoyConnection:
     """With one processor's protocol at the other end."""
 
-    def __init__(self, protocol: ClientConnection, rng: random.Random, version: Callable[[], int]) -> None:
-        """`version` tells which configuration is in force."""
+    def __init__(
+        self,
+        protocol: ClientConnection,
+        rng: random.Random,
+        in_force: Callable[[], ExchangeContext],
+        peer: tuple[str, int] | None = None,
+    ) -> None:
+        """`in_force` tells by what calls go that begin now; `peer` is where the host calls from."""
         self._protocol = protocol
+        self._loop = asyncio.get_running_loop()
         self._rng = rng
-        self._version = version
+        self._in_force = in_force
         self._decoder = Decoder()
         self._unread = b""
         self._queue: deque[tuple[bytes, Stream | None]] = deque()
@@ -114,19 +132,22 @@ class EnvoyConnection:
         self.going_away = False
         self._untaken = 0
         self._paused = False
-        self.transport = _Transport(self._read)
+        self.transport = _Transport(self._read, self._ended, peer)
         window = rng.choice((_WINDOW, _WINDOW, 1_000, 300))
         self._say(PREFACE + settings((INITIAL_WINDOW, window)))
         protocol.connection_made(self.transport)
 
     # What is said
 
-    def open(self) -> int:
-        """Begin a call."""
+    def open(self, metadata: tuple[tuple[str, str], ...], deadline: float | None) -> int:
+        """Begin a call, which has so many seconds."""
         stream_id = self.last * 2 + 1
         self.last += 1
         self.streams[stream_id] = stream = Stream()
-        self._say(headers(stream_id, flags=END_HEADERS, fields=_CALL), stream)
+        fields = (*_CALL, *metadata)
+        if deadline is not None:
+            fields = (*fields, ("grpc-timeout", f"{deadline * 1000:.0f}m"))
+        self._say(headers(stream_id, flags=END_HEADERS, fields=fields), stream)
         return stream_id
 
     def send(self, stream_id: int, message: ProcessingRequest) -> None:
@@ -141,7 +162,17 @@ class EnvoyConnection:
         self._say(data(stream_id, b"", END_STREAM))
 
     def reset(self, stream_id: int) -> None:
+        self.streams[stream_id].over = True
         self._say(rst_stream(stream_id))
+
+    @property
+    def open_streams(self) -> bool:
+        return any(not stream.over for stream in self.streams.values())
+
+    def forget(self, stream_id: int) -> None:
+        """Nothing more is wanted of it."""
+        if self.streams[stream_id].over:
+            del self.streams[stream_id]
 
     def _say(self, said: bytes, begins: Stream | None = None) -> None:
         self._queue.append((said, begins))
@@ -149,7 +180,7 @@ class EnvoyConnection:
     @property
     def idle(self) -> bool:
         """Everything is delivered, and the processor may say whatever it likes."""
-        return not (self._queue or self._unsent or self._paused or self._untaken)
+        return self.transport.closed or not (self._queue or self._unsent or self._paused or self._untaken)
 
     def deliver(self, most: int | None = None) -> None:
         """Some bytes of what waits, or all of it."""
@@ -157,7 +188,7 @@ class EnvoyConnection:
             said, begins = self._queue.popleft()
             if begins is not None:
                 self._hand_over(None)  # what is in force when a call begins is told by its first byte
-                begins.begun = self._version()
+                begins.begun = self._in_force(), self._loop.time()
                 self._unsent += said
                 self._hand_over(None)
             else:
@@ -188,8 +219,17 @@ class EnvoyConnection:
 
     def lose(self) -> None:
         """The connection is gone."""
-        self.transport.closed = True
+        if not self.transport.closed:
+            self.transport.closed = True
+            self._ended()
+
+    def _ended(self) -> None:
         self._queue.clear()
+        self._unsent = b""
+        self._untaken = 0
+        for stream in self.streams.values():
+            stream.untaken = 0
+            stream.end("UNAVAILABLE", "the connection has ended")
         self._protocol.connection_lost(None)
 
     # What is read
@@ -217,9 +257,9 @@ class EnvoyConnection:
                 fields = dict(self._decoder.decode(one.payload, raw=True))
                 if stream is not None and b"grpc-status" in fields:
                     status = Status(int(fields[b"grpc-status"]))
-                    stream.answers.append(Closed(status.name, fields.get(b"grpc-message", b"").decode()))
+                    stream.end(status.name, fields.get(b"grpc-message", b"").decode())
             case k if k == RST_STREAM and stream is not None and one.code:
-                stream.answers.append(Closed("UNAVAILABLE", f"reset {one.code}"))
+                stream.end("UNAVAILABLE", f"reset {one.code}")
             case k if k == SETTINGS and not one.flags & ACK:
                 self._say(frame(SETTINGS, ACK))
             case k if k == PING and not one.flags & ACK:
@@ -227,3 +267,6 @@ class EnvoyConnection:
             case k if k == GOAWAY:
                 self.going_away = True
                 assert not one.code, f"the processor ends the connection: {one.payload!r}"
+                for stream_id, each in self.streams.items():
+                    if stream_id > number(one.payload):
+                        each.end("UNAVAILABLE", "it came too late")

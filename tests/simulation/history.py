@@ -1,7 +1,8 @@
 """One history: exchanges that overlap, through the real processor, in the order that a seed decides.
 
-Real are `Processor`, `ExchangeCall`, `Exchange` with all that it uses, the lean transport with its HTTP/2, and the
-event loop's own queue; simulated are Envoy (`extproc.conformance.host`), backends, time and the network.
+Real are `Processor` with its workers' pool and its end, `ExchangeCall`, `Exchange` with all that it uses, the retry, the
+runner's application, the control of configuration and keys, the lean transport with its HTTP/2, and the event loop's own
+queue. Simulated are Envoy (`extproc.conformance.host`), backends, tools, processes, sockets and time.
 """
 
 from __future__ import annotations
@@ -9,26 +10,31 @@ from __future__ import annotations
 import asyncio
 import random
 from collections import Counter
-from collections.abc import Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
 
-from extproc.conformance.host.machine import Host, Play, Step, Wait
-from extproc.conformance.host.outcome import Closed, Outcome
+from extproc.conformance.host.outcome import Outcome
+from extproc.conformance.host.settings import HttpMessage
+from extproc.exchange.concurrency import Concurrency
 from extproc.exchange.context import ExchangeContext
+from extproc.names import BACKEND_HEADER, RUNNER
 from extproc.observability.telemetry import Telemetry
-from extproc.server.idle_timeout import Listening
-from extproc.server.processor import Processor
-from extproc.transport import Turns
-from extproc.transport.lean.connection import ClientConnection, Connections
 from extproc.turn.memory import Memory
-from extproc.wire import SERVICE
+from tests.simulation.again import InnerListener
+from tests.simulation.configurations import BACKENDS, IDLE, config, version_of
+from tests.simulation.control import ADMIN, Control
 from tests.simulation.envoy import EnvoyConnection
-from tests.simulation.judging import WrongError, check, judge, not_as_if_whole
-from tests.simulation.plans import CONFIGS, IDLE, LAYOUT, Fate, Plan, drawn
+from tests.simulation.judging import Seen, WrongError, check, judge
+from tests.simulation.layouts import FOREIGN, INNER, Layout
+from tests.simulation.plans import Fate, Plan, drawn
+from tests.simulation.player import Player, Upstream
+from tests.simulation.runs import Runs, judge_run
+from tests.simulation.serving import SOCKET, Served
 from tests.simulation.virtual_time import VirtualLoop
+from tests.simulation.workers import Trouble, simulated_workers
 
 EXCHANGES = 20
-"""In a history."""
+"""In a history, as clients begin them; the model rounds of runs come on top."""
 _TOGETHER = 8
 _MOST_STEPS = 20_000
 
@@ -41,203 +47,286 @@ class Report:
     fates: Counter[str] = field(default_factory=Counter)
 
 
-class Player:
-    """One exchange that is under way."""
-
-    def __init__(self, plan: Plan, connection: EnvoyConnection, rng: random.Random) -> None:
-        self.plan = plan
-        self.connection = connection
-        self.stream_id = connection.open()
-        self.stream = connection.streams[self.stream_id]
-        self.over = False
-        host = Host(LAYOUT, plan.exchange)
-        self._play: Play = host.play()
-        self.trace = host.trace
-        self._step: Step = next(self._play)
-        self._said = 0
-        self._patience = rng.randrange(1, 30) if plan.fate is Fate.GONE else None
-        self._stalled = bytearray()
-
-    def act(self, *, quiet: bool) -> bool:
-        """Send the next message, or go on by what has come. `quiet`: nothing more will come by itself. Returns whether
-        there was something to do."""
-        if self._patience is not None:
-            self._patience -= 1
-            if self._patience == 0:
-                self.connection.reset(self.stream_id)
-                self.over = True
-                return True
-        if self._said < len(self._step.send):
-            self.connection.send(self.stream_id, self._step.send[self._said])
-            self._said += 1
-            if self._said == len(self._step.send) and self._step.half_close:
-                self.connection.half_close(self.stream_id)
-            return True
-        if not self._step.send and self._step.half_close and not self._said:
-            self.connection.half_close(self.stream_id)
-            self._said = 1
-            return True
-        if self.stream.answers:
-            self._go_on(self.stream.answers.popleft())
-            return True
-        if quiet and not (self.plan.fate is Fate.STALLED and self._step.wait is Wait.PAUSE):
-            self._go_on(None)
-            return True
-        return False
-
-    @property
-    def stalls(self) -> bool:
-        """Its backend has fallen silent: nothing but time brings it on."""
-        return not self.over and self.plan.fate is Fate.STALLED and self._step.wait is Wait.PAUSE
-
-    def stall(self) -> None:
-        """Time is over: what has come by now has to be an end."""
-        body, ended = bytearray(), False
-        while self.stream.answers:
-            answer = self.stream.answers.popleft()
-            check(not isinstance(answer, Closed), f"a stream that falls silent ends with {answer}")
-            assert not isinstance(answer, Closed)
-            piece = answer.response_body.response.body_mutation.streamed_response
-            body += piece.body
-            ended |= piece.end_of_stream
-        self._stalled += body
-        check(ended, f"a stream that falls silent has no end: {self.trace}")
-        not_as_if_whole(self.plan, bytes(self._stalled))
-        self.connection.reset(self.stream_id)
-        self.over = True
-
-    def _go_on(self, answer: object) -> None:
-        if self.plan.fate is Fate.STALLED and answer is not None and not isinstance(answer, Closed):
-            self._stalled += answer.response_body.response.body_mutation.streamed_response.body  # type: ignore[attr-defined]
-        try:
-            self._step, self._said = self._play.send(answer), 0  # type: ignore[arg-type]
-        except StopIteration as end:
-            self.over = True
-            outcome: Outcome = end.value
-            version = self.stream.begun
-            assert version is not None
-            judge(self.plan, outcome, version)
-
-
 class World:
     """Everything of one history."""
 
-    def __init__(self, seed: int, keep: Sequence[int] | None) -> None:
+    def __init__(self, seed: int, keep: Sequence[int] | None, loop: VirtualLoop) -> None:
         self._rng = rng = random.Random(seed)
-        plans = [drawn(random.Random(f"{seed} {number}"), number) for number in range(EXCHANGES)]
+        self._loop = loop
+        chance = rng.random
+        self._reloads, self._losses, self._stops = chance() < 0.4, chance() < 0.2, chance() < 0.25
+        self._control = Control(rng) if chance() < 0.2 else None
+        foreign = rng.choice(FOREIGN) if chance() < 0.25 else None
+        plans = [drawn(random.Random(f"{seed} {number}"), number, foreign=foreign) for number in range(EXCHANGES)]
         self._plans = [plan for plan in plans if keep is None or plan.number in keep]
-        self._contexts = [ExchangeContext(config, memory=Memory()) for config in CONFIGS]
-        self._version = 0
-        telemetry = Telemetry(CONFIGS[0])
-        self.processor = Processor(self._contexts[0], telemetry)
+        loop.network.rng = rng
         self._ticks = 0.0
-        self.processor.turns, self.processor.listening = Turns(self._clock), Listening()
-        self._services = {f"/{SERVICE}/Process": self.processor._process}  # what `running` serves
-        self._connections = Connections()
-        self._envoy = self._connect()
+        self._trouble = Trouble()
+        self._runs = Runs(lambda: self._in_force().config, self._begin_round, rng)
+        self._inner = InnerListener({plan.marker: plan for plan in plans}, rng, self._known)
+        loop.network.talk(str(config(0).inner_socket), self._inner.talk)
+        if self._control is not None:
+            loop.network.talk(ADMIN, self._control.envoy.talk)
+        self.context = ExchangeContext(config(0), concurrency=Concurrency(loop.time), memory=Memory())
+        self._version = 0
+        self._telemetry = Telemetry(config(0))
+        self._stopping: asyncio.Task[None] | None = None
+        self._stopped = False
+        self._served: Served
+        self._envoys: list[EnvoyConnection] = []
+        self._current: dict[tuple[str, int] | None, EnvoyConnection] = {}
         self._players: list[Player] = []
-        self._begun = 0
         self.report = Report()
-        self._reloads, self._losses = rng.random() < 0.5, rng.random() < 0.2
 
     def _clock(self) -> float:
         """Work takes as long as it happens: none, or all of a slice."""
-        self._ticks += self._rng.choice((0.0, 0.0, 0.0, 0.004))
+        if self._rng.random() < 0.25:
+            self._ticks += 0.004
         return self._ticks
 
-    def _connect(self) -> EnvoyConnection:
-        protocol = ClientConnection(self._services, 1 << 20, self.processor.turns, self._connections)
-        return EnvoyConnection(protocol, self._rng, lambda: self._version)
+    # The processor
+
+    async def _start(self) -> None:
+        self._stopping = None
+        workers = simulated_workers(self._rng, self._trouble)
+        control = self._control
+        beginning = control.beginning() if control is not None else None
+        if beginning is not None:
+            self.context = replace(self.context, config=beginning.config, keys=beginning.keys)
+        self._served = Served(self.context, self._telemetry, workers, self._clock)
+        await self._served.begin()
+        if control is not None and beginning is not None:
+            self._served.beside = control.end
+            await control.begin(beginning, self._served.processor, self._telemetry)
+
+    def _in_force(self) -> ExchangeContext:
+        return self._served.processor.context
+
+    def _known(self, backend: str) -> bool:
+        """Envoy has a backend of this name."""
+        if self._control is not None:
+            return backend in self._control.envoy.clusters
+        return backend in {f"b{place}" for place in range(BACKENDS)}
+
+    async def _reload(self) -> None:
+        if self._control is not None:
+            self._control.anything()
+            return
+        self._version += 1
+        self.context = ExchangeContext(
+            config(self._version % 7), concurrency=self.context.concurrency, memory=self.context.memory
+        )
+        await self._served.processor.go_by(self.context)
+
+    def _stop(self) -> None:
+        self._stopped = True
+        self._stopping = asyncio.create_task(self._served.stop(self._rng.choice((0.0, 0.02, 1.0, 1000.0))))
+
+    # Envoy
+
+    def _connection(self, layout: Layout) -> EnvoyConnection | None:
+        """One by which a call can begin; None while nobody serves."""
+        current = self._current.get(layout.peer)
+        if current is None or current.going_away or current.transport.closed:
+            try:
+                protocol = self._loop.network.accept(SOCKET)
+            except ConnectionRefusedError:
+                return None
+            current = EnvoyConnection(protocol, self._rng, self._in_force, layout.peer)
+            self._current[layout.peer] = current
+            self._envoys.append(current)
+        return current
+
+    def _begin(self, plan: Plan, ended: Callable[[Player, Outcome | None], None]) -> Player | None:
+        connection = self._connection(plan.layout)
+        if connection is None:
+            self.report.fates["turned away"] += 1
+            return None
+        player = Player(plan, connection, self._rng, self._route, self._answers, ended)
+        self._players.append(player)
+        self.report.exchanges += 1
+        self.report.fates[plan.fate.value] += 1
+        return player
+
+    def _begin_round(self, plan: Plan, told: Callable[[Outcome | None], None]) -> Callable[[], None] | None:
+        def ended(player: Player, outcome: Outcome | None) -> None:
+            self._judge(player, outcome)
+            told(outcome)
+
+        player = self._begin(plan, ended)
+        if player is None:
+            return None
+
+        def leave() -> None:
+            if not player.over:
+                player.leave()
+
+        return leave
+
+    def _route(self, plan: Plan, request: HttpMessage) -> Upstream | None:
+        backend = (request.first(BACKEND_HEADER) or b"").decode()
+        if plan.fate is Fate.RUN:
+            check(backend == RUNNER, f"a run goes to {backend!r}")
+            return self._runs.ask(plan, request)
+        check(self._known(backend), f"Envoy has no backend {backend!r}")
+        return None
+
+    def _answers(self, player: Player) -> None:
+        """Its backend is about to say something."""
+        begun = player.stream.begun
+        if begun is not None and player.plan.fate is not Fate.RUN and not (player.stream.over or self._stopped):
+            backend = f"b{version_of(begun[0].config) % BACKENDS}"
+            check(self._known(backend), f"Envoy has forgotten {backend}, which is in use")
+
+    def _judge(self, player: Player, outcome: Outcome | None) -> None:
+        if outcome is None:
+            return
+        plan = player.plan
+        if player.stream.begun is None:  # the processor never heard of it
+            check(self._stopped, f"a call ends before it has begun: {outcome.closed}")
+            return
+        context, begun = player.stream.begun
+        key = context.keys is None or plan.layout is INNER or context.keys.owner(plan.key) is not None
+        version = version_of(context.config)
+        trouble = self._trouble
+        seen = Seen(
+            version,
+            self._loop.time() - begun,
+            comes_in=key,
+            lost=trouble.slow or plan.marker in trouble.lost,
+            stopped=self._stopped,
+            asked_again=plan.marker in self._inner.asked,
+        )
+        story = self._runs.stories.get(plan.marker)
+        if plan.fate is Fate.RUN and key and story is not None and (outcome.closed is None or outcome.closed.status == "OK"):
+            judge_run(plan, outcome, story, seen.seconds)
+        elif plan.fate is Fate.RUN and key:
+            check(seen.stopped, f"a run comes to nothing: {outcome.closed}")
+        else:
+            judge(plan, outcome, seen)
+
+    # What happens
 
     async def play(self) -> Report:
         """To the end of all exchanges."""
+        await self._start()
         rng = self._rng
         for _ in range(_MOST_STEPS):
             if not (self._plans or self._players):
                 break
             if self._plans and len(self._players) < _TOGETHER and rng.random() < 0.3:
-                self._begin(self._plans.pop(0))
+                self._begin(self._plans.pop(0), self._judge)
             await self._anything(rng.random())
-            self._players = [player for player in self._players if not player.over]
+            if any(player.over for player in self._players):
+                self._players = [player for player in self._players if not player.over]
+            if self._stopping is not None and self._stopping.done():
+                self._stopping.result()
+                await self._start()
         check(not (self._plans or self._players), "a history has no end")
         await self._end()
         return self.report
-
-    def _begin(self, plan: Plan) -> None:
-        self._players.append(Player(plan, self._envoy, self._rng))
-        self.report.exchanges += 1
-        self.report.fates[plan.fate.value] += 1
 
     async def _anything(self, chance: float) -> None:
         rng = self._rng
         if chance < 0.55 and self._players:
             rng.choice(self._players).act(quiet=False)
         elif chance < 0.8:
-            self._envoy.deliver(rng.choice((None, rng.randrange(1, 40), rng.randrange(1, 2000))))
+            if self._envoys:
+                rng.choice(self._envoys).deliver(rng.choice((None, rng.randrange(1, 40), rng.randrange(1, 2000))))
         elif chance < 0.88:
-            for _ in range(rng.randrange(1, 4)):
-                await asyncio.sleep(0)
+            await asyncio.sleep(0)
         elif chance < 0.93:
-            self._envoy.make_room()
+            for envoy in self._envoys:
+                envoy.make_room()
         elif chance < 0.95:
-            self._envoy.pause(paused=rng.random() < 0.5)
+            if self._envoys:
+                rng.choice(self._envoys).pause(paused=rng.random() < 0.5)
         elif chance < 0.96 and self._reloads:
-            self._version = 1 - self._version
-            await self.processor.go_by(self._contexts[self._version])
+            await self._reload()
         elif chance < 0.963 and self._losses:
             self._lose()
+        elif chance < 0.965 and self._stops and self._stopping is None:
+            self._stop()
         elif chance > 0.985:
             await self._settle()
 
     def _lose(self) -> None:
-        """The connection breaks: a worker of Envoy's has died, or the network."""
-        self._envoy.lose()
-        for player in self._players:
-            player.over = True
-        check(self.processor.exchanges == 0, "an exchange outlives its connection")
-        self._envoy = self._connect()
+        """A connection breaks: a worker of Envoy's has died, or the network."""
+        if not self._envoys:
+            return
+        lost = self._rng.choice(self._envoys)
+        lost.lose()
+        self._envoys.remove(lost)
+        for player in list(self._players):
+            if player.connection is lost and not player.over:
+                player.end(None)
+        check(self._envoys or self._served.processor.exchanges == 0, "an exchange outlives its connection")
 
     async def _settle(self) -> None:
         """Until nothing happens by itself any more; then go on where silence is the answer."""
         await self._quiet()
-        acted = [player.act(quiet=True) for player in self._players]
+        busy = self._served.busy()
+        acted = [player.act(quiet=player.id not in busy) for player in list(self._players) if not player.over]
+        if any(acted):
+            if self._control is not None:
+                self._control.look()
+                await asyncio.sleep(self._rng.choice((0.0, 0.3, 1.5)))
+            return
         stalled = [player for player in self._players if player.stalls]
-        if stalled and not any(acted):
+        if busy or any(player.waits for player in self._players):
+            await asyncio.sleep(self._rng.choice((0.02, 0.5, 5.0, 30.0)))
+        elif stalled:
             await asyncio.sleep(IDLE + 2)
             await self._quiet()
             for player in stalled:
-                player.stall()
+                if not player.over:
+                    player.stall()
 
     async def _quiet(self) -> None:
         """Deliver everything, until nothing more is said."""
         for _ in range(_MOST_STEPS):
-            self._envoy.pause(paused=False)
-            self._envoy.make_room()
-            self._envoy.deliver()
+            for envoy in list(self._envoys):
+                envoy.pause(paused=False)
+                envoy.make_room()
+                envoy.deliver()
             await asyncio.sleep(0.001)
-            if self._envoy.idle:
+            if all(envoy.idle for envoy in self._envoys):
+                for envoy in list(self._envoys):
+                    if envoy.going_away and not envoy.open_streams:
+                        envoy.lose()
+                        self._envoys.remove(envoy)
                 return
         raise WrongError("the processor never falls silent")
 
     async def _end(self) -> None:
-        """Drain; nothing may be left."""
-        self._envoy.pause(paused=False)
-        self._envoy.deliver()
-        await asyncio.sleep(0.001)
-        check(await self.processor.drain(1.0), f"{self.processor.exchanges} exchanges are left")
-        self._envoy.lose()
-        self.processor.listening.end()
-        self.processor.workers.close()
-        await asyncio.sleep(0.001)
-        left = asyncio.all_tasks() - {asyncio.current_task()}
-        check(not left, f"tasks are left: {left}")
+        """Stop; nothing may be left."""
+        await self._quiet()
+        if self._stopping is None:
+            await asyncio.sleep(0.01)
+            if self._control is not None:
+                await self._control.settled()
+            left = self._served.processor.exchanges
+            check(not left, f"{left} exchanges are left")
+            self._stopping = asyncio.create_task(self._served.stop(1.0))
+        for envoy in self._envoys:
+            envoy.lose()
+        await asyncio.wait((self._stopping,), timeout=2000)
+        check(self._stopping.done(), "the processor doesn't end")
+        self._stopping.result()
+        await asyncio.sleep(200.0)
+        wrong = [*self._inner.wrong, *self._runs.wrong]
+        check(not wrong, f"{wrong}")
+        left_over = asyncio.all_tasks() - {asyncio.current_task()}
+        check(not left_over, f"tasks are left: {left_over}")
+        used = self.context.concurrency._leases
+        check(not used, f"places are taken by requests that are over: {used}")
 
 
 def simulate(seed: int, loop: VirtualLoop, keep: Sequence[int] | None = None) -> Report:
     """Play one history; `keep`: only the exchanges of these numbers. Raises WrongError, or what the processor does."""
     loop.begin()
+    return loop.run_until_complete(_played(seed, loop, keep))
 
-    async def play() -> Report:
-        return await World(seed, keep).play()
 
-    return loop.run_until_complete(play())
+async def _played(seed: int, loop: VirtualLoop, keep: Sequence[int] | None) -> Report:
+    return await World(seed, keep, loop).play()

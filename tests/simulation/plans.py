@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import itertools
+import gzip
 import random
 from dataclasses import dataclass
 from enum import Enum
@@ -10,32 +10,17 @@ from typing import Any
 
 import orjson
 
-from extproc.config import Config, parse
-from extproc.conformance.host.settings import BodyMode, HeaderMode, Headers, HostSettings, HttpExchange, HttpMessage
+from extproc.conformance.host.settings import Headers, HttpExchange, HttpMessage
 from extproc.turn.turn import Dialect
+from tests.simulation.answers import Said, in_pieces, streamed, whole
+from tests.simulation.layouts import FOREIGN, OWN, Layout
 
 PATHS: dict[Dialect, str] = {"chat": "/v1/chat/completions", "messages": "/v1/messages", "responses": "/v1/responses"}
 MODES = ("native", "template", "prompt")
-IDLE = 30.0
-"""Seconds that a backend may be silent."""
-_SETTINGS = """
-models:
-  - {{name: native, backend: b, upstream_model: m{version}, tools: native}}
-  - {{name: template, backend: b, upstream_model: m{version}, tools: template, format: hermes}}
-  - {{name: prompt, backend: b, upstream_model: m{version}, tools: prompt}}
-backends: [{{name: b, address: "127.0.0.1:1", health_check: false}}]
-limits: {{first_event_seconds: 30, silence_seconds: 30}}
-"""
-CONFIGS: tuple[Config, ...] = tuple(parse(_SETTINGS.format(version=version)) for version in range(2))
-"""Between which reloads change: the model's name upstream tells one from the other."""
-LAYOUT = HostSettings(
-    request_body=BodyMode.BUFFERED,
-    response_body=BodyMode.NONE,
-    request_trailers=HeaderMode.SKIP,
-    response_headers=HeaderMode.SKIP,
-    response_trailers=HeaderMode.SKIP,
-)
-"""As our own Envoy is configured."""
+SERVED = "served"
+"""The model whose tools run on our side."""
+KEYS = ("alice-0123456789abcdef", "bob-0123456789abcdef", "nobody-0123456789abcdef")
+"""Of clients; the last is never let in."""
 _WORDS = ("Ähre", "look", "<tool", "{", "`", "at", "the", "line\n", '"quoted"', "</", "end", "\U0001f600")
 
 
@@ -52,6 +37,40 @@ class Fate(Enum):
     """The backend falls silent in the middle of a stream."""
     REFUSED = "refused"
     """The request is wrong."""
+    LATE = "deadline"
+    """Envoy has set a deadline, which may pass at any step."""
+    AGAIN = "asked again"
+    """A demanded call doesn't come, and the backend is asked once more."""
+    RUN = "run"
+    """Tools run on our side."""
+
+
+class Heavy(Enum):
+    """Why it is read by a worker, if it is."""
+
+    BRACKETS = "brackets"
+    """The request is large."""
+    REPAIRS = "repairs"
+    """Much in it has to be repaired."""
+    CODED = "coded"
+    """The answer has a content coding."""
+
+
+class Second(Enum):
+    """What comes of asking once more."""
+
+    CALL = "call"
+    """The call."""
+    WORDS = "words"
+    """Words again."""
+    BUSY = "busy"
+    """A 503."""
+    BROKEN = "broken"
+    """Half an answer."""
+    NOTHING = "nothing"
+    """The connection ends."""
+    SILENCE = "silence"
+    """Nothing, for ever."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,55 +83,105 @@ class Plan:
     tools: bool
     stream: bool
     fate: Fate
-    content: str
-    call: dict[str, Any] | None
-    """Arguments of the call that the model makes, if it makes one."""
+    said: Said
+    """What the model means."""
     exchange: HttpExchange
     """As client and backend mean it."""
+    layout: Layout = OWN
+    heavy: Heavy | None = None
+    second: Second | None = None
+    deadline: float | None = None
+    """Seconds."""
+    key: str = KEYS[0]
 
     @property
     def marker(self) -> bytes:
         """Stands in all that belongs to this exchange, and in nothing else."""
         return marker(self.number)
 
+    @property
+    def again(self) -> Said:
+        """What the model means when it is asked once more."""
+        told = self.marker.decode()
+        return Said(f"{told} then", (("look", {"q": f"{told} again", "n": 1}),) if self.second is Second.CALL else ())
+
 
 def marker(number: int) -> bytes:
     return b"mark%04dmark" % number
 
 
-def drawn(rng: random.Random, number: int) -> Plan:
-    """An exchange."""
-    dialect: Dialect = rng.choice(("chat", "chat", "messages", "responses"))
-    fate = rng.choices(list(Fate), (12, 2, 2, 1, 1))[0]
+_FATES = tuple(Fate)
+_WEIGHTS = (120, 18, 18, 8, 8, 8, 8, 6)
+_DIALECTS: tuple[Dialect, ...] = ("chat", "chat", "messages", "responses")
+_CUMULATIVE = tuple(sum(_WEIGHTS[: place + 1]) for place in range(len(_WEIGHTS)))
+
+
+def drawn(rng: random.Random, number: int, *, foreign: Layout | None = None) -> Plan:
+    """An exchange. `foreign`: by which host some of them come."""
+    layout = foreign if foreign is not None and rng.random() < 0.4 else OWN
+    dialect = rng.choice(_DIALECTS)
+    fate = rng.choices(_FATES, cum_weights=_CUMULATIVE)[0]
+    if not layout.ours and fate in (Fate.STALLED, Fate.RUN):  # there a stream may be held to its end; no runner there
+        fate = Fate.WHOLE
     stream = fate is Fate.STALLED or rng.random() < 0.7
-    mode, tools = rng.choice(MODES), fate is Fate.STALLED or rng.random() < 0.8
-    content = f"{marker(number).decode()} {' '.join(rng.choices(_WORDS, k=rng.randrange(6)))} so"
+    mode = SERVED if fate is Fate.RUN else rng.choice(MODES)
+    tools = fate in (Fate.STALLED, Fate.AGAIN) or (fate is not Fate.RUN and rng.random() < 0.8)
+    heavy = rng.choice(tuple(Heavy)) if fate in (Fate.WHOLE, Fate.LATE, Fate.GONE) and rng.random() < 0.05 else None
+    if heavy is Heavy.CODED:
+        stream = False
+    told = marker(number).decode()
+    text = f"{told} {' '.join(rng.choices(_WORDS, k=rng.randrange(6)))} so"
+    if stream and rng.random() < 0.02:
+        text = text.replace(" so", f" {'so and so ' * 700}so")  # a piece of it is read in steps
     if not tools:
-        content = content.replace("<tool", "tool")
-    call = {"q": f"{marker(number).decode()} {rng.choice(_WORDS)}", "n": rng.randrange(100)} if tools else None
-    request = HttpMessage(_request_head(number, dialect), (_asked(number, dialect, mode, fate, tools, stream),))
-    answer = _streamed(rng, mode, content, call, fate) if stream else _whole(rng, mode, content, call, fate)
-    kind = b"text/event-stream; charset=utf-8" if stream else b"application/json"
-    response = HttpMessage(((":status", b"200"), ("content-type", kind)), tuple(answer))
-    return Plan(number, dialect, mode, tools, stream, fate, content, call, HttpExchange(request, response))
+        text = text.replace("<tool", "tool")
+    second = rng.choice(tuple(Second)) if fate is Fate.AGAIN else None
+    calls = () if second or not tools else (("look", {"q": f"{told} {rng.choice(_WORDS)}", "n": rng.randrange(100)}),)
+    key = KEYS[-1] if rng.random() < 0.05 else rng.choice(KEYS[:-1])
+    asked = _asked(told, dialect, mode, fate, tools, stream, heavy)
+    request = HttpMessage(_request_head(number, dialect, key, len(asked)), (asked,))
+    said = Said(text, calls)
+    response = _response(rng, mode, said, stream, cut=fate in (Fate.CUT, Fate.STALLED), coded=heavy is Heavy.CODED)
+    return Plan(
+        number,
+        dialect,
+        mode,
+        tools,
+        stream,
+        fate,
+        said,
+        HttpExchange(request, response),
+        layout,
+        heavy,
+        second,
+        rng.choice((0.005, 0.05, 0.5, 20.0)) if fate is Fate.LATE else None,
+        key,
+    )
 
 
-def _request_head(number: int, dialect: Dialect) -> Headers:
+def _request_head(number: int, dialect: Dialect, key: str, size: int) -> Headers:
     return (
         (":method", b"POST"),
         (":path", PATHS[dialect].encode()),
         (":scheme", b"http"),
         (":authority", b"gateway"),
         ("content-type", b"application/json"),
+        ("content-length", b"%d" % size),
+        ("authorization", f"Bearer {key}".encode()),
         ("x-request-id", b"request-%d" % number),
     )
 
 
 _PARAMETERS = {"type": "object", "properties": {"q": {"type": "string"}, "n": {"type": "integer"}}}
+_DEMANDS: dict[Dialect, Any] = {"chat": "required", "messages": {"type": "any"}, "responses": "required"}
+_BRACKETS = " ".join(["[]"] * 12_000)
+_BROKEN = "{'q': " + ", ".join(["'so"] * 400)
 
 
-def _asked(number: int, dialect: Dialect, mode: str, fate: Fate, tools: bool, stream: bool) -> bytes:
-    said = marker(number).decode()
+def _asked(
+    told: str, dialect: Dialect, mode: str, fate: Fate, tools: bool, stream: bool, heavy: Heavy | None
+) -> bytes:
+    said = f"{told} {_BRACKETS}" if heavy is Heavy.BRACKETS else told
     fields: dict[str, Any] = {"model": mode, "stream": stream}
     if dialect == "responses":
         fields |= {"input": said, "store": False}
@@ -122,71 +191,30 @@ def _asked(number: int, dialect: Dialect, mode: str, fate: Fate, tools: bool, st
         tool = {"name": "look", "input_schema": _PARAMETERS}
     else:
         fields["messages"] = [{"role": "user", "content": said}]
+        if heavy is Heavy.REPAIRS:
+            call = {"id": "c", "type": "function", "function": {"name": "look", "arguments": _BROKEN}}
+            fields["messages"] += [
+                {"role": "assistant", "content": None, "tool_calls": [call]},
+                {"role": "tool", "tool_call_id": "c", "content": "seen"},
+            ]
         tool = {"type": "function", "function": {"name": "look", "parameters": _PARAMETERS}}
     if tools:
         fields["tools"] = [tool]
+    if fate is Fate.AGAIN:
+        fields["tool_choice"] = _DEMANDS[dialect]
     if fate is Fate.REFUSED:
         fields["tools"] = "none"
     return orjson.dumps(fields)
 
 
-_HEAD = {"id": "chatcmpl-1", "created": 1, "model": "m"}
-_USAGE = {"prompt_tokens": 10, "completion_tokens": 5, "total_tokens": 15}
-
-
-def _text(content: str, call: dict[str, Any] | None) -> str:
-    if call is None:
-        return content
-    return f"{content}\n<tool_call>\n{orjson.dumps({'name': 'look', 'arguments': call}).decode()}\n</tool_call>"
-
-
-def _native(call: dict[str, Any]) -> dict[str, Any]:
-    function = {"name": "look", "arguments": orjson.dumps(call).decode()}
-    return {"id": "chatcmpl-tool-1", "type": "function", "function": function}
-
-
-def _whole(rng: random.Random, mode: str, content: str, call: dict[str, Any] | None, fate: Fate) -> list[bytes]:
-    message: dict[str, Any] = {"role": "assistant", "content": content if mode == "native" else _text(content, call)}
-    if mode == "native" and call is not None:
-        message["tool_calls"] = [_native(call)]
-    reason = "tool_calls" if "tool_calls" in message else "stop"
-    choice = {"index": 0, "message": message, "finish_reason": reason, "logprobs": None}
-    body = orjson.dumps({**_HEAD, "object": "chat.completion", "choices": [choice], "usage": _USAGE})
-    if fate is Fate.CUT:
+def _response(rng: random.Random, mode: str, said: Said, stream: bool, *, cut: bool, coded: bool) -> HttpMessage:
+    kind = b"text/event-stream; charset=utf-8" if stream else b"application/json"
+    head: Headers = ((":status", b"200"), ("content-type", kind))
+    if stream:
+        return HttpMessage(head, tuple(in_pieces(rng, b"".join(streamed(rng, mode, said, cut=cut)))))
+    body = whole(mode, said)
+    if cut:
         body = body[: rng.randrange(1, len(body))]
-    return _in_pieces(rng, body)
-
-
-def _streamed(rng: random.Random, mode: str, content: str, call: dict[str, Any] | None, fate: Fate) -> list[bytes]:
-    deltas: list[dict[str, Any]] = [{"role": "assistant", "content": ""}]
-    said = content if mode == "native" else _text(content, call)
-    deltas += [{"content": piece} for piece in _pieces(rng, said)]
-    if mode == "native" and call is not None:
-        made = _native(call)
-        head = {**made["function"], "arguments": ""}
-        deltas.append({"tool_calls": [{**made, "index": 0, "function": head}]})
-        for piece in _pieces(rng, made["function"]["arguments"]):
-            deltas.append({"tool_calls": [{"index": 0, "function": {"arguments": piece}}]})
-    reason = "tool_calls" if mode == "native" and call is not None else "stop"
-    events = [_event(delta, None) for delta in deltas] + [_event({}, reason)]
-    usage = {**_HEAD, "object": "chat.completion.chunk", "choices": [], "usage": _USAGE}
-    events += [b"data: " + orjson.dumps(usage) + b"\n\n", b"data: [DONE]\n\n"]
-    if fate in (Fate.CUT, Fate.STALLED):
-        events = events[: rng.randrange(1, len(deltas) + 1)]
-    return _in_pieces(rng, b"".join(events))
-
-
-def _event(delta: dict[str, Any], reason: str | None) -> bytes:
-    choice = {"index": 0, "delta": delta, "finish_reason": reason, "logprobs": None}
-    return b"data: " + orjson.dumps({**_HEAD, "object": "chat.completion.chunk", "choices": [choice]}) + b"\n\n"
-
-
-def _pieces(rng: random.Random, text: str) -> list[str]:
-    """A text in as many pieces as it happens."""
-    places = sorted({0, len(text), *(rng.randrange(len(text) + 1) for _ in range(rng.randrange(8)))})
-    return [text[begin:end] for begin, end in itertools.pairwise(places)]
-
-
-def _in_pieces(rng: random.Random, data: bytes) -> list[bytes]:
-    places = sorted({0, len(data), *(rng.randrange(len(data) + 1) for _ in range(rng.randrange(8)))})
-    return [data[begin:end] for begin, end in itertools.pairwise(places)]
+    if coded:
+        head, body = (*head, ("content-encoding", b"gzip")), gzip.compress(body, mtime=0)
+    return HttpMessage(head, tuple(in_pieces(rng, body)))
