@@ -76,6 +76,7 @@ class World:
         self._envoys: list[EnvoyConnection] = []
         self._current: dict[tuple[str, int] | None, EnvoyConnection] = {}
         self._players: list[Player] = []
+        self._some_over = False
         self.report = Report()
 
     def _clock(self) -> float:
@@ -179,6 +180,7 @@ class World:
             check(self._known(backend), f"Envoy has forgotten {backend}, which is in use")
 
     def _judge(self, player: Player, outcome: Outcome | None) -> None:
+        self._some_over = True
         if outcome is None:
             return
         plan = player.plan
@@ -217,7 +219,8 @@ class World:
             if self._plans and len(self._players) < _TOGETHER and rng.random() < 0.3:
                 self._begin(self._plans.pop(0), self._judge)
             await self._anything(rng.random())
-            if any(player.over for player in self._players):
+            if self._some_over:
+                self._some_over = False
                 self._players = [player for player in self._players if not player.over]
             if self._stopping is not None and self._stopping.done():
                 self._stopping.result()
