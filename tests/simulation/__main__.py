@@ -10,8 +10,10 @@ from __future__ import annotations
 import argparse
 import json
 import math
+import os
 import random
 import sys
+import threading
 import time
 from collections import Counter, deque
 from collections.abc import Sequence
@@ -32,6 +34,8 @@ class _Progress:
     first: int
     next: int
     seconds: float = 0.0
+    work: float = 0.0
+    """Seconds of processor time."""
     fates: dict[str, int] = field(default_factory=dict)
     found: list[str] = field(default_factory=list)
 
@@ -41,9 +45,9 @@ class _Progress:
 
     def __str__(self) -> str:
         told = ", ".join(f"{many} {fate}" for fate, many in Counter(self.fates).most_common())
-        rate = self.exchanges / max(self.seconds, 1e-9)
-        seeds = f"seeds {self.first} to {self.next - 1}, {self.exchanges} exchanges"
-        return f"{seeds} in {self.seconds:.0f} s, {rate:.0f} a second: {told}"
+        seeds = f"seeds {self.first} to {self.next - 1}, {self.exchanges} exchanges in {self.seconds:.0f} s"
+        rate = self.exchanges / max(self.work, 1e-9)
+        return f"{seeds}, {rate:.0f} in a second of processor time: {told}; {len(self.found)} went wrong"
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -74,8 +78,8 @@ def _play(progress: _Progress, seconds: float, many: float, processes: int, stat
     begun, before = time.monotonic(), progress.seconds
     at_once = _AT_ONCE if seconds == math.inf else 1
     told = begun
-    with ProcessPoolExecutor(processes) as pool:
-        under_way: deque[Future[tuple[Counter[str], list[str]]]] = deque()
+    with ProcessPoolExecutor(processes, initializer=_end_with, initargs=(os.getpid(),)) as pool:
+        under_way: deque[Future[tuple[Counter[str], list[str], float]]] = deque()
         submitted = progress.next
         while True:
             over = time.monotonic() - begun >= seconds or progress.exchanges >= many
@@ -84,9 +88,10 @@ def _play(progress: _Progress, seconds: float, many: float, processes: int, stat
                 submitted += at_once
             if not under_way:
                 break
-            fates, found = under_way.popleft().result()
+            fates, found, work = under_way.popleft().result()
             progress.fates = dict(Counter(progress.fates) + fates)
             progress.next += at_once
+            progress.work += work
             progress.found += found
             progress.seconds = before + time.monotonic() - begun
             for one in found:
@@ -98,9 +103,21 @@ def _play(progress: _Progress, seconds: float, many: float, processes: int, stat
                 print(progress, flush=True)
 
 
-def _search(first: int, many: int) -> tuple[Counter[str], list[str]]:
+def _end_with(parent: int) -> None:
+    """Not outlive the command, even if it is killed."""
+
+    def watch() -> None:
+        while os.getppid() == parent:
+            time.sleep(1)
+        os._exit(1)
+
+    threading.Thread(target=watch, daemon=True).start()
+
+
+def _search(first: int, many: int) -> tuple[Counter[str], list[str], float]:
+    begun = time.process_time()
     fates, found = search(range(first, first + many), math.inf)
-    return fates, [str(one) for one in found]
+    return fates, [str(one) for one in found], time.process_time() - begun
 
 
 if __name__ == "__main__":

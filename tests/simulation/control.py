@@ -174,11 +174,16 @@ class Control:
         self.source = Source(Watched(self._file))
         self._last = LastInForce(self._folder / "envoy")
         try:
-            return _beginning(self.source, self._last)
+            begun = _beginning(self.source, self._last)
+            if begun.config.transport != "lean":
+                raise ConfigError("it is the other transport's")  # which has sockets of its own
         except ConfigError:
             self.put_right()
             self.source = Source(Watched(self._file))
-            return _beginning(self.source, self._last)
+            begun = _beginning(self.source, self._last)
+        if begun.refusal is None:  # what needs another processor has one now
+            self.well[version_of(begun.config)] = True
+        return begun
 
     async def begin(self, beginning: _Beginning, processor: Processor, telemetry: Telemetry) -> None:
         """Watch, beside a processor that has begun with this."""
@@ -307,7 +312,6 @@ _BROKEN: tuple[Callable[[str], str], ...] = (
     lambda text: text.replace("backend: b", "backend: nobody"),
     lambda text: text + "transport: grpcio\n",
     lambda text: text.replace("limits: {", "limits: {max_body_bytes: 900000000, "),
-    lambda text: text + "recording: {directory: /nowhere/at/all}\n",
     lambda _: "",
     _without("backends"),
 )

@@ -12,6 +12,7 @@ import random
 from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 
 from extproc.conformance.host.outcome import Outcome
 from extproc.conformance.host.settings import HttpMessage
@@ -57,7 +58,9 @@ class World:
         self._reloads, self._losses, self._stops = chance() < 0.4, chance() < 0.2, chance() < 0.25
         self._control = Control(rng) if chance() < 0.2 else None
         foreign = rng.choice(FOREIGN) if chance() < 0.25 else None
-        plans = [drawn(random.Random(f"{seed} {number}"), number, foreign=foreign) for number in range(EXCHANGES)]
+        much = 0.4 if chance() < 0.1 else 0.02
+        drawing = partial(drawn, foreign=foreign, much=much)
+        plans = [drawing(random.Random(f"{seed} {number}"), number) for number in range(EXCHANGES)]
         self._plans = [plan for plan in plans if keep is None or plan.number in keep]
         loop.network.rng = rng
         self._ticks = 0.0
@@ -75,6 +78,7 @@ class World:
         self._served: Served
         self._envoys: list[EnvoyConnection] = []
         self._current: dict[tuple[str, int] | None, EnvoyConnection] = {}
+        self._serves: dict[EnvoyConnection, Served] = {}
         self._players: list[Player] = []
         self._some_over = False
         self.report = Report()
@@ -136,6 +140,7 @@ class World:
             current = EnvoyConnection(protocol, self._rng, self._in_force, layout.peer)
             self._current[layout.peer] = current
             self._envoys.append(current)
+            self._serves[current] = self._served
         return current
 
     def _begin(self, plan: Plan, ended: Callable[[Player, Outcome | None], None]) -> Player | None:
@@ -184,8 +189,9 @@ class World:
         if outcome is None:
             return
         plan = player.plan
+        cut = self._serves[player.connection].cuts(player.stream.begun and player.stream.begun[1])
         if player.stream.begun is None:  # the processor never heard of it
-            check(self._stopped, f"a call ends before it has begun: {outcome.closed}")
+            check(cut, f"a call ends before it has begun: {outcome.closed}")
             return
         context, begun = player.stream.begun
         key = context.keys is None or plan.layout is INNER or context.keys.owner(plan.key) is not None
@@ -196,14 +202,14 @@ class World:
             self._loop.time() - begun,
             comes_in=key,
             lost=trouble.slow or plan.marker in trouble.lost,
-            stopped=self._stopped,
+            cut=cut,
             asked_again=plan.marker in self._inner.asked,
         )
         story = self._runs.stories.get(plan.marker)
         if plan.fate is Fate.RUN and key and story is not None and (outcome.closed is None or outcome.closed.status == "OK"):
             judge_run(plan, outcome, story, seen.seconds)
         elif plan.fate is Fate.RUN and key:
-            check(seen.stopped, f"a run comes to nothing: {outcome.closed}")
+            check(seen.cut, f"a run comes to nothing: {outcome.closed}")
         else:
             judge(plan, outcome, seen)
 

@@ -42,8 +42,8 @@ class Seen:
     """Its key was one of those in force."""
     lost: bool = False
     """A worker that had it died, or had others for too long."""
-    stopped: bool = False
-    """The processor was stopped before it was over."""
+    cut: bool = False
+    """The processor was stopped, and its time was over."""
     asked_again: bool = False
 
 
@@ -99,7 +99,7 @@ def _check_closed(plan: Plan, status: str, seen: Seen) -> None:
             check(plan.deadline is not None, "a deadline that there isn't has passed")
             check(seen.seconds >= (plan.deadline or 0) - _SLACK, f"the deadline passes after {seen.seconds} s")
         case "UNAVAILABLE":
-            check(seen.stopped, "a call is ended by a processor that isn't stopped")
+            check(seen.cut, "a call is ended by a processor that isn't stopped, or had to wait for it")
         case _:
             check(False, f"a call ends with {status}")
 

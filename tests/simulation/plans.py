@@ -116,8 +116,8 @@ _DIALECTS: tuple[Dialect, ...] = ("chat", "chat", "messages", "responses")
 _CUMULATIVE = tuple(sum(_WEIGHTS[: place + 1]) for place in range(len(_WEIGHTS)))
 
 
-def drawn(rng: random.Random, number: int, *, foreign: Layout | None = None) -> Plan:
-    """An exchange. `foreign`: by which host some of them come."""
+def drawn(rng: random.Random, number: int, *, foreign: Layout | None = None, much: float = 0.02) -> Plan:
+    """An exchange. `foreign`: by which host some of them come; `much`: how many of them are a worker's to read."""
     layout = foreign if foreign is not None and rng.random() < 0.4 else OWN
     dialect = rng.choice(_DIALECTS)
     fate = rng.choices(_FATES, cum_weights=_CUMULATIVE)[0]
@@ -126,7 +126,7 @@ def drawn(rng: random.Random, number: int, *, foreign: Layout | None = None) -> 
     stream = fate is Fate.STALLED or rng.random() < 0.7
     mode = SERVED if fate is Fate.RUN else rng.choice(MODES)
     tools = fate in (Fate.STALLED, Fate.AGAIN) or (fate is not Fate.RUN and rng.random() < 0.8)
-    heavy = rng.choice(tuple(Heavy)) if fate in (Fate.WHOLE, Fate.LATE, Fate.GONE) and rng.random() < 0.05 else None
+    heavy = rng.choice(tuple(Heavy)) if fate in (Fate.WHOLE, Fate.LATE, Fate.GONE) and rng.random() < much else None
     if heavy is Heavy.CODED:
         stream = False
     told = marker(number).decode()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import socket
 from collections.abc import Awaitable, Callable
 from contextlib import AsyncExitStack
@@ -32,6 +33,7 @@ class Served:
     ) -> None:
         self.processor = Processor(context, telemetry, workers=workers, clock=clock)
         self._block = AsyncExitStack()
+        self._drained: tuple[bool, float] | None = None  # whether all ended, and when nobody waited any more
         self.beside: Callable[[], Awaitable[None]] | None = None
         """Ends what runs beside it."""
 
@@ -43,10 +45,18 @@ class Served:
 
     async def stop(self, grace: float) -> None:
         """What a signal does: exchanges get their grace, and then the end of the block ends those that are left."""
-        await self.processor.drain(grace)
+        self._drained = await self.processor.drain(grace), asyncio.get_running_loop().time()
         if self.beside is not None:
             await self.beside()
         await self._block.aclose()
+
+    def cuts(self, begun: float | None) -> bool:
+        """Whether a call that began then, or was never heard of, may be ended now: its grace is over, or it came when all
+        others had ended."""
+        if self._drained is None:
+            return False
+        ended, when = self._drained
+        return not ended or begun is None or begun >= when
 
     def busy(self) -> set[str]:
         """The exchanges for which something is being done that takes time."""
