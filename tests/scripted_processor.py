@@ -26,7 +26,7 @@ import httpx
 
 from extproc.config import Address, parse
 from extproc.envoy.bootstrap import bootstrap, to_yaml
-from extproc.exchange.replies import to_the_end
+from extproc.exchange.layout import OWN
 from extproc.names import REPLY_DETAILS
 from extproc.wire import (
     SERVICE,
@@ -157,7 +157,8 @@ class Processor(grpc.GenericRpcHandler):
                 given_up.wait(2.5 * PATIENCE)
             reply = self.reply(phase, script)
             if reply.HasField("request_headers") and sent[":path"] == CHAT:
-                reply.mode_override.CopyFrom(to_the_end())
+                assert OWN.to_the_end is not None
+                reply.mode_override.CopyFrom(OWN.to_the_end)
             yield reply
 
     def reply(self, phase: str, script: str) -> ProcessingResponse:

@@ -376,18 +376,6 @@ class TestResponse:
 
 class TestProtocol:
     @pytest.mark.parametrize(
-        "modes",
-        [
-            {"request_body_mode": ProcessingMode.STREAMED, "response_body_mode": ProcessingMode.NONE},
-            {"request_body_mode": ProcessingMode.BUFFERED, "response_body_mode": ProcessingMode.FULL_DUPLEX_STREAMED},
-        ],
-    )
-    def test_another_layout_is_refused_loudly(self, modes: dict[str, Any]) -> None:
-        message = ProcessingRequest(request_headers=headers(CHAT), protocol_config=ProtocolConfiguration(**modes))
-        with pytest.raises(ProtocolError, match="request_body_mode BUFFERED and response_body_mode NONE"):
-            started().receive(message)
-
-    @pytest.mark.parametrize(
         "messages",
         [
             [ProcessingRequest()],

@@ -10,12 +10,13 @@ import orjson
 import pytest
 
 from extproc.config import parse
+from extproc.exchange.asking import RETRY_TIMEOUT
 from extproc.exchange.effects import BackendResponse, CallBackend, ReadCompletion
 from extproc.exchange.machine import Exchange
 from extproc.exchange.phases import Phase
 from extproc.exchange.protocol import ProtocolError
 from extproc.exchange.request import PREPARING
-from extproc.exchange.response import LARGE_ANSWER, RETRY_TIMEOUT
+from extproc.exchange.response import LARGE_ANSWER
 from extproc.wire import ProcessingRequest
 from scripted_vllm import Reply
 from scripted_vllm.troubles import Cut, Fail, Refuse, Stall

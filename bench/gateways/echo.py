@@ -12,7 +12,8 @@ from collections.abc import AsyncIterator
 
 import grpc
 
-from extproc.exchange.replies import mutation, streamed, to_the_end
+from extproc.exchange.layout import OWN
+from extproc.exchange.replies import mutation, streamed
 from extproc.names import BACKEND_HEADER
 from extproc.wire import (
     SERVICE,
@@ -45,7 +46,7 @@ def reply(message: ProcessingRequest, cluster: str) -> ProcessingResponse:
         case "response_trailers":
             return ProcessingResponse(response_trailers=TrailersResponse())
         case _:
-            return ProcessingResponse(request_headers=HeadersResponse(), mode_override=to_the_end())
+            return ProcessingResponse(request_headers=HeadersResponse(), mode_override=OWN.to_the_end)
 
 
 async def serve(socket: str, cluster: str) -> None:

@@ -260,7 +260,7 @@ def _ext_proc(layout: str, *, several: bool) -> ext_proc.ExternalProcessor:
             request_header_mode=send,
             request_body_mode=ext_proc.ProcessingModeBodySendMode.BUFFERED,
             request_trailer_mode=skip,
-            # The processor asks for the rest when it wants it (extproc.exchange.replies.to_the_end).
+            # The processor asks for the rest when it wants it (extproc.exchange.layout.Layout.to_the_end).
             response_header_mode=skip,
             response_body_mode=ext_proc.ProcessingModeBodySendMode.NONE,
             response_trailer_mode=skip,

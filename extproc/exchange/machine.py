@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping
+from functools import cached_property
 from typing import Any, Protocol
 
 from extproc.contract.errors import ApiError
@@ -17,16 +18,17 @@ from extproc.exchange.accounting import ExchangeStats
 from extproc.exchange.context import ExchangeContext
 from extproc.exchange.effects import BackendResponse, Result
 from extproc.exchange.host import Host
-from extproc.exchange.phases import TRANSITIONS, Input, Phase
+from extproc.exchange.passing import Passing
+from extproc.exchange.phases import HINTS, TRANSITIONS, Input, Phase
 from extproc.exchange.protocol import ProtocolError
 from extproc.exchange.replies import Replies, Step
-from extproc.exchange.request import NO_BODY, RequestHalf
+from extproc.exchange.request import RequestHalf
 from extproc.exchange.response import ResponseHalf
 from extproc.names import RUNNER
 from extproc.observability.telemetry import Telemetry
 from extproc.turn.answer import Rewritten
 from extproc.turn.upstream import UpstreamRequest
-from extproc.wire import ProcessingRequest, ProcessingResponse, TrailersResponse
+from extproc.wire import HttpBody, ProcessingRequest, ProcessingResponse, TrailersResponse
 
 
 class Inputs(Protocol):
@@ -101,6 +103,11 @@ class Exchange:
         """Whether it is amid a large piece, and the next result that of Breathe."""
         return self.response.amid_piece
 
+    @cached_property
+    def passing(self) -> Passing:
+        """What becomes of the rest, in that phase."""
+        return Passing(self.request)
+
     # Its inputs
 
     def receive(self, message: ProcessingRequest) -> Replies:
@@ -143,12 +150,12 @@ class Exchange:
 
         `since_reply` is how many seconds ago it got the last reply.
         """
-        passed_by = self.phase is Phase.PASSED_BY
+        passed_by = self.phase is Phase.PASSED_BY  # else the answer is over, as the exchange is
         if self.host is not None:
             self.ignored_override = self._override_ignored(self.host, since_reply)
         if self.phase is Phase.RESPONSE_STREAM:
             self.response.abandoned()
-        if self.phase not in (Phase.PASSED_BY, Phase.ENDED):
+        if self.phase not in (Phase.PASSING, Phase.PASSED_BY, Phase.ENDED):
             self._stats.unfinished(self.phase.name.lower())
             self.phase = Phase.ENDED
         self.response.close()
@@ -156,6 +163,8 @@ class Exchange:
 
     def _override_ignored(self, host: Host, since_reply: float) -> bool:
         prepared = self.request.prepared
+        if not self.request.layout.asks:
+            return False
         if self.phase is Phase.RESPONSE_HEADERS and prepared is not None and prepared.answer is not None:
             return host.ended_before_head()
         if self.phase in (Phase.RESPONSE_BODY, Phase.RESPONSE_STREAM) and not self.response.body_came:
@@ -167,36 +176,53 @@ class Exchange:
     def _take(self, kind: Input, value: Any, called: str) -> Replies:
         follows = TRANSITIONS[self.phase].get(kind)
         if follows is None:
-            raise ProtocolError(f"got {called} while waiting for {self.phase.value}")
-        phase, replies = _HANDLERS[kind](self, value)
+            raise self._out_of_place(called, HINTS.get((self.phase, kind), ""))
+        handlers = _PASSING if self.phase is Phase.PASSING else _HANDLERS
+        phase, replies = handlers[kind](self, value)
         assert phase in follows, f"{self.phase} must not become {phase} by {kind}"
         self.phase = phase
         return replies
 
-    def _response_body(self, body: Any) -> Step:
+    def _out_of_place(self, called: str, hint: str = "") -> ProtocolError:
+        return ProtocolError(f"got {called} while waiting for {self.phase.value}{hint and f': {hint}'}")
+
+    def _behind(self, called: str, replies: list[ProcessingResponse] | None) -> Step:
+        """Something came behind the end of its body."""
+        if replies is None:
+            raise self._out_of_place(called)
+        return self.phase, [*replies]
+
+    def _request_body(self, body: HttpBody) -> Step:
+        match self.phase:
+            case Phase.REQUEST_BODY:
+                return self.request.body(body)
+            case Phase.ENDED:  # it was on its way when the answer left
+                return self.phase, []
+            case _:
+                return self._behind("request_body", self.request.behind(body))
+
+    def _response_body(self, body: HttpBody) -> Step:
         match self.phase:
             case Phase.RESPONSE_STREAM:
                 return self.response.stream(body)
             case Phase.RESPONSE_BODY:
                 return self.response.body(body)
             case _:
-                if not self.response.was_stream:
-                    raise ProtocolError(f"got response_body while waiting for {self.phase.value}")
-                return self.phase, []
-
-    def _response_trailers(self, _: Any) -> Step:
-        if self.phase in (Phase.RESPONSE_STREAM, Phase.RESPONSE_BODY) and self.response.comes_whole:
-            return self.response.trailers_alone()
-        passed = ProcessingResponse(response_trailers=TrailersResponse())
-        if self.phase is Phase.RESPONSE_STREAM:
-            phase, replies = self.response.stream_trailers()
-            return phase, [*replies, passed]
-        return self.phase, [passed]
+                return self._behind("response_body", self.response.behind(body))
 
     def _request_trailers(self, _: Any) -> Step:
-        if self.phase is Phase.REQUEST_BODY:
-            return self.request.refuse(NO_BODY)
-        return self.phase, [ProcessingResponse(request_trailers=TrailersResponse())]
+        match self.phase:
+            case Phase.REQUEST_BODY:
+                return self.request.trailers()
+            case Phase.ENDED:
+                return self.phase, []
+            case _:
+                return self.phase, [ProcessingResponse(request_trailers=TrailersResponse())]
+
+    def _response_trailers(self, _: Any) -> Step:
+        if self.phase in (Phase.RESPONSE_STREAM, Phase.RESPONSE_BODY):
+            return self.response.trailers()
+        return self.phase, [ProcessingResponse(response_trailers=TrailersResponse())]
 
     def _completion_read(self, completion: Any) -> Step:
         second = self.phase is Phase.RETRYING
@@ -207,7 +233,7 @@ _MESSAGES: Mapping[str, Input] = {kind.value: kind for kind in Input}
 """By what Envoy calls them."""
 _HANDLERS: Mapping[Input, Callable[[Exchange, Any], Step]] = {
     Input.REQUEST_HEADERS: lambda exchange, headers: exchange.request.headers(headers),
-    Input.REQUEST_BODY: lambda exchange, body: exchange.request.body(body),
+    Input.REQUEST_BODY: Exchange._request_body,
     Input.REQUEST_TRAILERS: Exchange._request_trailers,
     Input.REQUEST_READ: lambda exchange, result: exchange.request.read(result),
     Input.RESPONSE_HEADERS: lambda exchange, headers: exchange.response.headers(headers),
@@ -217,4 +243,8 @@ _HANDLERS: Mapping[Input, Callable[[Exchange, Any], Step]] = {
     Input.BREATHED: lambda exchange, _: exchange.response.breathed(),
     Input.IDLE_TIMEOUT: lambda exchange, seconds: exchange.response.time_out(seconds),
     Input.BACKEND_RESPONSE: lambda exchange, response: exchange.response.retried(response),
+}
+_PASSING: Mapping[Input, Callable[[Exchange, Any], Step]] = {
+    kind: lambda exchange, value, kind=kind: exchange.passing.take(kind, value)  # type: ignore[misc]
+    for kind in TRANSITIONS[Phase.PASSING]
 }

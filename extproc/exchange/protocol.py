@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 
-from extproc.wire import HeaderMap, ProcessingMode, ProtocolConfiguration
+from extproc.wire import HeaderMap
 
 _SENDABLE = re.compile(r"[!-~]([ -~]*[!-~])?")
 """Header values that need no care: printable ASCII."""
@@ -18,25 +18,8 @@ class ProtocolError(Exception):
     """Envoy is configured otherwise than this processor needs, or sent what can't come now."""
 
 
-def check_protocol(protocol: ProtocolConfiguration) -> bool:
-    """Whether nothing but headers will come. Raises ProtocolError."""
-    known = (ProcessingMode.BUFFERED, ProcessingMode.NONE)
-    if protocol.request_body_mode not in known or protocol.response_body_mode != ProcessingMode.NONE:
-        raise ProtocolError(
-            "configure Envoy's processing_mode with request_body_mode BUFFERED and response_body_mode NONE "
-            f"(and allow_mode_override); it has {_name(protocol.request_body_mode)} "
-            f"and {_name(protocol.response_body_mode)}"
-        )
-    if protocol.send_body_without_waiting_for_header_response:
-        raise ProtocolError(
-            "configure Envoy without send_body_without_waiting_for_header_response: it ignores overrides with it"
-        )
-    return protocol.request_body_mode == ProcessingMode.NONE
-
-
-def _name(mode: int) -> str:
-    names = ProcessingMode.BodySendMode
-    return names.Name(mode) if mode in names.values() else f"the unknown mode {mode}"
+class HeadGoneError(Exception):
+    """A client is to get an error, and has the head of another answer: only a cut can tell it."""
 
 
 def fields_of(headers: HeaderMap, *wanted: str) -> dict[str, str]:
@@ -86,7 +69,7 @@ def status_of(fields: Mapping[str, str]) -> int | None:
 
 
 def content_length(fields: Mapping[str, str]) -> int:
-    """The length that a response announces; 0 if it announces none, or none that can be understood."""
+    """The length that a message announces; 0 if it announces none, or none that can be understood."""
     length = fields.get("content-length", "")
     return int(length) if len(length) < 20 and length.isascii() and length.isdecimal() else 0
 

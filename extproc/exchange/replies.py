@@ -21,7 +21,6 @@ from extproc.wire import (
     HeaderValueOption,
     HttpStatus,
     ImmediateResponse,
-    ProcessingMode,
     ProcessingResponse,
     StatusCode,
 )
@@ -61,30 +60,6 @@ def immediate(status: int, body: bytes, details: str, fields: Mapping[str, str] 
     )
 
 
-def to_the_end() -> ProcessingMode:
-    """The request's body is wanted, and the head of its answer.
-
-    Envoy is configured to send the latter only when it is asked to: so the answers that it gives itself, before it has
-    asked the processor (a wrong key, a limit, a body too large), cost the processor nothing.
-    """
-    return ProcessingMode(
-        request_header_mode=ProcessingMode.SEND,
-        request_body_mode=ProcessingMode.BUFFERED,
-        request_trailer_mode=ProcessingMode.SEND,  # a body can be nothing but trailers
-        response_header_mode=ProcessingMode.SEND,
-        response_trailer_mode=ProcessingMode.SEND,
-    )
-
-
-def past_us(*, body: bool = False) -> ProcessingMode:
-    """Nothing more of this exchange is wanted, but for the request's body if so."""
-    return ProcessingMode(
-        request_body_mode=ProcessingMode.BUFFERED if body else ProcessingMode.NONE,
-        response_header_mode=ProcessingMode.SKIP,
-        response_trailer_mode=ProcessingMode.SKIP,
-    )
-
-
 def whole_body(body: bytes, fields: Mapping[str, str], remove: Sequence[str] = ()) -> BodyResponse:
     """Put this in the place of the body that Envoy has buffered, and set these header fields, or remove those."""
     headers = mutation({**fields, "content-length": str(len(body))})
@@ -93,12 +68,24 @@ def whole_body(body: bytes, fields: Mapping[str, str], remove: Sequence[str] = (
 
 
 def streamed(data: bytes, *, end_of_stream: bool = False) -> list[ProcessingResponse]:
-    """Send this on a full-duplex stream, in pieces that Envoy takes (docs/envoy.md)."""
+    """Send this of an answer in full duplex, in pieces that Envoy takes (docs/envoy.md)."""
     starts = range(0, len(data), LARGEST_PIECE) or range(1)
     return [
         _piece(data[start : start + LARGEST_PIECE], end_of_stream=end_of_stream and start == starts[-1])
         for start in starts
     ]
+
+
+def request_streamed(data: bytes, *, end_of_stream: bool = False) -> list[ProcessingResponse]:
+    """The same of a request."""
+    replies = []
+    for start in range(0, len(data), LARGEST_PIECE) or range(1):
+        reply = ProcessingResponse()
+        sent = reply.request_body.response.body_mutation.streamed_response
+        sent.body = data[start : start + LARGEST_PIECE]
+        sent.end_of_stream = end_of_stream and start + LARGEST_PIECE >= len(data)
+        replies.append(reply)
+    return replies
 
 
 def _piece(data: bytes, *, end_of_stream: bool) -> ProcessingResponse:

@@ -1,4 +1,8 @@
-"""The first half of an exchange: a request comes in, is read, and goes to a backend, or is answered here."""
+"""The first half of an exchange: a request comes in, is read, and goes to a backend, or is answered here.
+
+Where it goes is known by its body. So its head waits for that, but where its body is `STREAMED`: there the head leaves
+at once, to the only backend, and a request that is refused then is one that the backend sees the head of.
+"""
 
 from __future__ import annotations
 
@@ -12,19 +16,19 @@ from extproc.contract.history import TakesTimeError
 from extproc.exchange.accounting import ExchangeStats
 from extproc.exchange.admission import WANTED, Admitted, Answered, Refused, admit, dialect_of
 from extproc.exchange.context import ExchangeContext
+from extproc.exchange.direction import Direction, TooLargeError
 from extproc.exchange.effects import Prepare
 from extproc.exchange.host import LATER, Host, ignores_overrides
+from extproc.exchange.layout import BUFFERED, FULL_DUPLEX, NONE, OWN, STREAMED, BodyMode, layout_of, many_backends
 from extproc.exchange.leases import Leases, too_large
 from extproc.exchange.phases import Phase
-from extproc.exchange.protocol import ProtocolError, check_protocol, fields_of, trace_of
+from extproc.exchange.protocol import ProtocolError, content_length, fields_of, trace_of
 from extproc.exchange.replies import (
     Step,
     immediate,
     listed,
     more_time,
     mutation,
-    past_us,
-    to_the_end,
     with_lease,
     with_metadata,
 )
@@ -41,7 +45,7 @@ from extproc.names import (
 from extproc.surfaces import CHAT, ROUTES, known_of, recall
 from extproc.turn.upstream import UpstreamRequest
 from extproc.wire import (
-    BodyResponse,
+    CommonResponse,
     HeadersResponse,
     HttpBody,
     HttpHeaders,
@@ -84,12 +88,15 @@ class RequestHalf:
         """What went to the backend, without its body."""
         self.shown: dict[str, str] = {}
         """Header fields that every answer of this exchange gets."""
+        self.layout = OWN
+        self.way = _BUFFERED
+        """What of the request has come, and may be said."""
         self._inner = inner
         self._round: dict[str, str] = {}  # which of a run it is, for the access log
-        self._headers_alone = False
         self._modes_known = False
         self._path = CHAT_PATH
         self._size = 0  # of the body
+        self._as_it_came: bytes | None = None  # the body, where the host hasn't kept it
         self._content_type: str | None = None  # of a request that is only routed by the model it names
 
     @property
@@ -99,7 +106,11 @@ class RequestHalf:
 
     def check(self, protocol: ProtocolConfiguration) -> None:
         """Look at how Envoy is configured. Raises ProtocolError."""
-        self._headers_alone, self._modes_known = check_protocol(protocol), True
+        self.layout, self._modes_known = layout_of(protocol), True
+        if self.layout is not OWN:
+            self.way = Direction("request", self.layout.request)
+            if self.layout.request is STREAMED and self.context.config.only_backend is None:
+                raise many_backends()
 
     def headers(self, headers: HttpHeaders) -> Step:
         fields = fields_of(headers.headers, *WANTED, ROUND_HEADER, "x-request-id", "content-length", "content-type")
@@ -130,7 +141,7 @@ class RequestHalf:
     def _let_in(self, admitted: Admitted, headers: HttpHeaders, length: str) -> Step:
         """Raises ApiError when its client has too much under way."""
         read = admitted.path is not None or admitted.named
-        if read and self._headers_alone:
+        if read and self.layout.request is NONE:
             raise ProtocolError("configure Envoy's routes for requests with models with request_body_mode BUFFERED")
         if read and headers.end_of_stream:
             return self.refuse(NO_BODY, client=admitted.client)
@@ -143,16 +154,80 @@ class RequestHalf:
             # While settings change, and under an Envoy that doesn't follow them, it may be routed by this.
             reply.request_headers.response.header_mutation.CopyFrom(mutation({BACKEND_HEADER: backend.name}))
             reply.request_headers.response.clear_route_cache = True
-        reply.mode_override.CopyFrom(to_the_end() if admitted.path is not None else past_us(body=admitted.named))
-        phase = Phase.REQUEST_BODY if read else Phase.PASSED_BY
-        return phase, [with_metadata(reply, _client_metadata(admitted.client))]
+        override = self.layout.to_the_end if admitted.path is not None else self.layout.past_us[read]
+        if override is not None:
+            reply.mode_override.CopyFrom(override)
+        with_metadata(reply, _client_metadata(admitted.client))
+        if not read:
+            return self.rest(more=not headers.end_of_stream), [reply]
+        if self.way.full_duplex:
+            self.way.withhold(reply)
+            return Phase.REQUEST_BODY, []
+        if self.layout.request is STREAMED:
+            self._send_ahead(reply.request_headers.response)
+            self.way.announced = content_length({"content-length": length})
+        return Phase.REQUEST_BODY, [reply]
+
+    def _send_ahead(self, head: CommonResponse) -> None:
+        """Have the head leave before anything is known of the body but whose it will be."""
+        backend = self.context.config.only_backend
+        assert backend is not None  # the layout was let in
+        path = self._upstream_path() if self.host is not None else {}
+        head.clear_route_cache = True
+        head.header_mutation.CopyFrom(mutation({BACKEND_HEADER: backend, **path}))
+        head.header_mutation.remove_headers.append("content-length")
+
+    def _upstream_path(self) -> dict[str, str]:
+        """The path that a backend knows, for a host whose routes don't see to it."""
+        upstream = ROUTES[self._path].upstream
+        return {":path": upstream} if upstream != self._path else {}
+
+    def rest(self, *, more: bool = False) -> Phase:
+        """What becomes of an exchange of which nothing is to be changed. `more`: the request's body is still to come.
+
+        Who leaves amid a body in full duplex takes it along.
+        """
+        in_pieces = self.layout.response is FULL_DUPLEX or (more and self.way.full_duplex)
+        return Phase.PASSING if in_pieces else Phase.PASSED_BY
 
     def body(self, body: HttpBody) -> Step:
-        if not (body.end_of_stream or self._modes_known):
-            # Of an older host that doesn't tell. Where a body comes in pieces, its head is on its way to some backend.
-            raise ProtocolError("configure Envoy's processing_mode with request_body_mode BUFFERED; it has another")
+        self.needs_end(body, self.way.mode)
         limit = self.context.config.limits.max_body_bytes
-        data = body.body  # a copy, of what may be megabytes
+        try:
+            data = self.way.take(body, limit)  # a copy, of what may be megabytes
+        except TooLargeError:
+            return self.refuse(too_large(limit))
+        if data is None:
+            return Phase.REQUEST_BODY, [*self.way.kept()]
+        return self._arrived(data, limit)
+
+    def needs_end(self, body: HttpBody, mode: BodyMode) -> None:
+        """Raises ProtocolError for a piece of what should come whole, of an older host that tells no modes.
+
+        By then the head is on its way: a request's to some backend, an answer's as an error.
+        """
+        if not (body.end_of_stream or self._modes_known) and mode is BUFFERED:
+            raise ProtocolError(
+                "configure Envoy's processing_mode with request_body_mode BUFFERED and response_body_mode NONE or "
+                "BUFFERED, where it doesn't tell its modes (before 1.34); it has others"
+            )
+
+    def trailers(self) -> Step:
+        """They come where the body's end should."""
+        if self.way.full_duplex and (data := self.way.take_trailers()):
+            return self._arrived(data, self.context.config.limits.max_body_bytes)
+        if self.way.holds:
+            return self.refuse(_STREAMED_TRAILERS)
+        return self.refuse(NO_BODY)
+
+    def behind(self, body: HttpBody) -> list[ProcessingResponse] | None:
+        """What something gets that comes behind the body's end, or while an answer comes already; None: it can't be."""
+        if body.body:
+            return None if self.way.mode is BUFFERED else self.way.kept()
+        return self.way.behind()
+
+    def _arrived(self, data: bytes, limit: int) -> Step:
+        """All of the body is there."""
         if len(data) > limit:  # Envoy may go by another limit for a moment when it is changed
             return self.refuse(too_large(limit))
         self.leases.arrived(len(data))
@@ -166,8 +241,12 @@ class RequestHalf:
             read = self._read_at_once(work)
         except TakesTimeError:
             read = None
-        # It may have to wait for its turn as well.
-        return self.read(read) if read is not None else (Phase.PREPARING, [more_time(PREPARING), work])
+        if self.way.mode is not BUFFERED:
+            self._as_it_came = data
+        if read is not None:
+            return self.read(read)
+        # It may have to wait for its turn as well. In full duplex no host counts the time.
+        return Phase.PREPARING, [work] if self.way.full_duplex else [more_time(PREPARING), work]
 
     def _read_at_once(self, work: Prepare) -> UpstreamRequest | ApiError | None:
         """None for a request that may take longer than others should wait. Raises TakesTimeError for one that does."""
@@ -194,19 +273,35 @@ class RequestHalf:
 
     def _forward(self, prepared: UpstreamRequest) -> Step:
         """Send the request to its backend, if its client may have one more there."""
-        # Filled in place: a message that is put into another is copied, and its body may be megabytes.
-        reply = ProcessingResponse(request_body=BodyResponse())
+        opening, common = self.way.opening()
         to_runner = prepared.backend == RUNNER
         try:
             if not to_runner:  # each round of its takes a place
-                self._take_place(self.context.config.backends_by_name[prepared.backend], reply)
+                self._take_place(self.context.config.backends_by_name[prepared.backend], opening)
         except ApiError as error:
             return self.refuse(error.caught(), keep=AGAIN)
-        if prepared.answer is not None and self.host is not None and self.host.refuses():
+        if prepared.answer is not None and self.host is not None and self.layout.asks and self.host.refuses():
             return self.refuse(ignores_overrides(), keep=LATER)
+        ahead = self.layout.request is STREAMED
+        if ahead and prepared.backend != self.context.config.only_backend:
+            return self.refuse(_SENT_AHEAD)
         # Without its body, which nobody needs any more: it may be a megabyte, for as long as the answer takes.
         self.prepared = replace(prepared, body=None, learned=())
-        common = reply.request_body.response
+        if not ahead:
+            self._direct(prepared, common, to_runner=to_runner)
+        body, self._as_it_came = prepared.body if prepared.body is not None else self._as_it_came, None
+        if prepared.dropped:
+            self.shown = {DROPPED_HEADER: listed(prepared.dropped)}
+        if to_runner:  # which counts, round by round, what comes of it
+            phase, told = Phase.RESPONSE_HEADERS, _routed_to(prepared)
+        elif self.is_chat:
+            phase, told = Phase.RESPONSE_HEADERS, self.stats.accepted(prepared) | self._round
+        else:
+            phase, told = self.rest(), _routed_to(prepared)
+        return phase, [*self.way.whole(with_metadata(opening, told), body)]
+
+    def _direct(self, prepared: UpstreamRequest, common: CommonResponse, *, to_runner: bool) -> None:
+        """Say by the request's head where it goes."""
         common.clear_route_cache = True
         new_fields = {BACKEND_HEADER: prepared.backend}
         if to_runner:
@@ -215,19 +310,13 @@ class RequestHalf:
                 new_fields[CLIENT_HEADER] = self.leases.client
         if prepared.affinity is not None:
             new_fields[AFFINITY_HEADER] = prepared.affinity
-        if self.host is not None and (upstream := ROUTES[self._path].upstream) != self._path:
-            new_fields[":path"] = upstream  # our own Envoy's routes see to it
-        if prepared.body is not None:
+        if self.host is not None:
+            new_fields.update(self._upstream_path())
+        if prepared.body is not None and self.way.mode is BUFFERED:
             new_fields["content-length"] = str(len(prepared.body))
-            common.body_mutation.body = prepared.body
         common.header_mutation.CopyFrom(mutation(new_fields))
-        if prepared.dropped:
-            self.shown = {DROPPED_HEADER: listed(prepared.dropped)}
-        if to_runner:  # which counts, round by round, what comes of it
-            return Phase.RESPONSE_HEADERS, [with_metadata(reply, _routed_to(prepared))]
-        if self.is_chat:
-            return Phase.RESPONSE_HEADERS, [with_metadata(reply, self.stats.accepted(prepared) | self._round)]
-        return Phase.PASSED_BY, [with_metadata(reply, _routed_to(prepared))]
+        if prepared.body is not None and self.way.full_duplex:
+            common.header_mutation.remove_headers.append("content-length")
 
     def _take_place(self, backend: Backend, reply: ProcessingResponse) -> None:
         """Count the request against its client's share of the backend. Raises ApiError when it has that already."""
@@ -252,6 +341,15 @@ def _is_plain(body: bytes) -> bool:
     )
 
 
+_BUFFERED = Direction("request", BUFFERED)
+"""Has nothing of its own: the host keeps the body, and sends it whole."""
+_SENT_AHEAD = ApiError(
+    503,
+    "This gateway can't send requests for this model to where they belong: its Envoy's request_body_mode is STREAMED.",
+    "server_error",
+    code="sent_ahead",
+)
+_STREAMED_TRAILERS = invalid_request("The request ends with trailers. Send it without.", code="invalid_json")
 NO_BODY = invalid_request("The request has no body. Send a JSON object.", code="invalid_json")
 
 

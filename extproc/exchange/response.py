@@ -3,12 +3,16 @@
 A whole answer is read at once, a stream piece by piece. Where a call was demanded and isn't there, the backend is asked
 once more, and of two answers the client gets the better one. A host whose configuration isn't our own may ignore what
 is asked of it at the answer's head: `exchange.host` tells what is done about that.
+
+In which mode the body comes is asked for at the head, or configured. Only where it is STREAMED has the head left before
+the body is known: an answer that turns out to be none is cut off there, because its status can't be changed any more.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
+from typing import Any
 
 from extproc.contract.errors import (
     ANSWER_VIOLATIONS,
@@ -19,28 +23,37 @@ from extproc.contract.errors import (
     hosts_error,
 )
 from extproc.exchange import streaming
+from extproc.exchange.asking import OVERRIDES, RETRY_TIMEOUT, body_mode, head, once_more
 from extproc.exchange.content_coding import Decoder, UnreadableCodingError
+from extproc.exchange.direction import Direction, TooLargeError
 from extproc.exchange.effects import BackendResponse, Breathe, CallBackend, ReadCompletion
-from extproc.exchange.host import UNSURE
+from extproc.exchange.host import Host
+from extproc.exchange.layout import BUFFERED, FULL_DUPLEX, STREAMED
 from extproc.exchange.phases import Phase
 from extproc.exchange.protocol import (
+    HeadGoneError,
     content_length,
     fields_of,
     is_event_stream,
-    is_sendable,
     kept,
     may_be_an_answer,
     status_of,
 )
-from extproc.exchange.replies import Step, more_time, mutation, streamed, whole_body, with_metadata
+from extproc.exchange.replies import Replies, Step, more_time, mutation, whole_body, with_metadata
 from extproc.exchange.request import PREPARING, RequestHalf
 from extproc.exchange.streaming import StreamedResponse
-from extproc.names import AFFINITY_HEADER, AGAIN_HEADER, BACKEND_HEADER, REPLY_HEADER, RUNNER, USAGE_HEADER
+from extproc.names import REPLY_HEADER, RUNNER, USAGE_HEADER
 from extproc.surfaces import streamed_answer
 from extproc.turn.answer import Rewritten, StreamedAnswer
 from extproc.turn.spec import ResponseSpec
 from extproc.turn.upstream import UpstreamRequest
-from extproc.wire import CommonResponse, HeadersResponse, HttpBody, HttpHeaders, ProcessingMode, ProcessingResponse
+from extproc.wire import (
+    HeadersResponse,
+    HttpBody,
+    HttpHeaders,
+    ProcessingResponse,
+    TrailersResponse,
+)
 
 LARGE_ANSWER = 8 * 1024
 """Bytes of an answer that is read at once: if all of it is markup, each takes ten times what it takes in a request."""
@@ -48,8 +61,6 @@ _LARGEST_ERROR = 64 * 1024
 """Bytes of a backend's error; in a longer one nobody looks for words."""
 IDLE_TIMEOUT = "backend_timeout"
 """The code of the error that a stream ends with when its backend falls silent; Envoy's own time-out has the same."""
-RETRY_TIMEOUT = 120.0
-"""Seconds that a backend gets for its second answer."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,6 +80,8 @@ class ResponseHalf:
         self._status = 200
         self._error_of: Callable[[int, bytes], ApiError] = backend_error
         self._decoder = Decoder("")
+        self._asked: Host | None = None  # that may ignore it
+        self._way: Direction | None = None  # from when its body is wanted
         self._unsure = False  # the answer's head went out with a status that its body's reply makes good
         self._stream: StreamedResponse | None = None
         self._ends = False  # the piece of the stream that is being read is its last
@@ -93,14 +106,14 @@ class ResponseHalf:
         return self._stream
 
     @property
-    def was_stream(self) -> bool:
-        """Whether it comes, or came, as events that are rewritten."""
-        return self._stream is not None
+    def _body(self) -> Direction:
+        assert self._way is not None  # its body is wanted
+        return self._way
 
     @property
     def in_pieces(self) -> bool:
         """Whether a stream comes in pieces, as its backend sends it."""
-        return not self._unsure
+        return self._body.mode is not BUFFERED
 
     @property
     def amid_piece(self) -> bool:
@@ -111,9 +124,10 @@ class ResponseHalf:
     def idle_timeout(self) -> float | None:
         """Seconds of silence that a stream may have from now on; None while silence is nobody's fault.
 
-        Before its first words a backend may have the request in its queue, or read a long prompt.
+        Before its first words a backend may have the request in its queue, or read a long prompt. Only in full duplex
+        can anything be said about it.
         """
-        if self._stream is None or self._unsure:
+        if self._stream is None or not self._body.full_duplex:
             return None
         limits = self._request.context.config.limits
         return limits.silence_seconds if self._stream.answer.begun else limits.first_event_seconds
@@ -125,7 +139,8 @@ class ResponseHalf:
         fields = fields_of(headers.headers, *wanted)
         request = self._request
         request.leases.uploaded()
-        if request.host is not None:
+        if request.host is not None and request.layout.asks:
+            self._asked = request.host
             request.host.head_shown()
         if (status := status_of(fields)) is None:
             return request.refuse(backend_garbage("its status isn't a valid HTTP status."))
@@ -143,7 +158,7 @@ class ResponseHalf:
             past = HeadersResponse()
             if request.shown:
                 past.response.header_mutation.CopyFrom(mutation(request.shown))
-            return Phase.PASSED_BY, [ProcessingResponse(response_headers=past)]
+            return request.rest(), [ProcessingResponse(response_headers=past)]
         if headers.end_of_stream:
             return self.no_body(kept(fields))
         return self._wanted(fields, spec if not failed else None)
@@ -162,61 +177,88 @@ class ResponseHalf:
         events = spec is not None and is_event_stream(fields)
         if events and spec is not None and spec.counts:
             return request.refuse(backend_garbage("it is a stream where a count should be."))
-        self._unsure = request.host is not None and not (events and request.host.known)
+        mode = body_mode(request.layout, request.host, events=events)
+        self._way = Direction("response", mode)
+        if mode is STREAMED:
+            self._way.announced = content_length(fields)
+        self._unsure = request.host is not None and mode is BUFFERED
         if spec is not None and events:
             self._stream = StreamedResponse(
                 streamed_answer(spec, self._prepared.sent),
                 self._decoder,
                 limit=limit,
-                held=self._prepared.again is not None or self._unsure,
-                whole=self._unsure,
+                held=self._prepared.again is not None or mode is BUFFERED,
+                whole=mode is BUFFERED,
             )
-        in_pieces = events and not self._unsure
-        unsure = {":status": str(UNSURE)} if self._unsure and spec is not None else {}
-        common = CommonResponse(header_mutation=mutation(request.shown | unsure))
-        common.header_mutation.remove_headers.append("content-length")
-        if not self._unsure:
-            common.header_mutation.remove_headers.append("content-encoding")
-        # The trailer mode must stay as it was configured: SEND belongs to a full-duplex stream.
-        override = ProcessingMode(
-            response_body_mode=ProcessingMode.FULL_DUPLEX_STREAMED if in_pieces else ProcessingMode.BUFFERED,
-            response_trailer_mode=ProcessingMode.SEND,
-        )
-        reply = ProcessingResponse(response_headers=HeadersResponse(response=common), mode_override=override)
-        return (Phase.RESPONSE_STREAM if events else Phase.RESPONSE_BODY), [reply]
+        common = head(mode, request.shown, guarded=self._unsure, failed=spec is None)
+        reply = ProcessingResponse(response_headers=HeadersResponse(response=common))
+        if request.layout.asks:
+            reply.mode_override.CopyFrom(OVERRIDES[mode])
+        phase = Phase.RESPONSE_STREAM if events else Phase.RESPONSE_BODY
+        if mode is FULL_DUPLEX and not events:  # what it is in the end, its head is to tell
+            self._way.withhold(reply)
+            return phase, []
+        return phase, [reply]
 
     def no_body(self, keep: Mapping[str, str] | None = None) -> Step:
         """An answer, or an error, without a body."""
         error = self._error_of(self._status, b"") if self._status >= 400 else backend_garbage("it is empty.")
         return self._request.refuse(error, keep=keep)
 
-    def override_followed(self) -> None:
-        """The body has come."""
+    def _refuse(self, error: ApiError) -> Step:
+        """Give the client an error in the place of the answer. Raises HeadGoneError where it has another one's head."""
+        if self._body.mode is STREAMED:
+            self._stats.error(error)
+            raise HeadGoneError(f"the answer's status has left, and it is an error: {error.code or error.type}")
+        return self._request.refuse(error)
+
+    def _came(self) -> None:
+        """The body has come, or more of it."""
         self.body_came = True
-        if self._request.host is not None:
-            self._request.host.followed()
+        if self._asked is not None:
+            self._asked.followed()
+
+    def behind(self, body: HttpBody) -> list[ProcessingResponse] | None:
+        """What something gets that comes behind the body's end; None: it can't be."""
+        if self._way is None or (body.body and not self._way.full_duplex):
+            return None
+        return self._way.behind()
 
     # An error, or a whole answer
 
     def body(self, body: HttpBody) -> Step:
-        self.override_followed()
-        data, coding = body.body, self._decoder.coding
+        self._request.needs_end(body, self._body.mode)
+        self._came()
+        try:
+            data = self._body.take(body, self._request.context.config.limits.max_body_bytes)
+        except TooLargeError:
+            limit = self._request.context.config.limits.max_body_bytes
+            return self._refuse(backend_garbage(f"it is larger than {limit} bytes."))
+        return self._whole(data) if data is not None else (Phase.RESPONSE_BODY, [*self._body.kept()])
+
+    def _whole(self, data: bytes) -> Step:
+        """All of the body is there."""
+        coding = self._decoder.coding
         if self._status >= 400:
             try:
                 words = next(self._decoder.steps(data, _LARGEST_ERROR), b"")
             except UnreadableCodingError as error:
-                return self._request.refuse(backend_garbage(str(error)))
+                return self._refuse(backend_garbage(str(error)))
             return self._error_body(self._error_of(self._status, words))
         work = self._reading(data, coding)
         if len(data) > LARGE_ANSWER or coding:
-            return Phase.READING, [self._time_to_read(), work]
+            return Phase.READING, [*self._time_to_read(), work]
         phase, replies = self.completion_read(work.perform())
         # Envoy waits for a retry only if it is told to.
-        return phase, [more_time(RETRY_TIMEOUT + 5), *replies] if phase is Phase.RETRYING else replies
+        return phase, [*self._more_time(RETRY_TIMEOUT + 5), *replies] if phase is Phase.RETRYING else replies
 
-    def _time_to_read(self) -> ProcessingResponse:
+    def _more_time(self, seconds: float) -> Replies:
+        """In full duplex no host counts the time."""
+        return [] if self._body.full_duplex else [more_time(seconds)]
+
+    def _time_to_read(self) -> Replies:
         """Envoy gives a message more time once: for what may come after the reading too."""
-        return more_time(PREPARING + (RETRY_TIMEOUT if self._prepared.again is not None else 0))
+        return self._more_time(PREPARING + (RETRY_TIMEOUT if self._prepared.again is not None else 0))
 
     def _reading(self, data: bytes, coding: str = "") -> ReadCompletion:
         limit = self._request.context.config.limits.max_body_bytes
@@ -230,16 +272,23 @@ class ResponseHalf:
         return self._give(completion)
 
     def _error_body(self, error: ApiError) -> Step:
+        if self._body.mode is STREAMED and error.status != self._status:
+            return self._refuse(error)
         metadata = self._stats.error(error)
         fields = {":status": str(error.status), "content-type": "application/json"}
-        return Phase.ENDED, [with_metadata(self._instead(self._request.surface.error_body(error), fields), metadata)]
+        return Phase.ENDED, self._instead(self._request.surface.error_body(error), fields, metadata)
 
-    def _instead(self, body: bytes, fields: Mapping[str, str]) -> ProcessingResponse:
+    def _instead(self, body: bytes, fields: Mapping[str, str], metadata: Mapping[str, Any]) -> Replies:
         """The whole body of the answer, with the status and coding that its head went out without."""
-        if not self._unsure:
-            return ProcessingResponse(response_body=whole_body(body, fields))
-        good = {":status": str(self._status), **fields}
-        return ProcessingResponse(response_body=whole_body(body, good, remove=("content-encoding",)))
+        way = self._body
+        if way.mode is BUFFERED:
+            told = {":status": str(self._status), **fields} if self._unsure else fields
+            remove = ("content-encoding",) if self._unsure else ()
+            return [with_metadata(ProcessingResponse(response_body=whole_body(body, told, remove=remove)), metadata)]
+        opening, common = way.opening()
+        if way.full_duplex:
+            common.header_mutation.MergeFrom(mutation(fields))
+        return [*way.whole(with_metadata(opening, metadata), body)]
 
     def _count(self, completion: Rewritten | ApiError) -> str:
         """What is wrong with the calls of what the client would get for a backend's completion."""
@@ -254,10 +303,15 @@ class ResponseHalf:
     # A stream
 
     def stream(self, body: HttpBody) -> Step:
-        self.override_followed()
-        self._ends = body.end_of_stream or self._unsure  # one that comes whole ends, whether trailers follow or not
+        whole = self._body.mode is BUFFERED  # it ends, whether trailers follow or not
+        if whole:
+            self._request.needs_end(body, BUFFERED)
+        self._came()
+        self._ends = body.end_of_stream or whole
         phase, replies = self._stepped(self._streams.feed(body.body))
-        return phase, [self._time_to_read(), *replies] if self._unsure else replies
+        if whole:
+            return phase, [*self._time_to_read(), *replies]
+        return phase, [*self._more_time(RETRY_TIMEOUT + 5), *replies] if phase is Phase.RETRYING else replies
 
     def breathed(self) -> Step:
         """The next part of what is read in steps."""
@@ -268,25 +322,30 @@ class ResponseHalf:
     def _stepped(self, step: streaming.Step) -> Step:
         if self._ends and not step.more:
             return self._end_of_stream(step.piece)
-        said = streamed(step.piece) if step.piece else []
+        said = self._body.part(step.piece, more=step.more)
         return Phase.RESPONSE_STREAM, [*said, Breathe()] if step.more else [*said]
 
-    def stream_trailers(self) -> Step:
-        """A stream ends with trailers, which follow on what is left of it."""
-        answer, piece = self._streams.answer, self._streams.end()
+    def trailers(self) -> Step:
+        """Trailers come where the body's end should, or the body."""
+        self._came()
+        if self._stream is not None and self._body.full_duplex:
+            answer = self._streams.answer
+            end = self._streams.end()
+            self._stats.answered(answer.usage, answer.violations)
+            return self._give(_StreamEnd(answer, end), trailers=True)
+        if self._body.full_duplex and (data := self._body.take_trailers()):
+            return self._whole(data)
+        return self.no_body() if self._body.mode is not STREAMED else self._trailers_of_pieces()
+
+    def _trailers_of_pieces(self) -> Step:
+        """Where pieces wait for their replies, nothing can be said any more: well, if nothing is left to be said."""
+        left = self._streams.end() if self._stream is not None else b""
+        if left or self._stream is None or self._streams.answer.error is not None:
+            return self._refuse(backend_garbage("it ends with trailers, and comes in pieces."))
+        answer = self._streams.answer
         self._stats.answered(answer.usage, answer.violations)
-        phase, replies = self._give(_StreamEnd(answer, piece), last=False)
-        return phase, replies if piece else []
-
-    def trailers_alone(self) -> Step:
-        """Trailers come where a body should."""
-        self.override_followed()
-        return self.no_body()
-
-    @property
-    def comes_whole(self) -> bool:
-        """Whether the body that is waited for comes in one piece."""
-        return self._stream is None or self._unsure
+        reply = ProcessingResponse(response_trailers=TrailersResponse())
+        return Phase.ENDED, [with_metadata(reply, self._stats.so_far())]
 
     def time_out(self, seconds: float) -> Step:
         """The end of a stream in which nothing was said for so long.
@@ -326,19 +385,20 @@ class ResponseHalf:
 
     # What the client gets
 
-    def _give(self, answer: Rewritten | ApiError | _StreamEnd, *, last: bool = True) -> Step:
-        """`last`: no trailers follow."""
+    def _give(self, answer: Rewritten | ApiError | _StreamEnd, *, trailers: bool = False) -> Step:
+        """`trailers`: those of the answer end it."""
         match answer:
             case ApiError():
-                return self._request.refuse(answer)
+                return self._refuse(answer)
             case Rewritten():
                 fields = {USAGE_HEADER: "estimated"} if answer.estimated else {}
-                return Phase.ENDED, [with_metadata(self._instead(answer.body, fields), self._stats.so_far())]
+                return Phase.ENDED, self._instead(answer.body, fields, self._stats.so_far())
             case _StreamEnd():
                 error = answer.answer.error
                 metadata = self._stats.so_far() if error is None else self._stats.stream_error(error)
-                whole = [self._instead(answer.piece, {})] if self._unsure else None
-                replies = whole or streamed(answer.piece, end_of_stream=last)
+                if self._body.mode is BUFFERED:
+                    return Phase.ENDED, self._instead(answer.piece, {}, metadata)
+                replies = self._body.last(answer.piece, trailers=trailers)
                 with_metadata(replies[-1], metadata)
                 return Phase.ENDED, [*replies]
 
@@ -349,16 +409,7 @@ class ResponseHalf:
         request, prepared = self._request, self._prepared
         if prepared.again is None or not problem:
             return None
-        headers = {
-            "content-type": "application/json",
-            **({"x-request-id": request.id} if is_sendable(request.id) else {}),
-            **request.trace,
-            BACKEND_HEADER: prepared.backend,
-            AGAIN_HEADER: "1",
-            **({AFFINITY_HEADER: prepared.affinity} if prepared.affinity is not None else {}),
-        }
-        body, socket = prepared.again.body(problem), request.context.config.inner_socket
-        return CallBackend(prepared.backend, socket, headers, body, request.id, RETRY_TIMEOUT)
+        return once_more(prepared, request.context.config.inner_socket, request.id, request.trace, problem)
 
     def retried(self, response: BackendResponse | None) -> Step:
         """What the client gets in the end: of two answers the better one."""

@@ -225,7 +225,8 @@ class Telemetry:
         self._unfinished.add(phase)
 
     def aborted(self, reason: str) -> None:
-        """The processor itself broke an exchange off: `bug`, `protocol_error` or `observability_mode`."""
+        """The processor itself broke an exchange off: `bug`, `protocol_error`, `head_gone` or
+        `observability_mode`."""
         self._aborted.add(reason)
 
     def override_ignored(self) -> None:

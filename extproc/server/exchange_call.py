@@ -21,7 +21,7 @@ from extproc.backends.again import call_again
 from extproc.exchange.effects import Breathe, CallBackend, Effect, Heavy, Prepare, ReadCompletion, Result
 from extproc.exchange.machine import Exchange, Inputs
 from extproc.exchange.phases import Phase
-from extproc.exchange.protocol import ProtocolError
+from extproc.exchange.protocol import HeadGoneError, ProtocolError
 from extproc.exchange.replies import Replies
 from extproc.observability.telemetry import Telemetry
 from extproc.server.allocator import give_back_large_blocks
@@ -252,6 +252,11 @@ class ExchangeCall:
             telemetry.aborted("protocol_error")
             log.error("protocol error: %s", error, extra={"exchange": exchange.id})
             self._call.finish(Status.FAILED_PRECONDITION, str(error))
+            return
+        if isinstance(error, HeadGoneError):
+            telemetry.aborted("head_gone")
+            log.warning("cut off: %s", error, extra={"exchange": exchange.id})
+            self._call.finish(Status.ABORTED, str(error))
             return
         telemetry.aborted("bug")
         # The text of an exception can quote a request; its type and its place can't.
