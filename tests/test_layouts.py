@@ -6,6 +6,7 @@ import asyncio
 import gzip
 import re
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Any
 
 import orjson
@@ -463,3 +464,20 @@ def test_a_stream_in_full_duplex_has_its_limits_of_silence_and_others_have_none(
         found[mode] = processor.exchange.idle_timeout
     limits = CONFIG.limits
     assert found == {FULL: limits.first_event_seconds, STREAMED: None, BUFFERED: None}
+
+
+def test_the_page_says_which_layouts_are_played() -> None:
+    page = (Path(__file__).parents[1] / "docs" / "hosts.md").read_text()
+    [table] = [part for part in page.split("\n\n") if part.startswith("| request")]
+    head, _, *rows = table.splitlines()
+    answers = re.findall("`([A-Z_]+)`", head)
+    said = {}
+    for row in rows:
+        request, *cells = (cell.strip() for cell in row.strip("|").split("|"))
+        for answer_mode, cell in zip(answers, cells, strict=True):
+            said[BodyMode[request.strip("`")], BodyMode[answer_mode]] = cell.strip("*")
+    assert {modes for modes, cell in said.items() if cell.startswith("right")} == set(PLAYED)
+    assert {modes for modes, cell in said.items() if cell == "refused"} == {
+        modes for modes in REFUSED if PARTIAL is not modes[1]
+    }
+    assert {modes[0] for modes, cell in said.items() if "one backend" in cell} == {STREAMED}

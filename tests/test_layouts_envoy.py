@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import re
 import subprocess
 from collections.abc import Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
@@ -222,7 +223,7 @@ def test_errors_are_errors(hosts: Hosts, name: str) -> None:
 def test_what_needs_no_change_passes_whole(hosts: Hosts, name: str) -> None:
     """Also at once, and where the processor leaves in the middle of it."""
     text = "It is raining. " * 300
-    plain = {"tools": False, "max_completion_tokens": 20_000}
+    plain: dict[str, Any] = {"tools": False, "max_completion_tokens": 20_000}
 
     def one(stream: bool) -> str:
         answer = hosts.ask(name, stream=stream, **plain)
@@ -257,3 +258,20 @@ def test_what_cannot_be_right_is_refused(hosts: Hosts, name: str) -> None:
     before = len(hosts.backend.requests)
     assert hosts.ask(name).status_code == 500
     assert len(hosts.backend.requests) == before
+
+
+def test_the_page_names_what_is_tried() -> None:
+    page = (Path(__file__).parents[1] / "docs" / "hosts.md").read_text()
+    table = page.partition("## Which host has which")[2].partition("```")[0]
+    tried = [row.strip("|").split("|")[2:] for row in table.splitlines() if row.startswith("| ")][1:]
+    filters = {**FILTERS, **REFUSED}
+    named = set[str]()
+    for layout, what in tried:
+        for name in re.findall("`([^`_.]+)`", what):
+            if name in filters:
+                mode = filters[name]["processing_mode"]
+                modes = f"{mode['request_body_mode']}/{mode['response_body_mode']}"
+                wanted = "refused" if name in REFUSED else modes.replace(f"{FULL}/{FULL}", f"{FULL} both ways")
+                assert wanted == layout.replace("`", "").strip(), name
+                named.add(name)
+    assert named == {*filters} - {"inference extension, eager", "Google Cloud, answers alone in pieces"}

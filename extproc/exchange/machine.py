@@ -18,6 +18,7 @@ from extproc.exchange.accounting import ExchangeStats
 from extproc.exchange.context import ExchangeContext
 from extproc.exchange.effects import BackendResponse, Result
 from extproc.exchange.host import Host
+from extproc.exchange.layout import OWN
 from extproc.exchange.passing import Passing
 from extproc.exchange.phases import HINTS, TRANSITIONS, Input, Phase
 from extproc.exchange.protocol import ProtocolError
@@ -82,6 +83,11 @@ class Exchange:
     def is_chat(self) -> bool:
         """Whether it asks for a model's answer, which counts too."""
         return self.request.is_chat
+
+    @property
+    def in_own_layout(self) -> bool:
+        """Whether bodies come as `extproc envoy` configures it."""
+        return self.request.layout is OWN
 
     @property
     def is_run(self) -> bool:

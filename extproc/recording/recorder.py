@@ -2,7 +2,8 @@
 
 It must never disturb an exchange: inputs and replies are only kept, as the bytes that they are on the wire, and up to a
 limit. All work is done when it has ended, in a thread, and what goes wrong there is a line in the log. Recorded are
-chat completions whose request came, and nothing else. What is private is left out before anything reaches a file.
+chat completions whose request came, in our own layout, and nothing else. What is private is left out before anything
+reaches a file.
 """
 
 from __future__ import annotations
@@ -95,7 +96,9 @@ class _Recording:
         self._keep(Kind.ENVOY, message.SerializeToString())
         replies = self._noted(partial(self._exchange.receive, message))
         unasked = self._exchange.phase in (Phase.PASSED_BY, Phase.ENDED) and not self._asked
-        if unasked or self._exchange.is_run:  # no chat completion, or none that was let in; or each round is recorded
+        foreign = not self._exchange.in_own_layout  # in which other messages come than a replay would send
+        # No chat completion, or none that was let in; or each round is recorded.
+        if unasked or foreign or self._exchange.is_run:
             self._drop()
         return replies
 
