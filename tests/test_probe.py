@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
+from extproc.diagnosis.notation import written_in
 from extproc.probe import ProbeError
 from extproc.probe.families import format_by_name
-from extproc.diagnosis.notation import written_in
 from extproc.toolcalls import NAMED, Format, Variant
 from scripted_vllm import ScriptedVLLM
 from scripted_vllm.replies import Reply
