@@ -46,9 +46,10 @@ class Workers:
     def __init__(
         self,
         process: Callable[[], WorkerProcess] = WorkerProcess,
-        thread: Callable[[str], Executor] = partial(ThreadPoolExecutor, 1),
+        thread: Callable[[str], Executor] | None = None,
     ) -> None:
         """`process` makes a worker; `thread`, by its name, what waits for one."""
+        thread = thread or partial(ThreadPoolExecutor, 1)
         self._quick = _Lane("quick", MOST_QUICK, process(), thread)
         self._long = _Lane("long", MOST_LONG, process(), thread, idle=_IDLE)
 
