@@ -118,8 +118,11 @@ def _override(kind: str | None, override: ProcessingMode, place: Place) -> Itera
         return
     if place.settings.overrides_ignored:
         return
-    full = ProcessingMode.FULL_DUPLEX_STREAMED
-    if kind == "request_headers" and override.request_body_mode == full and override.request_trailer_mode != 1:
-        yield Violation("INV-20", "request_body_mode FULL_DUPLEX_STREAMED without request_trailer_mode SEND")
-    if override.response_body_mode == full and override.response_trailer_mode != 1:
-        yield Violation("INV-20", "response_body_mode FULL_DUPLEX_STREAMED without response_trailer_mode SEND")
+    for way, body, trailers, configured in (
+        ("request", override.request_body_mode, override.request_trailer_mode, place.settings.request_trailers),
+        ("response", override.response_body_mode, override.response_trailer_mode, place.settings.response_trailers),
+    ):
+        becomes = trailers or int(configured)
+        late = way == "request" and kind == "response_headers"
+        if body == ProcessingMode.FULL_DUPLEX_STREAMED and becomes != ProcessingMode.SEND and not late:
+            yield Violation("INV-20", f"{way}_body_mode FULL_DUPLEX_STREAMED without {way}_trailer_mode SEND")

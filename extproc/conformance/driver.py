@@ -24,6 +24,14 @@ class TooManyRepliesError(Exception):
     """A processor that doesn't stop."""
 
 
+class HostError(Exception):
+    """The host itself can't be had, or doesn't start; the text says why."""
+
+
+class UnplayableError(Exception):
+    """This host can't play such an exchange; the text says why."""
+
+
 class Link(Protocol):
     """One call of `Process`, from the host's side."""
 

@@ -55,9 +55,10 @@ def complaint(level: Level, reason: str, trace: tuple[str, ...] = ()) -> Finding
 
 def worst(findings: Sequence[tuple[str, Finding]]) -> Finding:
     """Of a case's variants, each with a label: the worst verdict, with the reasons of all that have it. Refused layouts
-    don't count where another one is played."""
-    if any(finding.verdict is not Verdict.REFUSES for _, finding in findings):
-        findings = [(label, finding) for label, finding in findings if finding.verdict is not Verdict.REFUSES]
+    don't count where another one is played, and neither do variants that aren't played."""
+    for verdict in (Verdict.SKIP, Verdict.REFUSES):
+        if any(finding.verdict is not verdict for _, finding in findings):
+            findings = [(label, finding) for label, finding in findings if finding.verdict is not verdict]
     [verdict] = {max((finding.verdict for _, finding in findings), key=_RANK.__getitem__)}
     those = [(label, finding) for label, finding in findings if finding.verdict is verdict]
     reasons = [f"{label}: {finding.reason}" if label else finding.reason for label, finding in those if finding.reason]

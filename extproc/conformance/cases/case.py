@@ -6,7 +6,7 @@ from collections.abc import Awaitable, Callable, Coroutine
 from dataclasses import dataclass, field, replace
 from typing import Any, Protocol, TypeAlias
 
-from extproc.conformance.driver import Link, play
+from extproc.conformance.driver import Link, UnplayableError, play
 from extproc.conformance.host.outcome import Ending, Outcome
 from extproc.conformance.host.settings import HostSettings, HttpExchange, HttpMessage
 from extproc.conformance.invariants import Level
@@ -36,6 +36,9 @@ class Server(Protocol):
         """A call with a `grpc-timeout`."""
 
 
+Through: TypeAlias = Callable[[HostSettings, HttpExchange, Callable[[], Awaitable[Outcome]]], Awaitable[Outcome]]
+
+
 @dataclass(frozen=True, slots=True)
 class Session:
     """What a case needs to be played: a way to open calls, and the recipe."""
@@ -51,6 +54,19 @@ class Session:
     """How the recipe's `passes` goes wrong whatever the case, if it does: then it can't tell what else is wrong."""
     home: HostSettings = field(default_factory=HostSettings)
     """A layout that the server doesn't refuse: cases that aren't about layouts are played in it too."""
+    through: Through | None = None
+    """A real Envoy that plays each exchange too, and is compared with the simulated host, which it can ask."""
+    release: tuple[int, int] = (1, 40)
+    """Which Envoy the simulated host is."""
+
+    async def play(self, settings: HostSettings, exchange: HttpExchange) -> Outcome:
+        """Raises UnplayableError."""
+        settings = replace(settings, release=self.release)
+
+        async def simulated() -> Outcome:
+            return await play(settings, exchange, self.open())
+
+        return await (simulated() if self.through is None else self.through(settings, exchange, simulated))
 
 
 Shape: TypeAlias = Callable[[HttpExchange], HttpExchange]
@@ -108,13 +124,18 @@ def hosted(
         findings = []
         for variant in _at_home(variants, session.home) if at_home else variants:
             exchange = variant.shape(told)
-            outcome = await play(variant.settings, exchange, session.open())
+            label = variant.label or (variant.settings.layout if len(variants) > 1 else "")
+            try:
+                outcome = await session.play(variant.settings, exchange)
+            except UnplayableError as error:
+                findings.append((label, skipped(str(error))))
+                continue
             claimed = not odd and variant.settings == HostSettings(*variant.settings.modes)
             finding = judged(outcome, session, variant.settings, odd, which == "mutated", claimed)
             if expect is not None and finding.verdict in (Verdict.PASS, Verdict.WARN):
                 wrong = expect(outcome, exchange, session)
                 finding = finding if wrong is None else complaint(level, wrong, outcome.trace)
-            findings.append((variant.label or (variant.settings.layout if len(variants) > 1 else ""), finding))
+            findings.append((label, finding))
         return worst(findings)
 
     return Case(id_, level, title, source, judge, profile, layout)
@@ -144,6 +165,8 @@ def judged(
         each: [violation for violation in outcome.violations if violation.invariant.level is each] for each in Level
     }
     broken = tuple(dict.fromkeys(violation.id for violation in outcome.violations))
+    if (by_hosts := _by_hosts(outcome, broken)) is not None:
+        return by_hosts
     if must := of_level[Level.MUST]:
         return Finding(Verdict.FAIL, "; ".join(map(str, must[:3])), broken, outcome.trace)
     closed = str(outcome.closed)
@@ -166,6 +189,8 @@ def judged(
         case Ending.IMMEDIATE if not may_answer and outcome.status != session.ordinary:
             reason = f"answers {outcome.status} itself, and elsewhere {session.ordinary}"
             return Finding(Verdict.FAIL, reason, (), outcome.trace)
+        case Ending.ERROR | Ending.TIMEOUT | Ending.HUNG | Ending.CORRUPT if not broken:
+            return Finding(Verdict.FAIL, f"ends as {outcome.ending.value} {outcome.detail}".rstrip(), (), outcome.trace)
     if should := of_level[Level.SHOULD]:
         return Finding(Verdict.WARN, "; ".join(map(str, should[:3])), broken, outcome.trace)
     if may := of_level[Level.MAY]:
@@ -173,6 +198,13 @@ def judged(
     if outcome.ending is Ending.IMMEDIATE:
         return passed(f"answered {outcome.status} by the server itself")
     return PASSED
+
+
+def _by_hosts(outcome: Outcome, broken: tuple[str, ...]) -> Finding | None:
+    """What is to be said of the hosts, before anything of the processor."""
+    if outcome.differs is not None:
+        return Finding(Verdict.FAIL, f"Envoy isn't as simulated: {outcome.differs}", broken, outcome.trace)
+    return skipped(outcome.own) if outcome.own else None
 
 
 def scripted(
@@ -187,6 +219,8 @@ def scripted(
     """A case that is written out: `script` returns what is wrong, if anything is."""
 
     async def judge(session: Session) -> Finding:
+        if session.through is not None:
+            return skipped("its messages are written out: no Envoy can be made to send them")
         if needs_server and session.server is None:
             return skipped("needs a server over gRPC")
         found = await script(session)

@@ -170,7 +170,7 @@ ENDS = (
         Level.SHOULD,
         "BUFFERED_PARTIAL cuts a body at the host's limit",
         "processing_mode.proto BUFFERED_PARTIAL",
-        Variant(HostSettings(PARTIAL, NONE, buffer_limit=64)),
+        Variant(HostSettings(PARTIAL, NONE, buffer_limit=64), shaped(cut(40), None)),
         at_home=False,
         odd=True,
     ),

@@ -73,7 +73,7 @@ LAYOUTS = (
         Level.MUST,
         "the listener says full duplex, the route BUFFERED/NONE: overrides are ignored, protocol_config doesn't tell",
         "ext_proc.cc; DisableResponseModeOverrideByStreamedBodyMode",
-        Variant(HostSettings(BUFFERED, NONE, allow_mode_override=False, told_modes=(2, 0)), _PIECES),
+        Variant(HostSettings(BUFFERED, NONE, listener=(FULL, FULL)), _PIECES),
     ),
     hosted(
         "LAY-27",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from extproc.conformance.cases.case import Session, scripted
 from extproc.conformance.cases.unknown import refused_layout, request_headers, told
-from extproc.conformance.driver import Link, play
+from extproc.conformance.driver import Link
 from extproc.conformance.host import messages
 from extproc.conformance.host.machine import Wait
 from extproc.conformance.host.outcome import Closed, Ending
@@ -57,7 +57,7 @@ async def _half_close(session: Session) -> str | Finding | None:
 async def _still_serves(session: Session) -> str | Finding | None:
     if session.fails:
         return skipped(f"any exchange ends as {session.fails}")
-    outcome = await play(session.home, session.recipe.passes, session.open())
+    outcome = await session.play(session.home, session.recipe.passes)
     if outcome.ending in (Ending.COMPLETE, Ending.LEFT, Ending.IMMEDIATE, Ending.REFUSED):
         return None
     return f"the next exchange ends as {outcome.ending.value}"

@@ -8,7 +8,6 @@ from collections.abc import Callable
 from dataclasses import replace
 
 from extproc.conformance.cases.case import Case, Session, Variant, chain, hosted, shaped, with_header, with_pieces
-from extproc.conformance.driver import play
 from extproc.conformance.host.outcome import Ending, Outcome
 from extproc.conformance.host.settings import BodyMode, HostSettings, HttpExchange, HttpMessage
 from extproc.conformance.invariants import Level
@@ -102,7 +101,7 @@ def _large(mib: int) -> Case:
         body = request.body + b" " * (mib << 20)
         larger = with_header(("content-length", str(len(body)).encode()))(replace(request, pieces=(body,)))
         exchange = HttpExchange(larger, session.recipe.passes.response)
-        outcome = await play(session.home, exchange, session.open())
+        outcome = await session.play(session.home, exchange)
         if outcome.ending is Ending.IMMEDIATE and outcome.status == 413:
             return passed("413")
         if outcome.ending in (Ending.COMPLETE, Ending.LEFT, Ending.IMMEDIATE):
@@ -120,12 +119,11 @@ def _hidden() -> Case:
         if session.recipe.mutated is None:
             return skipped("the recipe names no exchange that is mutated")
         told = session.recipe.mutated.exchange
-        hidden = HttpExchange(with_header(without=(":path", ":method"))(told.request), told.response)
-        usual = await play(session.home, told, session.open())
-        outcome = await play(session.home, hidden, session.open())
+        usual = await session.play(session.home, told)
+        outcome = await session.play(replace(session.home, hidden=(":path", ":method")), told)
         if usual.ending is not Ending.COMPLETE or _untouched(usual, told, session) is None:
             return skipped("nothing is mutated in the home layout")
-        passes = outcome.ending in (Ending.COMPLETE, Ending.LEFT) and _untouched(outcome, hidden, session) is None
+        passes = outcome.ending in (Ending.COMPLETE, Ending.LEFT) and _untouched(outcome, told, session) is None
         return complaint(_MUST, "passes what it should mutate, without a sign", outcome.trace) if passes else passed()
 
     title = "`:path` and `:method` are hidden: what is mutated with them doesn't pass unseen without"
@@ -137,7 +135,7 @@ def _twice() -> Case:
         if session.recipe.mutated is None:
             return skipped("the recipe names no exchange that is mutated")
         exchange = session.recipe.mutated.exchange
-        first, second = [await play(session.home, exchange, session.open()) for _ in range(2)]
+        first, second = [await session.play(session.home, exchange) for _ in range(2)]
         if first.ending is not Ending.COMPLETE or first.upstream is None or second.upstream is None:
             return skipped(f"ends as {first.ending.value} in the home layout")
         same = (first.upstream.body, first.ending) == (second.upstream.body, second.ending)

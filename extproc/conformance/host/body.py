@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Generator
 from dataclasses import replace
+from itertools import accumulate
 from typing import TYPE_CHECKING, TypeAlias
 
 from extproc.conformance.host import messages
 from extproc.conformance.host.mutation import mutated, without
 from extproc.conformance.host.settings import BodyMode, HeaderMode, HttpMessage
-from extproc.conformance.invariants import Violation
 from extproc.wire import BodyMutation, CommonResponse, ProcessingRequest, ProcessingResponse
 
 if TYPE_CHECKING:
@@ -18,6 +18,9 @@ if TYPE_CHECKING:
 
 Played: TypeAlias = "Generator[Step, ProcessingResponse | Closed | None, HttpMessage]"
 
+_ENDING = (1, 40)
+HOLDING = (1, 39)
+"""Envoys that hold headers back until some of the body goes on, in STREAMED and full duplex, both ways."""
 _FULL = BodyMode.FULL_DUPLEX_STREAMED
 
 
@@ -47,8 +50,14 @@ class Way:
             host.override(way, reply)
             if common.status == CommonResponse.CONTINUE_AND_REPLACE:
                 return host.replaced(self.message, common)
-            if host.mode(way) in (_FULL, BodyMode.STREAMED) and way == "response":
-                host.client_has_headers = not ends
+            if host.mode(way) in (_FULL, BodyMode.STREAMED) and way == "response" and not ends:
+                host.let_headers_go()
+            if self._local_reply():
+                if host.settings.release == HOLDING and host.mode(way) in (_FULL, BodyMode.STREAMED):
+                    host.hang_by_itself("Envoy 1.39 holds a request's headers back until some of its body has come")
+                if host.mode(way) in (_FULL, BodyMode.STREAMED):
+                    self._forget_length()
+                self._set(replace(self.message, pieces=(), trailers=None))
             if ends or self._local_reply():
                 return self.message
         elif ends:
@@ -76,7 +85,10 @@ class Way:
         body, rest = message.body, b""
         partial = host.mode(self.way) is BodyMode.BUFFERED_PARTIAL
         if partial and host.settings.buffer_limit is not None:
-            body, rest = body[: host.settings.buffer_limit], body[host.settings.buffer_limit :]
+            # Envoy notices behind the piece that is too much.
+            sizes = accumulate(len(piece) for piece in message.pieces)
+            over = next((size for size in sizes if size > host.settings.buffer_limit), len(body))
+            body, rest = body[:over], body[over:]
         late = host.settings.empty_end and not rest and message.trailers is None
         end = not rest and message.trailers is None and not late
         common = yield from self._body_reply(body, end=end)
@@ -88,6 +100,8 @@ class Way:
             self._forget_length()
         elif replaced:
             self._check_length(became)
+        elif common.body_mutation.HasField("streamed_response") and self.message.first("content-length") is not None:
+            host.fail()  # taken for an empty body of another length
         self._set(replace(self.message, pieces=(became + rest,) if became or rest else ()))
         if late:
             yield from self._body_reply(b"", end=True)
@@ -99,6 +113,7 @@ class Way:
             end = at == len(pieces) - 1 and self.message.trailers is None
             common = yield from self._body_reply(piece, end=end)
             self.out.append(_applied(piece, common.body_mutation))
+            self.host.headers_held = False
             # What a processor that leaves now has already changed stays changed.
             self._set(replace(self.message, pieces=(*self.out, *pieces[at + 1 :])))
 
@@ -128,13 +143,15 @@ class Way:
         from extproc.conformance.host.machine import Wait
 
         host, way, message = self.host, self.way, self.message
+        empty = not message.body and message.trailers is None
+        if headers is None and way == "response" and empty and host.settings.release < _ENDING:
+            host.hang_by_itself("Envoy before 1.40 hangs where an override to full duplex meets a body without a byte")
         trailers = message.trailers is not None and host.send_trailers[way]
         pieces = message.pieces
         if headers is not None:
             self._forget_length()  # Envoy keeps it behind an override
-        bodies = [
-            messages.body(way, piece, end=at == len(pieces) - 1 and not trailers) for at, piece in enumerate(pieces)
-        ]
+        told = message.trailers is None  # trailers that aren't shown end the body without a word
+        bodies = [messages.body(way, piece, end=at == len(pieces) - 1 and told) for at, piece in enumerate(pieces)]
         last = [messages.trailers(way, message.trailers or (), host.settings)] if trailers else bodies[-1:]
         before = bodies if trailers else bodies[:-1]
         if host.settings.double_end and not trailers:
@@ -150,8 +167,10 @@ class Way:
                 answer = yield host.step(*last)
                 continue
             reply = host.taken(answer)
+            if answer is None and not told and not trailers and self.out:
+                break
             if reply is None:
-                self._missing(answer is None, ended=ended, trailers=trailers_wanted and ended)
+                self._missing(answer is None, ended=ended, trailers=trailers_wanted and sent_all)
             else:
                 end, trailers_reply = self._duplex_reply(reply, ended=ended, sent_all=sent_all, trailers=trailers)
                 ended |= end or trailers_reply
@@ -195,7 +214,8 @@ class Way:
             host.answered.add(got)
             common = reply.request_headers if way == "request" else reply.response_headers
             self._set(host.with_headers(self.message, common.response.header_mutation, way))
-            host.client_has_headers |= way == "response"
+            if way == "response":
+                host.let_headers_go()
             host.override(way, reply)
             return False, False
         if got not in (f"{way}_body", f"{way}_trailers"):
@@ -205,8 +225,8 @@ class Way:
             host.break_off("INV-06", f"{got} before {way}_headers")
         if got == f"{way}_trailers":
             if not trailers or not sent_all:
-                host.violations.append(Violation("INV-02", f"{got}, and no trailers were sent"))
-                return False, False  # Envoy takes no notice
+                # Envoy takes no notice, unless more of the body comes before it has sent more.
+                host.corrupt("INV-02", f"{got}, and no trailers were sent")
             self._mutate_trailers(reply)
             return False, True
         common_body = (reply.request_body if way == "request" else reply.response_body).response
@@ -216,6 +236,7 @@ class Way:
         if streamed.end_of_stream and not sent_all:
             host.corrupt("INV-08", f"{got} with end_of_stream before the input's end")
         self.out.append(streamed.body)
+        host.headers_held = False
         return streamed.end_of_stream, False
 
     def _set(self, message: HttpMessage) -> None:

@@ -74,6 +74,9 @@ class Host:
         }
         self.request, self.response = exchange.request, exchange.response
         self.client_has_headers = False
+        """Whether the processor has let the response's headers go on."""
+        self.headers_held = False
+        """They wait for the first of the body all the same."""
         self.answered: set[str] = set()
         """Kinds of messages whose replies have come."""
         self.violations: list[Violation] = []
@@ -82,7 +85,9 @@ class Host:
         self.closed: Closed | None = None
         self.immediate: HttpMessage | None = None
         self.trace: list[str] = []
+        self.told: list[tuple[str, int, bool]] = []
         self.way = "request"
+        self.own = ""
 
     # What a case sees.
 
@@ -115,6 +120,8 @@ class Host:
             closed=self.closed,
             replies=self.replies,
             trace=tuple(self.trace),
+            sent=tuple(self.told),
+            own=self.own,
         )
 
     def forward(self) -> Playing:
@@ -131,6 +138,7 @@ class Host:
             messages.dress(message, self.settings, first=self.sent == 0)
             self.sent += 1
             self.trace.append(f"> {messages.described(message)}")
+            messages.note(self.told, message)
         return Step(send, wait, half_close)
 
     def reply(self, kind: str, *send: ProcessingRequest) -> Waiting:
@@ -144,7 +152,9 @@ class Host:
                 if isinstance(answer, Closed):
                     raise _Over(Ending.LEFT)
                 self.violations.append(Violation("INV-01", f"no reply to {kind}"))
-                raise _Over(Ending.TIMEOUT)
+                # In full duplex the processor may take its time.
+                full = self.mode(self.way) is BodyMode.FULL_DUPLEX_STREAMED
+                raise _Over(Ending.HUNG if full else Ending.TIMEOUT)
             got = reply.WhichOneof("response")
             if got is None and reply.HasField("override_message_timeout"):
                 extensions += 1
@@ -168,7 +178,7 @@ class Host:
                 self.closed = answer
                 self.trace.append(f"< closed {answer.status}")
                 if answer.status != "OK":
-                    if self.client_has_headers:
+                    if self.client_has_headers and not self.headers_held:
                         raise _Over(Ending.CUT)
                     raise _Over(Ending.BROKEN_OFF if self.replies else Ending.REFUSED)
                 return None
@@ -186,12 +196,17 @@ class Host:
         found = list(content(reply, place))
         self.violations += found
         ignored = {"INV-05"} if place.mode in (BodyMode.BUFFERED, BodyMode.BUFFERED_PARTIAL) else set()
+        ignored |= {"INV-17"} if self.headers_held else set()
         if any(violation.id in FATAL - ignored for violation in found):
-            self._error()
+            self.fail()
         if got == "immediate_response":
             immediate = reply.immediate_response
             code = immediate.status.code if immediate.status.code >= 200 else 200
             headers = mutated(((":status", str(code).encode()),), immediate.headers, "response")
+            if immediate.body:
+                typed = any(name == "content-type" for name, _ in headers)
+                headers = without(headers, "content-length") + (() if typed else (("content-type", b"text/plain"),))
+                headers += (("content-length", str(len(immediate.body)).encode()),)
             self.immediate = HttpMessage(headers, (immediate.body,))
             raise _Over(Ending.IMMEDIATE)
         if got == "streamed_immediate_response":
@@ -200,7 +215,18 @@ class Host:
 
     def break_off(self, invariant: str, detail: str) -> NoReturn:
         self.violations.append(Violation(invariant, detail))
-        self._error()
+        self.fail()
+
+    def fail(self) -> NoReturn:
+        """The host gives the exchange up."""
+        raise _Over(Ending.CUT if self.client_has_headers and not self.headers_held else Ending.ERROR)
+
+    def let_headers_go(self) -> None:
+        """The response's."""
+        from extproc.conformance.host.body import HOLDING  # they know each other
+
+        self.client_has_headers = True
+        self.headers_held = self.settings.release == HOLDING
 
     def corrupt(self, invariant: str, detail: str) -> NoReturn:
         self.violations.append(Violation(invariant, detail))
@@ -208,6 +234,11 @@ class Host:
 
     def hang(self, invariant: str, detail: str) -> NoReturn:
         self.violations.append(Violation(invariant, detail))
+        raise _Over(Ending.HUNG)
+
+    def hang_by_itself(self, reason: str) -> NoReturn:
+        """Whatever the processor does."""
+        self.own = reason
         raise _Over(Ending.HUNG)
 
     def leave(self) -> NoReturn:
@@ -223,13 +254,18 @@ class Host:
         allowed = settings.allowed_response_modes
         if allowed and wanted.response_body_mode not in [int(mode) for mode in allowed]:
             return
+        # DEFAULT leaves the configured mode of headers and trailers; a body's mode has no default.
         if way == "request":
             self.request_mode = BodyMode(wanted.request_body_mode)
-            self.send_trailers["request"] = wanted.request_trailer_mode == ProcessingMode.SEND
-            skip = wanted.response_header_mode == ProcessingMode.SKIP
-            self.response_headers = HeaderMode.SKIP if skip else HeaderMode.SEND
+            self._override_trailers("request", wanted.request_trailer_mode)
+            if wanted.response_header_mode != ProcessingMode.DEFAULT:
+                self.response_headers = HeaderMode(wanted.response_header_mode)
         self.response_mode = BodyMode(wanted.response_body_mode)
-        self.send_trailers["response"] = wanted.response_trailer_mode == ProcessingMode.SEND
+        self._override_trailers("response", wanted.response_trailer_mode)
+
+    def _override_trailers(self, way: str, mode: ProcessingMode.HeaderSendMode) -> None:
+        if mode != ProcessingMode.DEFAULT:
+            self.send_trailers[way] = mode == ProcessingMode.SEND
 
     def replaced(self, message: HttpMessage, common: CommonResponse) -> HttpMessage:
         """CONTINUE_AND_REPLACE on headers: the body is the reply's, and no more of it is sent."""
@@ -241,9 +277,6 @@ class Host:
         return replace(message, headers=mutated(message.headers, mutation, way))
 
     # Only here.
-
-    def _error(self) -> NoReturn:
-        raise _Over(Ending.CUT if self.client_has_headers else Ending.ERROR)
 
     def _check_timeout(self, reply: ProcessingResponse, extensions: int) -> None:
         told = reply.override_message_timeout

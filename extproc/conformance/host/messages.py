@@ -19,7 +19,8 @@ _FILTER = "envoy.filters.http.ext_proc"
 
 def headers(way: str, fields: Headers, settings: HostSettings, *, end: bool) -> ProcessingRequest:
     """`way` is `request` or `response`, here and below."""
-    content = HttpHeaders(headers=_map(fields, settings.values), end_of_stream=end)
+    shown = tuple(pair for pair in fields if pair[0] not in settings.hidden)
+    content = HttpHeaders(headers=_map(shown, settings.values), end_of_stream=end)
     return ProcessingRequest(**{f"{way}_headers": content})  # type: ignore[arg-type]
 
 
@@ -85,3 +86,15 @@ def described(message: ProcessingRequest | ProcessingResponse) -> str:
             words.append(form)
     beside = [field for field in ("mode_override", "override_message_timeout") if message.HasField(field)]
     return " ".join(words + beside)
+
+
+def note(sent: list[tuple[str, int, bool]], message: ProcessingRequest) -> None:
+    """Add a message by its kind, size and end; pieces of a body are one: where they are cut is the network's affair."""
+    kind = message.WhichOneof("request") or ""
+    content = getattr(message, kind, None)
+    size = len(content.body) if content is not None and kind.endswith("_body") else 0
+    end = bool(content.end_of_stream) if content is not None and not kind.endswith("_trailers") else True
+    if sent and kind.endswith("_body") and sent[-1][0] == kind:
+        _, before, ended = sent.pop()
+        size, end = size + before, end or ended
+    sent.append((kind, size, end))

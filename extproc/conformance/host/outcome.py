@@ -62,6 +62,14 @@ class Outcome:
     replies: int = 0
     trace: tuple[str, ...] = ()
     """Each message, sent (`>`) and received (`<`), in a few words without its content."""
+    sent: tuple[tuple[str, int, bool], ...] = ()
+    """The host's messages: kind, size of the body and whether it is the end, each body as one."""
+    own: str = ""
+    """Why the host fails, whatever the processor does: a fault of its own."""
+    detail: str = ""
+    """Why a real Envoy answered in the upstream's place, in its words."""
+    differs: str | None = None
+    """What a real Envoy did otherwise than the simulated host."""
 
     @property
     def status(self) -> int | None:

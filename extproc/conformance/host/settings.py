@@ -66,13 +66,19 @@ class HostSettings:
     """Whether messages carry attributes and metadata."""
     values: Values = Values.RAW
     buffer_limit: int | None = None
-    """How much of a body BUFFERED_PARTIAL sends; None: all of it."""
+    """How much of a body BUFFERED_PARTIAL waits for: it sends the pieces until one is too much. None: all of it."""
     empty_end: bool = False
     """BUFFERED bodies come with `end_of_stream: false`, and an empty message with true behind them (agentgateway)."""
     double_end: bool = False
     """A full-duplex body's end comes twice, as an empty message (envoyproxy/envoy#46237)."""
     early_response: bool = False
     """The response begins behind the request's headers, and the request's body is never sent: a local reply."""
+    listener: tuple[BodyMode, BodyMode] | None = None
+    """The listener's body modes, where the route has others: the ones that are played."""
+    hidden: tuple[str, ...] = ()
+    """Headers that the processor isn't shown (`forward_rules`)."""
+    release: tuple[int, int] = (1, 40)
+    """Which Envoy the host is, where releases differ."""
 
     @property
     def modes(self) -> tuple[BodyMode, BodyMode]:
@@ -85,7 +91,7 @@ class HostSettings:
     @property
     def overrides_ignored(self) -> bool:
         """Whether Envoy takes no notice of any `mode_override`, without a word."""
-        full_duplex = BodyMode.FULL_DUPLEX_STREAMED in (self.request_body, self.response_body)
+        full_duplex = BodyMode.FULL_DUPLEX_STREAMED in (self.listener or self.modes)
         return not self.allow_mode_override or full_duplex or self.send_body_without_waiting or self.observability
 
 
