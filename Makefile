@@ -11,7 +11,7 @@ INSTALL := install --require-hashes --only-binary :all:
 # Bytecode is kept, whatever the environment says: without it each start of a process costs a second of work more.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: run test test-search test-fuzz test-simulation test-clients test-image test-alerts test-vllm bench judge-others lint protos requirements sbom audit clean
+.PHONY: run test test-search test-fuzz test-simulation test-envoys test-clients test-image test-alerts test-vllm bench judge-others lint protos requirements sbom audit clean
 
 # Done again when a pyproject.toml changes. Without build isolation the build backend is the one that is pinned.
 $(VENV)/.ready: $(VENV)/.installed pyproject.toml scripted_vllm/pyproject.toml
@@ -61,6 +61,11 @@ test-fuzz: $(VENV)/.ready
 SIMULATION_SECONDS ?= 60
 test-simulation: $(VENV)/.ready
 	@$(BIN)/python -m tests.simulation --seconds $(SIMULATION_SECONDS)
+
+# The conformance cases, each fault, and our server through five releases of Envoy, and what the simulated host makes of
+# them: two minutes or so on two cores. The first time it downloads 160 MB, which stay outside the checkout.
+test-envoys: $(VENV)/.ready
+	@$(BIN)/pytest --numprocesses 2 -m envoys tests/test_conformance_envoys.py
 
 # A real vLLM on the CPU with a real model; the first time it downloads some 3 GB, which stay outside the checkout.
 test-vllm: $(VENV)/.ready

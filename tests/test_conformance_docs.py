@@ -9,11 +9,28 @@ import yaml
 
 from extproc.conformance.cases import CASES
 from extproc.conformance.cases.case import REFUSALS
-from extproc.conformance.invariants import INVARIANTS
+from extproc.conformance.envoys.page import SAME
+from extproc.conformance.envoys.releases import RELEASES
+from extproc.conformance.faults import FAULTS
+from extproc.conformance.invariants import BY_ID, INVARIANTS
 from extproc.conformance.recipe import read
 from extproc.conformance.verdicts import Verdict
 
-PAGE = (Path(__file__).parents[1] / "docs" / "conformance.md").read_text(encoding="utf-8")
+DOCS = Path(__file__).parents[1] / "docs"
+PAGE = (DOCS / "conformance.md").read_text(encoding="utf-8")
+MEASURED = (DOCS / "conformance-envoys.md").read_text(encoding="utf-8")
+WORDS = {
+    "504": "504",
+    "hangs": "hang",
+    "the response is cut": "cut",
+    "500 `": "500",
+    "its body goes out": "goes out",
+    "bytes": "truncated|lost|fine",
+    "as if nothing were wrong": "ignored|nothing|stays|dropped|as a success",
+    "is empty": "empty",
+    "counts it": "count",
+}
+"""What the invariants' last column says of each effect on the page."""
 
 
 def test_the_invariants_are_those_of_the_code() -> None:
@@ -39,3 +56,30 @@ def test_verdicts_sections_and_refusals_are_told() -> None:
     assert {verdict.value for verdict in Verdict} <= set(first_cells)
     assert {case.id.partition("-")[0] for case in CASES} <= set(first_cells)
     assert [status for status in REFUSALS if f"`{status}`" not in PAGE] == []
+
+
+def test_what_was_measured_is_of_these_faults_and_releases() -> None:
+    rows = [line.strip("| ").split(" | ") for line in MEASURED.splitlines() if line.startswith("| INV-")]
+    told = [f"{invariant} {fault.rpartition(' (')[0]}" for invariant, fault, *_ in rows]
+    assert told == [str(fault) for fault in FAULTS]
+    assert f"| invariant | fault | {' | '.join(RELEASES)} |" in MEASURED
+    assert all(release in PAGE for release in RELEASES)
+
+
+def test_the_last_column_of_the_invariants_is_what_was_measured() -> None:
+    rows = [line.strip("| ").split(" | ") for line in MEASURED.splitlines() if line.startswith("| INV-")]
+    untold = [
+        (invariant, fault, effect)
+        for invariant, fault, *effects in rows
+        for effect in effects
+        for word, expected in WORDS.items()
+        if word in effect.replace(SAME, "")
+        if not re.search(expected, BY_ID[invariant].consequence)
+    ]
+    assert untold == []
+
+
+def test_simulated_host_and_envoys_agreed_wherever_both_could_play() -> None:
+    cells = re.findall(r"(\d+) of (\d+) agree", MEASURED)
+    assert len(cells) == 3 * len(RELEASES)
+    assert [cell for cell in cells if cell[0] != cell[1]] == []

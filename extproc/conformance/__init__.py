@@ -8,6 +8,8 @@ processor's.
     checks.py      those about a reply's content
     cases/         the catalogue
     recipe.py      what a server is sent
+    envoys/        the same cases through real Envoys, and what each release makes of each fault
+    faults.py      servers that break one invariant each
     driver.py      a host's steps on a link; client.py: links over gRPC; pings.py: HTTP/2's PING
     runner.py      a run; verdicts.py: what is said of it; reports/: how
     reference.py   a server that passes

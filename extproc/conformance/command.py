@@ -19,6 +19,7 @@ EXAMPLES = """
 extproc conformance 127.0.0.1:9000
 extproc conformance 127.0.0.1:9000 --recipe recipe.yaml --profile core --profile mutating
 extproc conformance unix:/run/extproc.sock --only 'LAY-*' --html report.html --junit report.xml
+extproc conformance 127.0.0.1:9000 --envoy 1.38.3
 extproc conformance --list
 """
 _REPORTS = ("json", "junit", "tap", "markdown", "html", "badge")
@@ -40,6 +41,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument(
         "--only", action="append", default=[], metavar="ID", help="only these cases; `LAY-*` are many; may come again"
+    )
+    parser.add_argument(
+        "--envoy",
+        metavar="VERSION",
+        help="play the cases through this real Envoy too (1.36.2 to 1.40.0, or a program's path), and compare",
     )
     parser.add_argument("--list", action="store_true", help="print the cases, and play none")
     parser.add_argument("--quiet", action="store_true", help="print only the sum")
@@ -83,6 +89,7 @@ def run(options: argparse.Namespace) -> int:
 
 def _played(options: argparse.Namespace, recipe: object) -> int:
     from extproc.conformance.client import UnreachableError
+    from extproc.conformance.driver import HostError
     from extproc.conformance.recipe import Recipe
     from extproc.conformance.reports import FORMATS
     from extproc.conformance.reports.readable import closing, line
@@ -97,12 +104,19 @@ def _played(options: argparse.Namespace, recipe: object) -> int:
 
     try:
         report = asyncio.run(
-            played(options.target, recipe, patterns=options.only, allow_remote=options.allow_remote, told=told)
+            played(
+                options.target,
+                recipe,
+                patterns=options.only,
+                allow_remote=options.allow_remote,
+                envoy=options.envoy,
+                told=told,
+            )
         )
         for name in _REPORTS:
             if (path := getattr(options, name)) is not None:
                 path.write_text(FORMATS[name](report), encoding="utf-8")
-    except (UnreachableError, OSError) as error:
+    except (UnreachableError, HostError, OSError) as error:
         return _misused(str(error))
     print(closing(report) if options.quiet else f"\n{closing(report)}")
     return 0 if report.conforms else 1

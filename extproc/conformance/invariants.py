@@ -1,7 +1,8 @@
 """What must hold after every message of a processor, whatever the case: a table.
 
 Sources: the comments of external_processor.proto, processing_mode.proto (envoy.*.ext_proc.v3) and Envoy's integration
-tests, each by name in `source`. `consequence` is what Envoy 1.40 was measured to make of a violation.
+tests, each by name in `source`. `consequence` is what Envoys since 1.36 were measured to make of a violation:
+docs/conformance-envoys.md.
 """
 
 from __future__ import annotations
@@ -53,14 +54,14 @@ INVARIANTS = (
         _MUST,
         "Outside full duplex each message gets exactly one reply, and so do headers and trailers in it",
         f"{_P} ProcessingResponse",
-        "none: 504, or a hang in full duplex; a second one: 500",
+        "none: 504, or a hang in full duplex; a second one: 500, or behind the end ignored",
     ),
     Invariant(
         "INV-02",
         _MUST,
         "A reply is of its message's kind",
         f"{_P} ProcessingResponse",
-        "500 `spurious_message`, before 1.34 ignored; trailers' replies in full duplex still are",
+        "500 `spurious_message`; trailers' replies in full duplex: a truncated body, as a success, or 500",
     ),
     Invariant(
         "INV-03",
@@ -74,14 +75,14 @@ INVARIANTS = (
         _MUST,
         "In FULL_DUPLEX_STREAMED a body's reply carries `streamed_response`",
         f"{_PM} FULL_DUPLEX_STREAMED",
-        "500, or a response that is cut",
+        "500, or a response that is cut; 1.39: 500 before the first of the body",
     ),
     Invariant(
         "INV-05",
         _MUST,
         "Outside FULL_DUPLEX_STREAMED no reply carries `streamed_response`",
         f"{_P} StreamedBodyResponse",
-        "STREAMED: 500, or a response that is cut; BUFFERED: the body goes on as it was, without a word",
+        "STREAMED: 500, or a response that is cut; BUFFERED: 500 with `content-length`, else the body stays as it was",
     ),
     Invariant(
         "INV-06",
@@ -123,14 +124,14 @@ INVARIANTS = (
         _MUST,
         "Values of headers are set in `raw_value`",
         f"{_P} HeaderMutation; envoyproxy/envoy#31555",
-        "the header is set to nothing, without a word",
+        "the header is empty, without a word",
     ),
     Invariant(
         "INV-12",
         _SHOULD,
         "A header isn't set in both `value` and `raw_value`",
         f"{_P} HeaderMutation",
-        "1.40 takes `raw_value`; 1.31: 500",
+        "`raw_value` is taken",
     ),
     Invariant(
         "INV-13",
@@ -151,7 +152,7 @@ INVARIANTS = (
         _MUST,
         "`:status` is set only towards the client, from 200 to 999",
         "mutation_utils.cc",
-        "ignored",
+        "ignored; a value that is none is counted as rejected",
     ),
     Invariant(
         "INV-16",
@@ -165,7 +166,7 @@ INVARIANTS = (
         _MUST,
         "There is no `immediate_response` once the response's headers went on",
         f"{_P} ImmediateResponse",
-        "the connection is cut",
+        "the response is cut; 1.39: before the first of the body it goes out as it is",
     ),
     Invariant(
         "INV-18", _SHOULD, "A reply sets and removes at most 100 headers", "mutation_utils.cc; header limits", "500"
@@ -176,14 +177,14 @@ INVARIANTS = (
         _SHOULD,
         "An override to FULL_DUPLEX_STREAMED comes with trailer mode SEND",
         f"{_PM} FULL_DUPLEX_STREAMED",
-        "trailers go past the processor, or the exchange hangs",
+        "if there are trailers, they go past the processor, and nothing tells it the body's end; else ignored",
     ),
     Invariant(
         "INV-21",
         _MUST,
         "`override_message_timeout` is at least 1 ms, and comes once for a message",
         f"{_P} override_message_timeout",
-        "ignored; 504 when the time is over",
+        "ignored, and counted; 504 when the time is over",
     ),
     Invariant(
         "INV-22",

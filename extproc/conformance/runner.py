@@ -5,17 +5,18 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import AsyncExitStack
 from dataclasses import replace
 from fnmatch import fnmatchcase
 
 from extproc.conformance.cases import CASES
 from extproc.conformance.cases.case import Case, Session
 from extproc.conformance.client import GrpcServer, UnreachableError, is_local
-from extproc.conformance.driver import TooManyRepliesError, play
+from extproc.conformance.driver import TooManyRepliesError, UnplayableError, play
 from extproc.conformance.host.outcome import Ending
 from extproc.conformance.host.settings import BodyMode, HostSettings
 from extproc.conformance.recipe import Recipe
-from extproc.conformance.verdicts import Finding, Report, Result, Verdict
+from extproc.conformance.verdicts import Finding, Report, Result, Verdict, skipped
 
 SUITE = "2"
 """The version of the catalogue: one more with each case that judges otherwise."""
@@ -43,7 +44,7 @@ async def at_home(session: Session) -> Session:
     """With the first layout that the server doesn't refuse, and how it answers the recipe's passing exchange there, if
     it does so itself, or fails it."""
     for settings in _BASELINES:
-        outcome = await play(settings, session.recipe.passes, session.open())
+        outcome = await play(replace(settings, release=session.release), session.recipe.passes, session.open())
         if outcome.ending is not Ending.REFUSED:
             status = outcome.status if outcome.ending is Ending.IMMEDIATE else None
             well = outcome.ending in (Ending.COMPLETE, Ending.LEFT, Ending.IMMEDIATE)
@@ -61,6 +62,8 @@ async def judge(case: Case, session: Session) -> Result:
         finding = Finding(Verdict.FAIL, f"isn't over in {session.recipe.limits.case:g} seconds")
     except TooManyRepliesError as error:
         finding = Finding(Verdict.FAIL, str(error))
+    except UnplayableError as error:
+        finding = skipped(str(error))
     seconds = time.monotonic() - began
     return Result(case.id, case.level, case.profile, case.title, case.source, case.layout, finding, seconds)
 
@@ -71,18 +74,38 @@ async def run(
     *,
     patterns: Sequence[str] = (),
     allow_remote: bool = False,
+    envoy: str | None = None,
     told: Callable[[Result], None] = lambda _: None,
 ) -> Report:
-    """All chosen cases; `told` hears of each. Raises UnreachableError."""
+    """All chosen cases; `told` hears of each. `envoy` plays them too, and is a version or a program's path. Raises
+    UnreachableError, and with an Envoy ReleaseError and EnvoyError."""
     if not allow_remote and not is_local(target):
         raise UnreachableError(
             f"{target} is not on this machine's loopback interface: say --allow-remote if it is yours"
         )
     results = []
-    async with GrpcServer(target, recipe.limits, recipe.metadata, recipe.metadata_context) as server:
-        session = await at_home(Session(recipe, server.open, server))
+    async with AsyncExitStack() as stack:
+        server = await stack.enter_async_context(GrpcServer(target, recipe.limits, recipe.metadata, recipe.metadata_context))
+        session = Session(recipe, server.open, server)
+        if envoy is not None:
+            session, name = await through_envoy(session, envoy, target, stack)
+            target = f"{target} through Envoy {name}"
+        session = await at_home(session)
         for case in chosen(recipe.profiles, patterns):
             result = await judge(case, session)
             results.append(result)
             told(result)
     return Report(target, SUITE, recipe.profiles, recipe.name, tuple(results))
+
+
+async def through_envoy(session: Session, envoy: str, target: str, stack: AsyncExitStack) -> tuple[Session, str]:
+    """The session with a real Envoy beside the simulated host, and its version. Raises ReleaseError and EnvoyError."""
+    from extproc.conformance.envoys.host import EnvoyHost
+    from extproc.conformance.envoys.releases import binary, version
+
+    program = await asyncio.to_thread(binary, envoy)
+    name = await asyncio.to_thread(version, program)
+    major, minor, _ = name.split(".")
+    host = EnvoyHost(program, target, session.recipe.metadata, session.recipe.limits.reply, remembering=True)
+    await stack.enter_async_context(host)
+    return replace(session, through=host.compare, release=(int(major), int(minor))), name
