@@ -85,7 +85,9 @@ async def run(
         )
     results = []
     async with AsyncExitStack() as stack:
-        server = await stack.enter_async_context(GrpcServer(target, recipe.limits, recipe.metadata, recipe.metadata_context))
+        server = await stack.enter_async_context(
+            GrpcServer(target, recipe.limits, recipe.metadata, recipe.metadata_context)
+        )
         session = Session(recipe, server.open, server)
         if envoy is not None:
             session, name = await through_envoy(session, envoy, target, stack)

@@ -1,7 +1,7 @@
 """The layouts once more through a real Envoy: what its client sees of a server's violations.
 
 One listener for each layout, with trailers and large bodies allowed; an exchange of HTTP/1.1 through it. The simulated
-host plays the same exchange with the same server, and `tests.conformance_envoy.difference` compares.
+host plays the same exchange with the same server, and `tests.judged.real_envoy.difference` compares.
 """
 
 from __future__ import annotations
@@ -24,8 +24,8 @@ from extproc.conformance.driver import play
 from extproc.conformance.host.outcome import Ending, Outcome
 from extproc.conformance.host.settings import BodyMode, HostSettings, HttpExchange, HttpMessage
 from extproc.conformance.recipe import Recipe
-from tests.conformance_envoy import Seen, Upstream, bootstrap, difference, running_envoy
 from tests.gateway import ENVOY, free_port
+from tests.judged.real_envoy import Seen, Upstream, bootstrap, difference, running_envoy
 
 _PATIENCE = 6.0
 """Longer than Envoy's message_timeout; what isn't over by then hangs."""
