@@ -42,11 +42,9 @@ def judge_url(url: str, rows: Sequence[Row], *, model: str, key: str | None = No
 
 
 def _verdict(url: str, row: Row, model: str, key: str | None, timeout: float) -> Verdict:
-    for stream in (False, True):
-        if reason := _reason(url, row, model, key, timeout, stream=stream):
-            how = "streamed" if stream else "whole"
-            return Verdict(row.id, row.format, row.kind, f"{how}: {reason}")
-    return Verdict(row.id, row.format, row.kind)
+    whole = _reason(url, row, model, key, timeout, stream=False)
+    streamed = _reason(url, row, model, key, timeout, stream=True)
+    return Verdict(row.id, row.format, row.kind, whole, f"streamed: {streamed}" if streamed else None)
 
 
 def _reason(url: str, row: Row, model: str, key: str | None, timeout: float, *, stream: bool) -> str | None:

@@ -21,7 +21,10 @@ Delta: TypeAlias = Mapping[str, Any]
 
 @dataclass(frozen=True, slots=True)
 class Given:
-    """What a parser gets: the text in the pieces in which it arrives, and what is known of the request."""
+    """What a parser gets: the text in the pieces in which it arrives, and what is known of the request.
+
+    One piece is the whole of an answer that isn't streamed.
+    """
 
     pieces: Sequence[str]
     format: str
@@ -58,16 +61,18 @@ def every_cut(text: str) -> Iterator[list[str]]:
 
 
 def judge(parser: ParserUnderTest, rows: Iterable[Row], *, cuts: Cuts = every_cut) -> Report:
-    """A verdict for each row: it passes if it is right in every cut."""
+    """A verdict for each row: it passes if it is right whole and in every cut."""
     return Report(tuple(_verdict(parser, row, cuts) for row in rows))
 
 
 def _verdict(parser: ParserUnderTest, row: Row, cuts: Cuts) -> Verdict:
+    wrong: dict[str, str] = {}
     for pieces in cuts(row.text):
-        if reason := _reason(parser, row, pieces):
-            where = "whole" if len(pieces) == 1 else f"in {len(pieces)} pieces, the first {len(pieces[0])} long"
-            return Verdict(row.id, row.format, row.kind, f"{where}: {reason}")
-    return Verdict(row.id, row.format, row.kind)
+        way = "whole" if len(pieces) == 1 else "streamed" if max(map(len, pieces)) == 1 else "cut"
+        if way not in wrong and (reason := _reason(parser, row, pieces)):
+            where = "" if way == "whole" else f"in {len(pieces)} pieces, the first {len(pieces[0])} long: "
+            wrong[way] = where + reason
+    return Verdict(row.id, row.format, row.kind, **wrong)
 
 
 def _reason(parser: ParserUnderTest, row: Row, pieces: Sequence[str]) -> str | None:

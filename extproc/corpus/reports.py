@@ -12,12 +12,21 @@ from extproc.corpus.rows import KINDS
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """What is to be said of one row; `reason` is None when it passed."""
+    """What is to be said of one row: why it is wrong, in each way in which it was given; None where it is right."""
 
     id: str
     format: str
     kind: str
-    reason: str | None = None
+    whole: str | None = None
+    streamed: str | None = None
+    """In the smallest pieces."""
+    cut: str | None = None
+    """In larger ones, cut anywhere."""
+
+    @property
+    def reason(self) -> str | None:
+        """The first thing that is wrong, and where; None when the row passed."""
+        return f"whole: {self.whole}" if self.whole else self.streamed or self.cut
 
     @property
     def passed(self) -> bool:
@@ -49,11 +58,14 @@ class Report:
 
     def as_json(self) -> dict[str, Any]:
         """Scores by format and kind, and the failures with their reasons."""
-        cells = Counter((one.format, one.kind) for one in self.verdicts)
-        right = Counter((one.format, one.kind) for one in self.verdicts if one.passed)
+        cells: dict[tuple[str, str], Counter[str]] = {}
+        for one in self.verdicts:
+            ways = {"whole": not one.whole, "streamed": not one.streamed, "cut": not one.cut}
+            right = {"passed": one.passed, **ways}
+            cells.setdefault((one.format, one.kind), Counter()).update(rows=1, **right)
         scores: dict[str, dict[str, dict[str, int]]] = {}
-        for (format_, kind), rows in sorted(cells.items()):
-            scores.setdefault(format_, {})[kind] = {"passed": right[format_, kind], "rows": rows}
+        for (format_, kind), counts in sorted(cells.items()):
+            scores.setdefault(format_, {})[kind] = dict(counts)
         total = self.score()
         return {
             "passed": total.passed,
