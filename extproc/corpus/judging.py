@@ -30,6 +30,8 @@ class Given:
     format: str
     tools: Sequence[Mapping[str, Any]]
     prompt_opens_thinking: bool
+    cut_off: bool = False
+    """The output ended at a limit (`finish_reason: length`), and not because the model was done."""
 
 
 ParserUnderTest: TypeAlias = Callable[[Given], Iterable[Delta]]
@@ -77,7 +79,7 @@ def _verdict(parser: ParserUnderTest, row: Row, cuts: Cuts) -> Verdict:
 
 def _reason(parser: ParserUnderTest, row: Row, pieces: Sequence[str]) -> str | None:
     try:
-        came = joined(parser(Given(pieces, row.format, row.tools, row.prompt_opens_thinking)))
+        came = joined(parser(Given(pieces, row.format, row.tools, row.prompt_opens_thinking, row.kind == "cut_off")))
     except Exception as error:
         return f"{type(error).__name__}: {error}"[:200]
     return difference(row, came)

@@ -1,7 +1,8 @@
 """The corpus as data: rows of `formats/FORMAT.jsonl`, whose fields `row.schema.json` defines.
 
 A row's expectation follows from its format's specification, never from what some parser makes of it. Rows are never
-changed and never taken away: `versions.json` holds a digest of what each released version added.
+changed and never taken away: `versions.json` holds a digest of what each released version added. Those that turned out
+to be unjust are named in `withdrawn.json`, with the reason, and aren't judged by.
 """
 
 from __future__ import annotations
@@ -61,12 +62,16 @@ class Row:
 
 
 def load(formats: Iterable[str] = ()) -> list[Row]:
-    """The rows of these formats, or of all of them, in the order of the files. KeyError for a format without rows."""
+    """The rows of these formats, or of all of them, in the order of the files, without those that were withdrawn.
+
+    KeyError for a format without rows.
+    """
     names = sorted(formats) or file_names()
     known = set(file_names())
     if unknown := [name for name in names if name not in known]:
         raise KeyError(f"no rows for {', '.join(unknown)}")
-    return [_row(data) for name in names for data in raw_rows(name)]
+    out = withdrawn()
+    return [_row(data) for name in names for data in raw_rows(name) if data["id"] not in out]
 
 
 def file_names() -> list[str]:
@@ -80,6 +85,17 @@ def raw_rows(format_: str) -> list[dict[str, Any]]:
     text = (_FOLDER / "formats" / f"{format_}.jsonl").read_text(encoding="utf-8")
     # Not `splitlines`: a text may hold what that takes for the end of a line.
     return [json.loads(line) for line in text.split("\n") if line]
+
+
+def withdrawn() -> dict[str, str]:
+    """The rows that nobody is judged by any more, with the reason."""
+    return {row: group["reason"] for group in withdrawals() for row in group["rows"]}
+
+
+def withdrawals() -> list[dict[str, Any]]:
+    """Groups of withdrawn rows: a reason, the version since which it holds, the ids."""
+    found: list[dict[str, Any]] = json.loads((_FOLDER / "withdrawn.json").read_text(encoding="utf-8"))
+    return found
 
 
 def schema() -> dict[str, Any]:

@@ -12,7 +12,8 @@ import json
 import logging
 import sys
 import types
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from functools import lru_cache
 from importlib.metadata import version
 from typing import Any
@@ -93,6 +94,7 @@ def formats() -> Mapping[str, str]:
 
 
 def parse(given: Given) -> Iterator[Delta]:
+    given = _as_detokenized(given)
     text = "".join(given.pieces)
     thinking = thinks(given.format, text, given.prompt_opens_thinking)
     tokenizer = _tokenizer(given.format)
@@ -106,15 +108,33 @@ def parse(given: Given) -> Iterator[Delta]:
     )
 
 
+def _as_detokenized(given: Given) -> Given:
+    """The text as SGLang's detokenizer gives it, where that isn't as the model wrote it."""
+    if given.format == "internlm":  # its tokenizer is a slow one, which puts a space between special tokens
+        text = "".join(given.pieces).replace("<|action_start|><|plugin|>", "<|action_start|> <|plugin|>")
+        return replace(given, pieces=_cut_again(text, given.pieces))
+    if given.format == "openai" and not given.cut_off:  # the stop token of gpt-oss's calls is kept
+        last = "".join(given.pieces).rpartition("<|start|>")[2]
+        if " to=" in last and "<|call|>" not in last:
+            return replace(given, pieces=[*given.pieces[:-1], given.pieces[-1] + "<|call|>"])
+    return given
+
+
+def _cut_again(text: str, pieces: Sequence[str]) -> list[str]:
+    size = len(pieces[0])
+    if len(pieces) == 1:
+        return [text]
+    return [text[:size], text[size:]] if len(pieces) == 2 else [text[at : at + size] for at in range(0, len(text), size)]
+
+
 def _reasoning_parser(given: Given, thinking: bool, tokenizer: Any, *, stream: bool) -> Any:
     name = _PARSERS[given.format][1]
     if not name or not (thinking or given.format in _FRAMED):
         return None
-    always = name in ("k2_horizon",)
     return ReasoningParser(
         name,
         stream_reasoning=stream,
-        force_reasoning=given.prompt_opens_thinking or always,
+        force_reasoning=given.prompt_opens_thinking or name == "k2_horizon",
         tokenizer=tokenizer,
         tool_call_parser_active=bool(given.tools),
     )

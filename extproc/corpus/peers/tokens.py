@@ -117,6 +117,7 @@ THINKING: Mapping[str, tuple[str, str]] = {
     "cohere_command3": ("<|START_THINKING|>", "<|END_THINKING|>"),
     "cohere_command4": ("<|START_THINKING|>", "<|END_THINKING|>"),
     "gemma4": ("<|channel>thought", "<channel|>"),
+    "k2_horizon": ("<ifm|think>", "</ifm|think>"),
     "kimi_k3": ("<|open|>think<|sep|>", "<|close|>think<|sep|>"),
     "longcat": ("<longcat_think>", "</longcat_think>"),
     "minimax_m3": ("<mm:think>", "</mm:think>"),
