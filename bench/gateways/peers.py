@@ -15,10 +15,11 @@ from dataclasses import dataclass, field
 from importlib.metadata import version
 from pathlib import Path
 
+from bench.environments import environment, pinned
 from tests.clients.installed import CLIENTS, installed
 from tests.clients.setup import set_up as set_up_clients
 from tests.real_vllm.cache import SetupError, built_once, is_complete, locked, root
-from tests.real_vllm.environment import pinned, run, step
+from tests.real_vllm.environment import run, step
 
 _GIGABYTES = 1.5
 _REQUIREMENTS = Path(__file__).with_name("requirements")
@@ -116,12 +117,11 @@ def _unpacked(directory: Path) -> Wrk:
 
 def _environment(name: str) -> Path:
     """The `bin` of a virtual environment with exactly what requirements/NAME.txt lists."""
-    return pinned(_REQUIREMENTS / f"{name}.txt", "bench", _GIGABYTES)
+    return environment(_REQUIREMENTS / f"{name}.txt", _GIGABYTES)
 
 
 def _pinned(name: str, package: str) -> str:
-    lines = (_REQUIREMENTS / f"{name}.txt").read_text().splitlines()
-    return next(line.partition("==")[2] for line in lines if line.startswith(f"{package}=="))
+    return pinned(_REQUIREMENTS / f"{name}.txt", package)
 
 
 def _short(error: SetupError) -> str:

@@ -12,14 +12,18 @@ from collections.abc import Sequence
 
 from extproc.corpus.endpoint import EndpointError, answers, judge_url
 from extproc.corpus.judging import judge
+from extproc.corpus.peers.process import PEERS, PeerError, running
 from extproc.corpus.reports import Report
-from extproc.corpus.rows import KINDS, Row, load
+from extproc.corpus.rows import KINDS, Row, file_names, load, raw_rows
 
 PURPOSE = "judge a tool-call parser, or an OpenAI-compatible server, by what models write"
+_NAMES = ", ".join(name for name in PEERS if name != "extproc-worker")
 EXPLAINED = """\
 A parser is a function that gets an `extproc.corpus.Given` and yields OpenAI's deltas; `extproc` is ours:
   extproc conformance tools --parser extproc
   extproc conformance tools --parser my_adapter:parse --format hermes --json
+Those of vllm, sglang, mlx-lm and transformers are judged where they are installed, in the formats that they claim:
+  extproc conformance tools --parser vllm --python ~/vllm/bin/python --format hermes
 
 A server is judged by what it makes of a model whose answers are the rows' texts. For the rows of one format, with a
 gateway in front of the scripted vLLM:
@@ -45,23 +49,38 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 def run(options: argparse.Namespace) -> int:
     """Returns the exit status."""
-    from extproc.corpus.adapters import named_parser  # the parser of this package isn't needed to say what there is
-
     url = options.server or options.url
     try:
         rows = _chosen(options)
         if options.answers:
             sys.stdout.writelines(json.dumps(answer) + "\n" for answer in answers(rows))
             return 0
+        if options.export:
+            kept = {row.id for row in rows}
+            exported = (row for name in file_names() for row in raw_rows(name) if row["id"] in kept)
+            sys.stdout.writelines(json.dumps(row, ensure_ascii=False) + "\n" for row in exported)
+            return 0
         if url:
             report = judge_url(url, rows, model=options.model, key=options.key, timeout=options.timeout)
+        elif options.parser in PEERS:
+            report = _judge_peer(options.parser, options.python, rows)
         else:
+            from extproc.corpus.adapters import named_parser  # not needed to judge others
+
             report = judge(named_parser(options.parser), rows)
-    except (EndpointError, KeyError, ValueError) as error:
+    except (EndpointError, KeyError, PeerError, ValueError) as error:
         print(f"corpus: {error.args[0] if error.args else error}", file=sys.stderr)
         return 2
     _say(report, as_json=options.json)
     return 1 if report.failures else 0
+
+
+def _judge_peer(name: str, python: str, rows: list[Row]) -> Report:
+    with running(name, python) as peer:
+        claimed = [row for row in rows if row.format in peer.formats]
+        if not claimed:
+            raise ValueError(f"{name} claims none of these formats, but {', '.join(sorted(peer.formats))}")
+        return judge(peer, claimed)
 
 
 def _chosen(options: argparse.Namespace) -> list[Row]:
@@ -80,9 +99,11 @@ def _say(report: Report, *, as_json: bool) -> None:
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     what = parser.add_mutually_exclusive_group(required=True)
     what.add_argument("server", nargs="?", metavar="URL", help="the base URL to judge, up to /v1")
-    what.add_argument("--parser", metavar="MODULE:FUNCTION", help="the parser to judge, or `extproc`")
+    what.add_argument("--parser", metavar="MODULE:FUNCTION", help=f"the parser to judge: `extproc`, {_NAMES}")
     what.add_argument("--url", help="the same as URL")
     what.add_argument("--answers", action="store_true", help="print what the model behind URL has to know")
+    what.add_argument("--export", action="store_true", help="print the rows themselves, as JSON lines")
+    parser.add_argument("--python", default=sys.executable, help="where vllm, sglang and so on are installed")
     parser.add_argument("--format", action="append", metavar="F", help="only rows of this format; may be repeated")
     parser.add_argument("--kind", choices=KINDS, help="only rows of this kind")
     parser.add_argument("--row", action="append", metavar="ID", help="only this row; may be repeated")
