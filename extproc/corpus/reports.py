@@ -60,9 +60,9 @@ class Report:
         """Scores by format and kind, and the failures with their reasons."""
         cells: dict[tuple[str, str], Counter[str]] = {}
         for one in self.verdicts:
-            ways = {"whole": not one.whole, "streamed": not one.streamed, "cut": not one.cut}
-            right = {"passed": one.passed, **ways}
-            cells.setdefault((one.format, one.kind), Counter()).update(rows=1, **right)
+            right = {"whole": not one.whole, "streamed": not one.streamed, "cut": not one.cut, "passed": one.passed}
+            counted = {way: int(passed) for way, passed in right.items()}
+            cells.setdefault((one.format, one.kind), Counter()).update(rows=1, **counted)
         scores: dict[str, dict[str, dict[str, int]]] = {}
         for (format_, kind), counts in sorted(cells.items()):
             scores.setdefault(format_, {})[kind] = dict(counts)
