@@ -12,14 +12,19 @@ from tests.real_vllm.cache import built_once, is_complete, require_space, root
 from tests.real_vllm.environment import run, step
 
 
+def made(pins: Path, python: str = sys.executable, beside: Path | None = None) -> Path:
+    """Where the virtual environment for `pins` is, or would be."""
+    version = subprocess.run([python, "-VV"], capture_output=True, text=True, check=True).stdout
+    digest = hashlib.sha256(f"{pins.read_text()}{version}{beside or ''}".encode()).hexdigest()[:8]
+    return root() / "bench" / f"{pins.stem}-{digest}"
+
+
 def environment(pins: Path, gigabytes: float, python: str = sys.executable, beside: Path | None = None) -> Path:
     """The `bin` of a virtual environment of `python` with exactly what `pins` lists. Raises SetupError.
 
     With `beside`, another environment's `bin`, what is installed there can be imported as well.
     """
-    version = subprocess.run([python, "-VV"], capture_output=True, text=True, check=True).stdout
-    digest = hashlib.sha256(f"{pins.read_text()}{version}{beside or ''}".encode()).hexdigest()[:8]
-    directory = root() / "bench" / f"{pins.stem}-{digest}"
+    directory = made(pins, python, beside)
     if not is_complete(directory):
         require_space(root(), gigabytes)
         with built_once(directory), step(f"{pins.stem} from PyPI: up to a minute"):

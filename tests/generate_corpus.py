@@ -14,12 +14,13 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
-from extproc.corpus.rows import KINDS, digest, file_names, raw_rows, versions
+from extproc.corpus.rows import KINDS, digest, file_names, raw_rows, versions, withdrawals, withdrawn
 from tests.corpus_rows.generate import made_rows
 
 FOLDER = Path(__file__).parent.parent / "extproc" / "corpus"
 PAGE = FOLDER.parent.parent / "docs" / "corpus.md"
 BEGIN, END = "<!-- counts -->\n", "<!-- end of counts -->\n"
+BEGIN_WITHDRAWN, END_WITHDRAWN = "<!-- withdrawn -->\n", "<!-- end of withdrawn -->\n"
 
 Row = dict[str, Any]
 
@@ -48,14 +49,25 @@ def line(row: Row) -> str:
 
 
 def with_counts(page: str) -> str:
-    """The page with its table made of the rows that are there."""
-    before, _, rest = page.partition(BEGIN)
-    behind = rest.partition(END)[2]
-    return before + BEGIN + "\n".join(counts()) + "\n" + END + behind
+    """The page with its table made of the rows that are there, and its list of the withdrawn ones."""
+    page = _between(page, BEGIN, END, counts())
+    return _between(page, BEGIN_WITHDRAWN, END_WITHDRAWN, withdrawn_lines())
+
+
+def _between(page: str, begin: str, end: str, lines: Iterable[str]) -> str:
+    before, _, rest = page.partition(begin)
+    behind = rest.partition(end)[2]
+    return before + begin + "\n".join(lines) + "\n" + end + behind
+
+
+def withdrawn_lines() -> Iterable[str]:
+    for group in withdrawals():
+        yield f"- {group['reason']} {', '.join(f'`{row}`' for row in group['rows'])}"
 
 
 def counts() -> Iterable[str]:
-    rows = [row for name in file_names() for row in raw_rows(name)]
+    out = withdrawn()
+    rows = [row for name in file_names() for row in raw_rows(name) if row["id"] not in out]
     by_kind = Counter((row["format"], row["kind"]) for row in rows)
     yield f"| format | {' | '.join(KINDS)} | all |"
     yield "| --- |" + " --: |" * (len(KINDS) + 1)

@@ -1,4 +1,4 @@
-"""`python -m bench.parsers NAME ...`: judges parsers and gateways; with --keep, as docs/tools-conformance.md shows them.
+"""`python -m bench.parsers NAME ...`: judges parsers and gateways; --keep is for docs/tools-conformance.md.
 
 What isn't installed is installed first, in pinned versions, into the cache directory.
 """
@@ -9,10 +9,11 @@ import argparse
 import sys
 from collections.abc import Mapping
 
-from bench.parsers import results
-from bench.parsers.contestants import NAMES, judged
+from bench.parsers import bugs, results
+from bench.parsers.contestants import NAMES, judged, python_of
 from bench.parsers.page import write as write_page
 from extproc.corpus import KINDS, Row, load
+from extproc.corpus.peers.process import PeerError, running
 from tests.real_vllm.cache import SetupError
 
 
@@ -22,6 +23,7 @@ def main() -> int:
     parser.add_argument("--format", action="append", metavar="F", help="only rows of this format; may be repeated")
     parser.add_argument("--kind", choices=KINDS, help="only rows of this kind")
     parser.add_argument("--row", action="append", metavar="ID", help="only this row; may be repeated")
+    parser.add_argument("--bugs", action="store_true", help="run the bugs of NAME again instead")
     parser.add_argument("--keep", action="store_true", help="keep the results, and write the page anew")
     options = parser.parse_args()
     if options.keep and (options.format or options.kind or options.row):
@@ -35,6 +37,9 @@ def main() -> int:
     status = 0
     for name in options.names:
         try:
+            if options.bugs:
+                _run_bugs(name, keep=options.keep)
+                continue
             found = judged(name, rows)
         except (SetupError, RuntimeError) as error:
             print(f"{name}: {error}", file=sys.stderr)
@@ -48,6 +53,20 @@ def main() -> int:
     if options.keep:
         write_page()
     return status
+
+
+def _run_bugs(name: str, *, keep: bool) -> None:
+    try:
+        with running(name, python_of(name)) as peer:
+            known = bugs.rerun(peer, name)
+    except (KeyError, PeerError) as error:
+        raise RuntimeError(str(error)) from error
+    for bug in known:
+        if bug["project"] == name:
+            state = "right now" if bugs.is_right(bug["came"], bug["right"]) else "still so"
+            print(f"{state}: {bug['format']} {bug['way']}: {bug['came']}")
+    if keep:
+        bugs.write(known)
 
 
 if __name__ == "__main__":

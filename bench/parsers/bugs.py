@@ -68,5 +68,3 @@ def _value(text: str) -> object:
         return json.loads(text)
     except ValueError:
         return None
-
-

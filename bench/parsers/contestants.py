@@ -11,10 +11,10 @@ from dataclasses import dataclass
 from importlib.metadata import version
 from pathlib import Path
 
-from bench.environments import environment, pinned
+from bench.environments import environment, made, pinned
 from bench.gateways.peers import set_up as set_up_gateways
 from bench.gateways.processes import child
-from bench.gateways.ways import STARTS, Stage
+from bench.gateways.ways import Stage, start
 from extproc.corpus import Report, Row, judge, judge_url
 from extproc.corpus.adapters import extproc_parser
 from extproc.corpus.endpoint import answers
@@ -24,7 +24,7 @@ from scripted_vllm import ScriptedVLLM
 from scripted_vllm.answers import answering
 from scripted_vllm.replies import from_json
 from tests.gateway import EXTPROC, free_port, wait_until
-from tests.real_vllm.cache import locked, root
+from tests.real_vllm.cache import is_complete, locked, root
 from tests.real_vllm.environment import Environment, find_python
 
 _PINS = Path(__file__).with_name("requirements")
@@ -63,20 +63,19 @@ def judged(name: str, rows: Rows) -> Judged:
 
 def python_of(name: str) -> Path:
     """The Python in whose environment a parser lives; made when it isn't there. SetupError when it can't be."""
-    pins = _PINS / f"{'mlx-lm' if name == 'transformers' else name}.txt"
-    beside = None
-    if name == "vllm":
-        vllm = Environment()
-        with locked(root()):
-            if not vllm.is_ready:
+    pins, python = _PINS / f"{'mlx-lm' if name == 'transformers' else name}.txt", find_python()
+    vllm = Environment()
+    beside = vllm.python.parent if name == "vllm" else None
+    if not is_complete(made(pins, python, beside)) or (beside and not vllm.is_ready):
+        with locked(root()):  # Another run may have finished them meanwhile: each looks again.
+            if beside and not vllm.is_ready:
                 vllm.make()
-        beside = vllm.python.parent
-    with locked(root()):
-        made = environment(pins, _GIGABYTES, find_python(), beside)
+            environment(pins, _GIGABYTES, python, beside)
+    directory = made(pins, python, beside)
     if name == "vllm":
         # Where openai_harmony finds the vocabulary of gpt-oss, by which vLLM's parser for it goes.
-        os.environ["TIKTOKEN_ENCODINGS_BASE"] = str(next(made.parent.glob("lib/*/site-packages/tml_renderers/data")))
-    return made / "python"
+        os.environ["TIKTOKEN_ENCODINGS_BASE"] = str(next(directory.glob("lib/*/site-packages/tml_renderers/data")))
+    return directory / "bin" / "python"
 
 
 PARSERS = ("extproc", "vllm", "sglang", "mlx-lm", "transformers")
@@ -125,7 +124,7 @@ def _passing(way: str, stack: ExitStack, folder: Path, rows: Sequence[Row]) -> I
     with _backend(rows, tool_parser=True) as address:
         port = int(address.rpartition(":")[2])
         stage = Stage(stack, folder, {_MODEL: port, "marked": port}, set_up_gateways())
-        yield f"http://127.0.0.1:{STARTS[way]('', stage).port}/v1"
+        yield f"http://127.0.0.1:{start(way, '', stage).port}/v1"
 
 
 @contextmanager

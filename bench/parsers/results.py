@@ -26,9 +26,7 @@ def as_json(name: str, judged: Judged) -> dict[str, Any]:
         "corpus": corpus_digest(),
         "formats": {format_: their for format_, their in judged.formats.items() if format_ in report["scores"]},
         "scores": report["scores"],
-        "wrong": {
-            verdict.id: reasons(verdict) for verdict in judged.report.failures if verdict.kind == "well_formed"
-        },
+        "wrong": {verdict.id: reasons(verdict) for verdict in judged.report.failures if verdict.kind == "well_formed"},
     }
 
 

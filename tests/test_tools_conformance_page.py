@@ -1,0 +1,65 @@
+"""docs/tools-conformance.md says what the results say, and they are of the corpus as it is."""
+
+from __future__ import annotations
+
+import pytest
+
+from bench.parsers import bugs, results
+from bench.parsers.contestants import PARSERS
+from bench.parsers.page import PAGE, added, cell, page
+from extproc.corpus import Verdict, load
+
+FOUND = results.read()
+
+
+def test_the_page_is_that_of_the_results() -> None:
+    written = PAGE.read_text(encoding="utf-8")
+    assert page(FOUND, bugs.read()) == written, "run python -m bench.parsers --keep"
+    score = FOUND["vllm"]["scores"]["hermes"]["well_formed"]
+    assert f"| `hermes` | `hermes` | {cell(score)} |" in written
+    for name in PARSERS:
+        assert f"`python -m bench.parsers {name} --format hermes`" in written
+
+
+def test_the_results_are_of_the_corpus_as_it_is() -> None:
+    digests = {name: found["corpus"] for name, found in FOUND.items()}
+    assert digests == dict.fromkeys(FOUND, results.corpus_digest()), "run python -m bench.parsers NAME --keep"
+    assert set(PARSERS) <= set(FOUND)
+    rows = load()
+    for name in PARSERS:
+        for format_, scores in FOUND[name]["scores"].items():
+            counted = {kind: score["rows"] for kind, score in scores.items()}
+            there = [row for row in rows if row.format == format_]
+            assert counted == {kind: sum(row.kind == kind for row in there) for kind in counted}
+            assert sum(counted.values()) == len(there)
+
+
+def test_what_is_wrong_and_what_is_right_make_all_rows() -> None:
+    for found in FOUND.values():
+        wrong = found["wrong"]
+        scores = [kinds["well_formed"] for kinds in found["scores"].values()]
+        assert sum(score["rows"] - score["passed"] for score in scores) == len(wrong)
+
+
+@pytest.mark.parametrize(
+    ("score", "shown"),
+    [
+        ({"rows": 4, "whole": 4, "streamed": 4, "cut": 4}, "4/4"),
+        ({"rows": 4, "whole": 4, "streamed": 3, "cut": 1}, "4·3·1/4"),
+        (None, ""),
+    ],
+)
+def test_a_cell_tells_the_ways_apart_where_they_differ(score: dict[str, int] | None, shown: str) -> None:
+    assert cell(score) == shown
+
+
+def test_scores_add_up() -> None:
+    assert added([{"rows": 1, "whole": 1}, None, {"rows": 2, "whole": 0}]) == {"rows": 3, "whole": 1}
+    assert added([]) == {}
+
+
+def test_reasons_are_kept_by_the_way_in_which_a_row_failed() -> None:
+    verdict = Verdict("hermes:x", "hermes", "well_formed", None, "in 3 pieces: content", "in 2 pieces: " + "x" * 500)
+    kept = results.reasons(verdict)
+    assert set(kept) == {"streamed", "cut"}
+    assert len(kept["cut"]) < 200
