@@ -188,7 +188,8 @@ Each is judged in the formats that it claims, and driven as its own server drive
 - **The end.** SGLang's detokenizer keeps `<|call|>` of gpt-oss, and puts a space between InternLM's special tokens:
   so does the text that it gets.
 
-What is no fault: rows of `malformed` measure what a parser forgives, and no specification asks for it. Among
+Ours is held to every row by its tests, so its numbers say no more than that; whoever wrote the others has never seen
+them. What is no fault: rows of `malformed` measure what a parser forgives, and no specification asks for it. Among
 `adversarial` are markers within a string. They come as control tokens, which is the harder case: a parser that goes
 by ids could tell a marker that was spelled out in letters. White space around text is never compared. A real vLLM as
 a server can't be judged so, because its model can't be played; its parsers are, directly.
