@@ -201,10 +201,10 @@ Empty where a parser doesn't claim the format.
 
 _GATEWAYS_SAY = """
 Behind each is a scripted vLLM that plays the rows' texts. All rows of all formats, whole and streamed; those whose
-prompt would have to begin the thinking can't be asked for. Ours has a model for each format, in template mode.
-LiteLLM and agentic-api read no calls in text: they leave it to the backend, and hand its text on. So they are right
-where a row has neither calls nor thinking, which is no fault of theirs, but what a client gets from them with a
-backend that has no parser.
+prompt would have to begin the thinking can't be asked for. Ours has a model for each format, in template mode. The
+others read no calls in text: they leave it to the backend, and hand its text on. So they are right where a row has
+neither calls nor thinking, which is no fault of theirs, but what a client gets from them with a backend that has no
+parser.
 """
 
 _BUGS_SAY = """
