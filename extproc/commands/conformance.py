@@ -1,4 +1,4 @@
-"""`extproc conformance` and `extproc conformance tools`: the commands of `extproc.conformance` and `extproc.corpus`."""
+"""`extproc conformance`, `conformance tools`, `conformance model`: the commands of three rooms that judge others."""
 
 from __future__ import annotations
 
@@ -9,11 +9,13 @@ from extproc.commands.options import Commands, add
 from extproc.conformance.command import EXAMPLES, PURPOSE, add_arguments
 
 TOOLS = "conformance tools"
+MODEL = "conformance model"
 
 
 def add_commands(commands: Commands) -> None:
     add_arguments(add(commands, "conformance", _run, PURPOSE, EXAMPLES))
     _add_tools(commands)
+    _add_model(commands)
 
 
 def _add_tools(commands: Commands) -> None:
@@ -24,9 +26,18 @@ def _add_tools(commands: Commands) -> None:
     command.add_arguments(tools)
 
 
+def _add_model(commands: Commands) -> None:
+    from extproc.model_checks import command
+
+    model = add(commands, MODEL, command.run, command.PURPOSE, "")
+    model.epilog = command.EXPLAINED
+    command.add_arguments(model)
+
+
 def folded(words: Sequence[str]) -> list[str]:
     """The command line with `conformance tools` as one word, which the parser of arguments takes for a command."""
-    return [TOOLS, *words[2:]] if list(words[:2]) == TOOLS.split() else list(words)
+    of_two = next((command for command in (TOOLS, MODEL) if list(words[:2]) == command.split()), None)
+    return [of_two, *words[2:]] if of_two else list(words)
 
 
 def _run(options: argparse.Namespace) -> int:

@@ -1,0 +1,1 @@
+"""What the cases of `extproc.model_checks` are made of: tables of tools and questions, written by hand."""
