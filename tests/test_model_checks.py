@@ -1,4 +1,4 @@
-"""The cases of the model checks are what docs/model-checks.md says, and each check fails for what is wrong by it alone."""
+"""The cases of the model checks are what docs/model-checks.md says, and each check fails for what it is about alone."""
 
 from __future__ import annotations
 
@@ -10,14 +10,19 @@ from typing import Any
 import jsonschema_rs
 import pytest
 
+from extproc.model_checks.bfcl import WHEEL
 from extproc.model_checks.cases import Case, PossibleAnswers, digest, load, raw_cases, sample, schema, versions
 from extproc.model_checks.judging import CHECKS, judge
 from extproc.model_checks.possible_answers import are_right
 from extproc.model_checks.reading import Answer, Call, read
 from extproc.model_checks.scores import Calling, Rate, scores
+from tests.model_check_cases.conversations import TOOLS
 from tests.model_check_cases.conversations import cases as written_cases
+from tests.real_vllm.model_checks_page import PAGE as PAGE_FILE
+from tests.real_vllm.model_checks_page import with_results
 
 RAW = raw_cases()
+PAGE = PAGE_FILE.read_text(encoding="utf-8")
 
 # The cases
 
@@ -72,12 +77,13 @@ def test_a_larger_sample_holds_the_smaller_one() -> None:
 
 # Reading
 
-USAGE = {"prompt_tokens": 5, "completion_tokens": 3, "total_tokens": 8}
+USAGE: dict[str, Any] = {"prompt_tokens": 5, "completion_tokens": 3, "total_tokens": 8}
 
 
 def whole(**message: Any) -> dict[str, Any]:
     finish = "tool_calls" if message.get("tool_calls") else "stop"
-    choice = {"index": 0, "message": {"role": "assistant", "content": None, **message}, "finish_reason": finish}
+    told = {"role": "assistant", "content": None, **message}
+    choice: dict[str, Any] = {"index": 0, "message": told, "finish_reason": finish}
     return {"id": "chatcmpl-1", "object": "chat.completion", "choices": [choice], "usage": USAGE}
 
 
@@ -86,7 +92,7 @@ def call(id_: str = "call_1", name: str = "f", arguments: str = "{}", **more: An
 
 
 def events(*deltas: dict[str, Any], finish: str = "stop", done: bool = True, usage: Any = USAGE) -> str:
-    choices = [{"index": 0, "delta": delta, "finish_reason": None} for delta in deltas]
+    choices: list[dict[str, Any]] = [{"index": 0, "delta": delta, "finish_reason": None} for delta in deltas]
     choices.append({"index": 0, "delta": {}, "finish_reason": finish})
     bodies: list[dict[str, Any]] = [{"choices": [choice]} for choice in choices]
     if usage:
@@ -306,3 +312,19 @@ def test_several_calls_may_come_in_any_order() -> None:
     assert not are_right(possible, [rome, rome])
     assert not are_right(possible, [rome])
     assert not are_right(possible, [("book", {"city": "Rome"}), oslo])
+
+
+# The page
+
+
+def test_the_page_says_what_there_is() -> None:
+    calls = sum(case["expected"]["call"] for case in RAW)
+    assert f"{len(RAW)} cases, in" in PAGE
+    assert f": {calls}\nfor which a tool should be called, and {len(RAW) - calls} for which none should." in PAGE
+    assert f"Three for each of {len(TOOLS)} tools" in PAGE
+    assert [name for name, meaning in CHECKS.items() if f"| `{name}` | {meaning} |" not in PAGE] == []
+    assert WHEEL in PAGE
+
+
+def test_the_page_is_made_of_the_results() -> None:
+    assert with_results(PAGE) == PAGE, "run python -m tests.real_vllm.model_checks --page"

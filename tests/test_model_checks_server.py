@@ -73,7 +73,7 @@ def test_a_model_that_answers_well_passes_every_case() -> None:
     assert sum(one.called["streamed"] for one in judgements) == sum(one.case.call for one in judgements) > 150
 
 
-def silent(case: Case, _: ChatRequest) -> Reply:
+def silent(_: Case, __: ChatRequest) -> Reply:
     return Reply("In words.")
 
 
@@ -145,8 +145,12 @@ def test_a_call_where_none_is_due_is_a_wrong_decision() -> None:
     assert all(one.whole["decision"] and one.streamed["decision"] for one in judgements)
 
 
+def late(_: Case, __: ChatRequest) -> Reply:
+    return Reply(trouble=Stall(None, 5))
+
+
 def test_who_says_nothing_is_no_more_than_late() -> None:
-    with serving(lambda case, request: Reply(trouble=Stall(None, 5))) as url:
+    with serving(late) as url:
         [judgement] = judged(url, FEW[:1], timeout=0.3)
     assert judgement.whole == {"answered": "status 0: no answer within 0.3 s"} == judgement.streamed
 
@@ -189,7 +193,8 @@ def test_a_run_goes_on_where_it_was_stopped(tmp_path: Path) -> None:
         assert len(results.answers) == 5
         asked.clear()
         ask_all(server, FEW[:4], results)
-    assert sorted(asked)[0:] == sorted([asked[0], FEW[3].id, FEW[3].id])
+    assert asked.count(FEW[3].id) == 2
+    assert len(asked) == 3
     assert len(results.answers) == 8 == len(Results(file, run).answers)
 
 

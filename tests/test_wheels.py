@@ -64,6 +64,11 @@ def test_the_products_wheel_holds_the_corpus(wheels: Path) -> None:
     assert data <= files(wheels, "extproc")
 
 
+def test_the_products_wheel_holds_the_cases_of_the_model_checks(wheels: Path) -> None:
+    data = {"cases.jsonl", "case.schema.json", "versions.json"}
+    assert {f"extproc/model_checks/{name}" for name in data} <= files(wheels, "extproc")
+
+
 def test_the_products_wheel_holds_no_scripted_vllm(wheels: Path) -> None:
     assert not [path for path in files(wheels, "extproc") if "scripted" in path]
     assert "scripted" not in " ".join(metadata(wheels, "extproc").get_all("Requires-Dist", []))

@@ -13,7 +13,7 @@ from __future__ import annotations
 import argparse
 import datetime
 import hashlib
-import json
+import signal
 import subprocess
 import sys
 import tempfile
@@ -21,7 +21,6 @@ import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from extproc.model_checks import bfcl, cases
 from extproc.model_checks.asking import Results, Server, ask_all
@@ -36,7 +35,7 @@ from tests.real_vllm.server import MODEL, running_vllm
 
 PARSER = ("--enable-auto-tool-choice", "--tool-call-parser", "hermes")
 MODELS = {"0.5B": Model(), "1.5B": LARGER}
-MAX_TOKENS = 120
+MAX_TOKENS = 96
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,10 +49,10 @@ class Way:
 
 WAYS = (
     Way("prompt", NAME),
+    Way("alone-hermes", None, PARSER),
+    Way("native", NATIVE, PARSER),
     Way("template", TEMPLATE),
     Way("alone", None),
-    Way("native", NATIVE, PARSER),
-    Way("alone-hermes", None, PARSER),
 )
 
 
@@ -67,6 +66,8 @@ def main(words: Sequence[str] | None = None) -> int:
     parser.add_argument("--concurrency", type=int, default=12)
     parser.add_argument("--page", action="store_true", help="only write the page from the results that are there")
     options = parser.parse_args(words)
+    for number in (signal.SIGINT, signal.SIGTERM):  # A shell that runs it in the background has it ignore the first.
+        signal.signal(number, signal.default_int_handler)
     if options.model and not options.page:
         run(options)
     model_checks_page.write()
@@ -82,18 +83,19 @@ def run(options: argparse.Namespace) -> None:
     if options.bfcl:
         sets["bfcl"] = bfcl.load(wheel(), per_category=options.bfcl)
     chosen = [way for way in WAYS if options.only is None or way.name in options.only]
-    for flags in dict.fromkeys(way.flags for way in chosen):
+    with_parser = any(way.flags for way in chosen)
+    # In prompt mode vLLM sees no tools, so a server with a parser will do too where there is one.
+    flags_of = {way: PARSER if with_parser and way.name == "prompt" else way.flags for way in chosen}
+    for flags in sorted(set(flags_of.values()), reverse=True):
         with tempfile.TemporaryDirectory() as folder:
             place = Path(folder)
             with (
                 running_vllm(environment, model, place / "vllm.log", *flags, "--enable-prefix-caching") as vllm,
                 running_gateway(vllm, place) as gateway,
             ):
-                for way in (way for way in chosen if way.flags == flags):
+                for way in (way for way in chosen if flags_of[way] == flags):
                     url = vllm.url if way.model is None else gateway.url
-                    server = Server(
-                        f"{url}/v1", way.model or MODEL, None, 600, options.concurrency, MAX_TOKENS
-                    )
+                    server = Server(f"{url}/v1", way.model or MODEL, None, 600, options.concurrency, MAX_TOKENS)
                     _asked(options.model, way, server, sets)
 
 

@@ -23,7 +23,7 @@ from tests.real_vllm.model import Model
 
 MODEL = "qwen2.5-coder-0.5b"
 MAX_MODEL_LENGTH = 4096
-_START_SECONDS = 300
+_START_SECONDS = 900
 """How long a start may take; 25 to 45 s on two idle cores, and they may be busy."""
 _STOP_SECONDS = 20
 _ATTEMPTS_A_SECOND = 5
