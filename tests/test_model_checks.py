@@ -116,6 +116,7 @@ def test_a_right_answer_has_no_faults() -> None:
         (whole(tool_calls=[call(""), call("b")]), "a call without an id"),
         (whole(tool_calls=[call(), call()]), "two calls with one id"),
         (whole(tool_calls=[call(type="tool")]), "a call's type is 'tool'"),
+        (whole(tool_calls=[call() | {"function": {"name": "f", "arguments": {"a": 1}}}]), "arguments are no text"),
         (whole(role="user"), "role is 'user'"),
         ({**whole(), "usage": None}, "no usage"),
         ({**whole(), "usage": {**USAGE, "total_tokens": 9}}, "usage doesn't add up"),

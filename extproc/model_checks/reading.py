@@ -106,7 +106,8 @@ def _whole(body: str) -> Answer:
     for call in message.get("tool_calls") or ():
         faults.unless(call.get("type") == "function", f"a call's type is {call.get('type')!r}")
         function = call["function"]
-        calls.append(Call(call.get("id") or "", function["name"], function["arguments"]))
+        faults.unless(isinstance(function["arguments"], str), "arguments are no text")
+        calls.append(Call(_text(call.get("id")), _text(function["name"]), _text(function["arguments"])))
     return _answer(message.get("content"), calls, choice.get("finish_reason"), answer.get("usage"), faults)
 
 
@@ -147,7 +148,7 @@ def _chunks(body: str, faults: _Faults) -> Iterator[dict[str, Any]]:
             continue
         faults.unless(not ended, "a chunk behind [DONE]")
         chunk = json.loads(data)
-        if "error" in chunk:
+        if chunk.get("error"):
             raise ValueError(f"an error in the stream: {chunk['error']}")
         yield chunk
     faults.unless(ended, "no [DONE]")
@@ -166,7 +167,7 @@ def _grow(calls: list[_Growing], piece: Mapping[str, Any], faults: _Faults) -> N
     if index == len(calls):
         faults.unless(piece.get("type") == "function", f"a call's type is {piece.get('type')!r}")
         faults.unless(_is_text(function.get("name")), "a call begins without a name")
-        calls.append(_Growing(piece.get("id") or "", function.get("name") or "", []))
+        calls.append(_Growing(_text(piece.get("id")), _text(function.get("name")), []))
     elif not isinstance(index, int) or not 0 <= index < len(calls):
         faults.unless(False, f"a call's index is {index!r} after {len(calls)} calls")
         return
@@ -182,8 +183,6 @@ def _answer(content: Any, calls: list[Call], finish: Any, usage: Any, faults: _F
     ids = [call.id for call in calls]
     faults.unless(all(map(_is_text, ids)), "a call without an id")
     faults.unless(len(set(ids)) == len(ids), "two calls with one id")
-    for call in calls:
-        faults.unless(isinstance(call.arguments, str), "arguments are no text")
     prompt, completion = _counts(usage, faults)
     finish_reason = finish if isinstance(finish, str) else None
     faults.unless(
@@ -202,6 +201,11 @@ def _counts(usage: Any, faults: _Faults) -> tuple[int, int]:
     prompt, completion, total = counts
     faults.unless(total == prompt + completion, "usage doesn't add up")
     return prompt, completion
+
+
+def _text(value: object) -> str:
+    """A string as it is; anything else, which has no place there, as JSON."""
+    return value if isinstance(value, str) else "" if value is None else json.dumps(value)
 
 
 def _is_text(value: object) -> bool:
