@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -152,7 +152,9 @@ def _bfcl_cells(found: Json) -> Iterator[str]:
     yield counted(Rate(right, of))
 
 
-def _reasons(results: Iterable[Json]) -> Iterator[str]:
+def _reasons(results: Sequence[Json]) -> Iterator[str]:
+    if not any(found["reasons"] for one in results for found in one["sets"].values()):
+        yield "Nothing."
     for one in results:
         for found in one["sets"].values():
             for reason, times in found["reasons"].items():
