@@ -7,9 +7,8 @@ import subprocess
 import sys
 from pathlib import Path
 
-from tests.clients.node import PIP_OPTIONS
 from tests.real_vllm.cache import built_once, is_complete, require_space, root
-from tests.real_vllm.environment import run, step
+from tests.real_vllm.environment import PIP_OPTIONS, run, step
 
 
 def made(pins: Path, python: str = sys.executable, beside: Path | None = None) -> Path:

@@ -12,12 +12,12 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
+from bench.environments import environment
 from bench.gateways.processes import child
 from extproc.conformance.recipe import Recipe, load
 from tests.clients.setup import python_for
 from tests.gateway import free_port
 from tests.real_vllm.cache import SetupError, locked, root
-from tests.real_vllm.environment import pinned
 
 _HERE = Path(__file__).parent
 _GIGABYTES = 0.5
@@ -68,7 +68,7 @@ class Judged:
     def set_up(self) -> Path:
         """The environment's Python. Raises SetupError."""
         with locked(root()):
-            return pinned(self._pins(), "judged", _GIGABYTES, python_for(self.oldest_python)) / "python"
+            return environment(self._pins(), _GIGABYTES, python_for(self.oldest_python)) / "python"
 
     @contextmanager
     def running(self, python: Path, folder: Path, checkout: Path | None) -> Iterator[str]:

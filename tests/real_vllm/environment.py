@@ -18,7 +18,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from extproc import tether
-from tests.real_vllm.cache import SetupError, built_once, is_complete, require_space, root
+from tests.real_vllm.cache import SetupError, built_once, is_complete, root
 
 PIP_OPTIONS = ("--quiet", "--disable-pip-version-check", "--no-input", "--progress-bar", "off")
 _PYTHON = (3, 11)
@@ -103,21 +103,6 @@ def run(program: str | Path, *arguments: str) -> None:
         tail = "\n".join(done.stdout.splitlines()[-20:])
         command = " ".join(map(str, (program, *arguments)))
         raise SetupError(f"this failed with exit status {done.returncode}: {command}\n{tail}")
-
-
-def pinned(pins: Path, folder: str, gigabytes: float, python: str = sys.executable) -> Path:
-    """The `bin` of a virtual environment with exactly what a requirements file lists, made in the cache directory
-    unless it is there. Raises SetupError."""
-    version = sys.version if python == sys.executable else python
-    digest = hashlib.sha256(pins.read_bytes() + version.encode()).hexdigest()[:8]
-    directory = root() / folder / f"{pins.stem}-{digest}"
-    if not is_complete(directory):
-        require_space(root(), gigabytes)
-        with built_once(directory), step(f"{pins.stem} from PyPI: up to a minute"):
-            run(python, "-m", "venv", "--without-pip", str(directory))
-            pip = (sys.executable, "-m", "pip", "--python", str(directory / "bin" / "python"), "install", *PIP_OPTIONS)
-            run(*pip, "--no-deps", "--only-binary", ":all:", "-r", str(pins))
-    return directory / "bin"
 
 
 @contextmanager
