@@ -16,7 +16,7 @@ from extproc.contract.sse import DONE, Data, ServerEvent, SseDecoder
 from extproc.runner.steps import ModelEnded, ModelSaid
 from extproc.toolcalls import Reasoning
 from extproc.turn import completion
-from extproc.turn.calls import Violations
+from extproc.turn.tally import Tally
 from extproc.turn.output import Output, Said
 from extproc.turn.spec import ResponseSpec
 from extproc.turn.usage import counted
@@ -36,7 +36,7 @@ class RoundReader:
     def __init__(self, number: int) -> None:
         self._number = number
         self._decoder = SseDecoder()
-        self._output = Output(_SPEC, ArgumentChecker({}), Violations())
+        self._output = Output(_SPEC, ArgumentChecker({}), Tally())
         self._usage: Json | None = None
         self._ended = False
         self.envelope: Json = {}

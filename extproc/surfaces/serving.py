@@ -15,7 +15,7 @@ from extproc.surfaces.recalling import upstream_of
 from extproc.surfaces.table import ROUTES, SURFACES
 from extproc.turn import answer
 from extproc.turn.answer import Rewritten, StreamedAnswer
-from extproc.turn.calls import Violations
+from extproc.turn.tally import Tally
 from extproc.turn.memory import Memory
 from extproc.turn.spec import ResponseSpec
 from extproc.turn.turn import Turn
@@ -132,5 +132,5 @@ def rewrite_completion(body: bytes, spec: ResponseSpec, sent: Sent | None = None
     surface = SURFACES[spec.dialect]
     if spec.counts:
         assert surface.count is not None  # else nobody could have asked
-        return Rewritten(surface.count(body), None, estimated=False, violations=Violations(), called=False)
+        return Rewritten(surface.count(body), None, estimated=False, tally=Tally(), called=False)
     return answer.rewrite_completion(body, spec, surface.writer(spec), sent)

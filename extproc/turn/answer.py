@@ -17,11 +17,11 @@ from extproc.contract.arguments import ArgumentChecker
 from extproc.contract.errors import CALL_VIOLATIONS, ApiError, backend_garbage
 from extproc.contract.sse import DONE, Comment, Data, ServerEvent, SseDecoder
 from extproc.turn import completion
-from extproc.turn.calls import Violations
 from extproc.turn.large_chunk import parts_of_chunk
 from extproc.turn.output import Output, Said
 from extproc.turn.repeated_chunk import RepeatedChunk
 from extproc.turn.spec import ResponseSpec
+from extproc.turn.tally import Tally, Violations
 from extproc.turn.usage import Sent, StreamCount, counted, estimated, written
 
 Json: TypeAlias = dict[str, Any]
@@ -60,9 +60,13 @@ class Rewritten:
     """The backend's own count, if it sent one."""
     estimated: bool
     """The client gets an estimate for want of one."""
-    violations: Violations
+    tally: Tally
     called: bool
     """The model made a call, in each choice, and was not cut off."""
+
+    @property
+    def violations(self) -> Violations:
+        return self.tally.violations
 
 
 def rewrite_completion(body: bytes, spec: ResponseSpec, writer: AnswerWriter, sent: Sent | None = None) -> Rewritten:
@@ -76,15 +80,15 @@ def rewrite_completion(body: bytes, spec: ResponseSpec, writer: AnswerWriter, se
     usage = count = counted(answer.get("usage"))
     if count is None and sent is not None:
         usage = estimated(sent, written(message for _, message in choices))
-    checker, violations = ArgumentChecker(spec.callable_tools), Violations()
-    outputs = [Output(spec, checker, violations) for _ in choices]
+    checker, tally = ArgumentChecker(spec.callable_tools), Tally()
+    outputs = [Output(spec, checker, tally) for _ in choices]
     said: list[Said] = []
     for index, (output, (choice, message)) in enumerate(zip(outputs, choices, strict=True)):
         said.append(output.say(index, message, choice))
         if (error := said[-1].error) is not None:
             raise error
     called = all(output.called for output in outputs)
-    return Rewritten(writer.whole(body, answer, said, usage), count, usage is not count, violations, called)
+    return Rewritten(writer.whole(body, answer, said, usage), count, usage is not count, tally, called)
 
 
 class StreamedAnswer:
@@ -102,10 +106,14 @@ class StreamedAnswer:
         self._repeated = RepeatedChunk()
         self._outputs: dict[int, Output] = {}
         self._ended = False
-        self.violations = Violations()
-        """The one in `error` is among them."""
+        self.tally = Tally()
+        """The violation in `error` is among its own."""
         self.error: ApiError | None = None
         """What the client was told in an error event, if anything."""
+
+    @property
+    def violations(self) -> Violations:
+        return self.tally.violations
 
     @property
     def begun(self) -> bool:
@@ -224,7 +232,7 @@ class StreamedAnswer:
             index, delta = completion.read_choice(choice)
             output = self._outputs.get(index)
             if output is None:
-                output = self._outputs[index] = Output(self._spec, self._checker, self.violations)
+                output = self._outputs[index] = Output(self._spec, self._checker, self.tally)
             self._count.wrote(index, delta)
             said.append(output.say(index, delta, choice))
             if (error := said[-1].error) is not None:

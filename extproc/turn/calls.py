@@ -24,27 +24,12 @@ The rest follows from these rules, for a whole answer as for a stream in any cut
 from __future__ import annotations
 
 import re
-from collections import Counter
-from typing import Any
 
 from extproc.contract.arguments import ArgumentChecker
 from extproc.contract.errors import MISSING_CALL, ApiError, invalid_call
 from extproc.toolcalls import ArgumentsDelta, CallEnd, CallStart, Event, Reasoning, Text
 from extproc.turn.spec import ResponseSpec
-
-
-class Violations(Counter[str]):
-    """By code, how many of the model's calls had a fault."""
-
-    first = ""
-    """A sentence about the first one that the client was to get."""
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        return type(self), (dict(self),), {"first": self.first}  # a Counter's own leaves out what isn't counted
-
-    def found(self, code: str, message: str) -> None:
-        self[code] += 1
-        self.first = self.first or message
+from extproc.turn.tally import Tally
 
 
 _NO_CALL = "The request demands a call, and the model made none."
@@ -66,14 +51,14 @@ class CheckedCalls:
         "_owes_break",
         "_policy",
         "_streams",
-        "_violations",
+        "_tally",
         "error",
         "given",
         "held",
     )
 
-    def __init__(self, spec: ResponseSpec, checker: ArgumentChecker, violations: Violations) -> None:
-        """`violations` is added to."""
+    def __init__(self, spec: ResponseSpec, checker: ArgumentChecker, tally: Tally) -> None:
+        """`tally` is added to."""
         self.given = 0
         """How many complete calls the client got."""
         self.held = 0
@@ -85,7 +70,7 @@ class CheckedCalls:
         self._called = False  # the model did call, rightly or not
         self._one_call = spec.legacy or not spec.parallel_tool_calls
         self._checker = checker
-        self._violations = violations
+        self._tally = tally
         self._name = ""  # of the call being read
         self._id: str | None = None
         self._arguments: list[str] = []
@@ -122,7 +107,7 @@ class CheckedCalls:
                     self._called = True
                     allowed += self._end(event, cut_off=cut_off)
         if ended and self._call_required and not self._called and not cut_off:
-            self._violations.found(MISSING_CALL, _NO_CALL)
+            self._tally.violations.found(MISSING_CALL, _NO_CALL)
             if self._policy == "error":
                 self.error = invalid_call(MISSING_CALL, _NO_CALL)
         return allowed
@@ -138,7 +123,11 @@ class CheckedCalls:
         self.held = 0
         violation = None if cut_off else self._checker.violation(self._name, arguments)
         if violation is not None:
-            self._violations.found(violation.code, "" if self._ruled_out else violation.message)
+            self._tally.violations.found(violation.code, "" if self._ruled_out else violation.message)
+        elif cut_off:
+            self._tally.cut_off += 1
+        else:
+            self._tally.valid += 1
         if self._ruled_out:
             return []
         if violation is not None and self._policy == "text":

@@ -15,7 +15,7 @@ import jiter
 from extproc.contract.arguments import SchemaCheck, schema_check
 from extproc.contract.errors import INVALID_TEXT, ApiError, invalid_call, json_type
 from extproc.toolcalls import CallStart, Event, Text
-from extproc.turn.calls import Violations
+from extproc.turn.tally import Violations
 
 Json: TypeAlias = dict[str, Any]
 

@@ -12,11 +12,12 @@ from typing import Any, TypeAlias
 from extproc.contract.arguments import ArgumentChecker
 from extproc.contract.errors import ApiError, backend_garbage
 from extproc.toolcalls import Event
-from extproc.turn.calls import CheckedCalls, Violations
+from extproc.turn.calls import CheckedCalls
 from extproc.turn.json_text import JsonText
 from extproc.turn.readers import reader_for
 from extproc.turn.served import ServedCall, ServedResult
 from extproc.turn.spec import ResponseSpec
+from extproc.turn.tally import Tally
 from extproc.turn.unescaping import UnescapedEvents
 
 Json: TypeAlias = dict[str, Any]
@@ -88,14 +89,15 @@ class Said:
 class Output:
     """One choice: `say` what its backend sends, a whole message or delta by delta."""
 
-    __slots__ = ("_calls", "_cut_off", "_json", "_reader", "_unescaped", "called", "finished")
+    __slots__ = ("_calls", "_cut_off", "_json", "_reader", "_tally", "_unescaped", "called", "finished")
 
-    def __init__(self, spec: ResponseSpec, checker: ArgumentChecker, violations: Violations) -> None:
-        """`violations` is added to."""
+    def __init__(self, spec: ResponseSpec, checker: ArgumentChecker, tally: Tally) -> None:
+        """`tally` is added to."""
         self._reader = reader_for(spec)
         self._unescaped = UnescapedEvents(spec.openers) if spec.openers else None
-        self._json = JsonText(spec.text_schema, violations) if spec.text_schema is not None else None
-        self._calls = CheckedCalls(spec, checker, violations)
+        self._json = JsonText(spec.text_schema, tally.violations) if spec.text_schema is not None else None
+        self._calls = CheckedCalls(spec, checker, tally)
+        self._tally = tally
         self._cut_off: str | None = None
         self.finished = False
         self.called = False
@@ -129,6 +131,7 @@ class Output:
             said.finish_reason = reason if cut_off else CALLED
         else:
             said.finish_reason = "stop" if reason in _CALLED_BY_BACKEND else reason
+        self._tally.finish_reasons.append(said.finish_reason)
 
     def _meant(self, events: list[Event], *, ended: bool = False, cut_off: bool = False) -> list[Event]:
         events = events if self._unescaped is None else self._unescaped.take(events)

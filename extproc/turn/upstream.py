@@ -13,6 +13,7 @@ from extproc.contract.withheld import without
 from extproc.prompts.wording import must_call_by_name
 from extproc.toolcalls import TEMPLATE_TOKENS, call_syntax
 from extproc.turn.affinity import conversation_hash
+from extproc.turn.asked import Asked
 from extproc.turn.limits import limit_problems
 from extproc.turn.memory import Learned
 from extproc.turn.modes import BODY_OF_MODE, escaper_of, opens_thinking, unforced_texts, wants_json
@@ -49,6 +50,8 @@ class UpstreamRequest:
     """What is to be remembered of the request (`extproc.turn.memory`)."""
     known: int = field(default=0, compare=False)
     """Bytes of it that were remembered."""
+    asked: Asked | None = field(default=None, compare=False)
+    """What it was, for who counts; None where no answer of a model is asked for, or the runner asks for it."""
 
 
 def ask(turn: Turn, model: Model, config: Config, *, limited: bool = True) -> UpstreamRequest:
@@ -70,8 +73,11 @@ def ask(turn: Turn, model: Model, config: Config, *, limited: bool = True) -> Up
         given_way = [name for name in _OF_THE_TEXT if _binds(forwarded.pop(name, None))]
         dropped = tuple(sorted({*dropped, *given_way}))
     spec = sent = None
+    forced = False
     if turn.offered or turn.has_tool_history or not turn.passes_answers:
-        forwarded |= BODY_OF_MODE[model.tools](turn, model, backend)
+        shown = BODY_OF_MODE[model.tools](turn, model, backend)
+        forced = shown.get("structured_outputs") is not None
+        forwarded |= shown
         unforced = (f"tools.{name}.format" for name in unforced_texts(turn, model, forwarded))
         dropped = tuple(sorted({*dropped, *unforced}))
         spec = _response_spec(turn, model, choices=forwarded.get("n") or 1)
@@ -121,6 +127,7 @@ def ask(turn: Turn, model: Model, config: Config, *, limited: bool = True) -> Up
         affinity,
         sent,
         again,
+        asked=Asked.of(turn, model, forced=forced),
     )
 
 

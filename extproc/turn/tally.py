@@ -1,0 +1,46 @@
+"""What one answer came to, for who counts: nothing of it is said to the client."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass, field
+from typing import Any, Self
+
+from extproc.contract.errors import CALL_VIOLATIONS
+
+
+class Violations(Counter[str]):
+    """By code, how many of the model's calls had a fault."""
+
+    first = ""
+    """A sentence about the first one that the client was to get."""
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return type(self), (dict(self),), {"first": self.first}  # a Counter's own leaves out what isn't counted
+
+    def found(self, code: str, message: str) -> None:
+        self[code] += 1
+        self.first = self.first or message
+
+
+@dataclass(slots=True)
+class Tally:
+    """Of one answer, over all of its choices."""
+
+    violations: Violations = field(default_factory=Violations)
+    valid: int = 0
+    """Calls without a fault, those too that the client doesn't get because it wants one."""
+    cut_off: int = 0
+    """Calls that were open when the backend ended the output, which nobody checks."""
+    finish_reasons: list[str] = field(default_factory=list)
+    """Why each choice has ended that has."""
+
+    @classmethod
+    def of(cls, code: str) -> Self:
+        """Of an answer of which nothing is known but this violation."""
+        return cls(Violations({code: 1}))
+
+    @property
+    def called(self) -> bool:
+        """The model made a call, rightly or not."""
+        return bool(self.valid or self.cut_off or not CALL_VIOLATIONS.isdisjoint(self.violations))
