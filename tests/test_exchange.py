@@ -122,7 +122,15 @@ class TestRequest:
             "x-extproc-backend": "qwen",
             "content-length": str(len(common.body_mutation.body)),
         }
-        assert metadata(reply) == {"model": "coder", "backend": "qwen"}
+        assert metadata(reply) == {
+            "model": "coder",
+            "backend": "qwen",
+            "mode": "prompt",
+            "format": "hermes",
+            "dialect": "chat",
+            "stream": False,
+            "rewritten": True,
+        }
         assert exchange.id == "request-1"
 
     def test_without_tools_the_body_stays_and_only_the_route_is_set(self) -> None:
@@ -290,7 +298,13 @@ class TestResponse:
         common = reply.response_body.response
         assert orjson.loads(common.body_mutation.body)["choices"][0]["finish_reason"] == "tool_calls"
         assert set_fields(common.header_mutation) == {"content-length": str(len(common.body_mutation.body))}
-        assert metadata(reply) == {"prompt_tokens": 42, "completion_tokens": 8, "total_tokens": 50}
+        assert metadata(reply) == {
+            "prompt_tokens": 42,
+            "completion_tokens": 8,
+            "total_tokens": 50,
+            "calls": 1,
+            "finish_reason": "tool_calls",
+        }
 
     @pytest.mark.parametrize("fields", [WITH_TOOLS, MESSAGES], ids=["with tools", "without"])
     def test_an_error_becomes_openais_and_keeps_its_status(self, fields: Any) -> None:

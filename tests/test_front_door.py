@@ -307,6 +307,13 @@ class TestPassThrough:
             "prompt_tokens": 100,
             "completion_tokens": 20,
             "total_tokens": 120,
+            "mode": "prompt",
+            "format": "hermes",
+            "dialect": "chat",
+            "stream": True,
+            "rewritten": True,
+            "calls": 1,
+            "finish_reason": "tool_calls",
         }
         assert entry["extproc_latency"].startswith("rh:")
         assert "Zürich" not in json.dumps(entry, ensure_ascii=False)

@@ -116,11 +116,12 @@ def prompt(model: ScriptedVLLM, number: int = -1) -> str:
 
 def ran(gateway: Gateway, tool: str, outcome: str = "ok") -> float:
     lines = httpx.get(gateway.runner_metrics).text.splitlines()
-    start = "extproc_execute_tool_duration_seconds_count{"
+    start = "gen_ai_execute_tool_duration_seconds_count{"
+    error = "" if outcome == "ok" else outcome
     return sum(
         float(line.rpartition(" ")[2])
         for line in lines
-        if line.startswith(start) and f'tool="{tool}"' in line and f'outcome="{outcome}"' in line
+        if line.startswith(start) and f'gen_ai_tool_name="{tool}"' in line and f'error_type="{error}"' in line
     )
 
 

@@ -24,9 +24,14 @@ from extproc.contract.parameters import TOOL_PARAMETERS
 from extproc.envoy.listener import ACCESS_LOG
 from extproc.names import DROPPED_HEADER
 from extproc.observability.metrics_page import Page, metrics_served
+from extproc.observability.model_metrics import Passed
 from extproc.observability.run_metrics import RunMetrics
 from extproc.observability.telemetry import KNOWN_PARAMETERS, Telemetry
 from extproc.runner.tools import Outcome
+from extproc.turn.asked import Asked
+from extproc.turn.call_quality import CallQuality
+from extproc.turn.memory import Memory
+from extproc.turn.tally import Tally
 from scripted_vllm import Received, Reply, ScriptedVLLM, Usage
 from scripted_vllm.script import Answer
 from tests.gateway import MODEL, Gateway, free_port, running_gateway
@@ -53,11 +58,34 @@ def series(families: Iterable[Metric]) -> set[tuple[str, frozenset[str]]]:
         (sample.name.removesuffix("_bucket"), frozenset(sample.labels.keys() - {"le"}))
         for family in families
         for sample in family.samples
-        if not sample.name.endswith(("_count", "_sum", "_created"))
+        if not (family.name.startswith(("process_", "python_")) or sample.name.endswith(("_count", "_sum", "_created")))
     }
 
 
+FIELDS = {
+    "model": "coder",
+    "backend": "qwen",
+    "mode": "prompt",
+    "format": "hermes",
+    "dialect": "chat",
+    "stream": False,
+    "rewritten": False,
+}
+"""What Envoy's metadata has of a plain request."""
+ASKED = Asked("prompt", "hermes", "chat", stream=True, offers_tools=True, forced=True)
+
+
 def everything_happens(telemetry: Telemetry) -> None:
+    models, quality = telemetry.models, CallQuality()
+    tally = Tally(valid=1, finish_reasons=["tool_calls"])
+    quality.learn("coder", "prompt", tally)
+    telemetry.shows(Memory(), quality)
+    models.forced("coder", ASKED)
+    models.first_token("coder", ASKED, 0.1, {"trace_id": "0af7651916cd43dd8448eb211c80319c"})
+    models.per_token("coder", ASKED, 0.02, None)
+    models.answered("coder", ASKED, tally, {"prompt_tokens": 3, "completion_tokens": 2}, None, offered=True)
+    models.ended("coder", ASKED, 1.0, "", None)
+    models.logged(Passed("coder", "prompt", "hermes", "chat", "chat", True, False, "complete", 200, 1.0, 0.5, 10, 20))
     telemetry.accepted("coder", ["store"], repaired=1)
     telemetry.refused(invalid_request("No.", code="invalid_json"))
     telemetry.backend_error("coder", backend_garbage("no."))
@@ -237,8 +265,8 @@ class TestDocumentation:
         assert told == series(families)
 
     def test_it_tells_every_outcome_of_a_tool(self) -> None:
-        row = next(line for line in DOCUMENT.splitlines() if line.startswith("| `extproc_execute_tool_duration"))
-        assert [outcome for outcome in get_args(Outcome) if f"`{outcome}`" not in row] == []
+        row = next(line for line in DOCUMENT.splitlines() if line.startswith("| `gen_ai_execute_tool_duration"))
+        assert [outcome for outcome in get_args(Outcome) if outcome != "ok" and f"`{outcome}`" not in row] == []
 
     def test_it_tells_every_fault(self) -> None:
         assert {cell.strip("`") for cell in rows("Invalid calls")} == ANSWER_VIOLATIONS
@@ -248,8 +276,16 @@ class TestDocumentation:
         learned = {
             "client",
             "model",
+            "mode",
+            "format",
+            "dialect",
+            "operation",
+            "stream",
+            "rewritten",
             "dropped",
             "error",
+            "calls",
+            "finish_reason",
             "invalid_calls",
             "round",
             "prompt_tokens",
@@ -262,7 +298,7 @@ class TestDocumentation:
 # Over HTTP
 
 
-async def small_page() -> bytes:
+async def small_page(*, openmetrics: bool = False) -> bytes:
     return b"page"
 
 
@@ -381,7 +417,7 @@ class TestFrontDoor:
         assert "set-cookie" not in reply.headers
         assert json.loads(gateway.backend.requests[-1].body).keys() == PLAIN.keys()
         assert [gateway.metric(name) for name in counted] == [before[0] + 1, before[1] + 1, before[2] + 2]
-        assert gateway.access_log("dropped-1")["extproc"] == {"model": "coder", "backend": "qwen", "dropped": 3}
+        assert gateway.access_log("dropped-1")["extproc"] == FIELDS | {"dropped": 3}
 
     def test_a_stream_with_tools_has_the_header_too_and_its_tokens_are_counted(self, gateway: Gateway) -> None:
         tools = [{"type": "function", "function": {"name": "look"}}]

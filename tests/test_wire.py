@@ -14,6 +14,7 @@ from typing import Any, cast
 import betterproto2
 import pytest
 from envoy_data_plane.envoy.config.core import v3 as core
+from envoy_data_plane.envoy.data.accesslog import v3 as accesslog
 from envoy_data_plane.envoy.extensions.filters.http.ext_proc import v3 as filter_config
 from envoy_data_plane.envoy.service.ext_proc import v3 as service
 from envoy_data_plane.envoy.type import v3 as envoy_type
@@ -25,7 +26,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from extproc import wire
-from extproc.wire import core_pb2, ext_proc_pb2, http_status_pb2, processing_mode_pb2
+from extproc.wire import access_log_pb2, core_pb2, ext_proc_pb2, http_status_pb2, processing_mode_pb2
 from tests.generate_protos import ROOT, generate
 
 # Some fields are deprecated and still part of the wire format; envoy-data-plane warns of them.
@@ -140,6 +141,22 @@ def test_no_message_that_an_exchange_can_carry_is_missing() -> None:
     visit(service.ProcessingRequest)
     visit(service.ProcessingResponse)
     assert seen == {their_class(message) for message in MESSAGES}
+
+
+# ---- the access log, of whose messages we have a part
+
+
+@pytest.mark.parametrize(
+    "descriptor", [*access_log_pb2.DESCRIPTOR.message_types_by_name.values()], ids=lambda descriptor: descriptor.name
+)
+def test_what_we_read_of_the_access_log_has_envoys_names_numbers_and_types(descriptor: Descriptor) -> None:
+    their_name = descriptor.name.replace("HTTP", "Http")
+    theirs = {
+        name: (meta.number, meta.proto_type, meta.repeated)
+        for name, meta in their_fields(getattr(accesslog, their_name)).items()
+    }
+    for field in descriptor.fields:
+        assert shape_of_ours(field) == theirs[field.name], field.full_name
 
 
 def betterproto2_message_types(cls: type[betterproto2.Message]) -> Iterator[type[betterproto2.Message]]:

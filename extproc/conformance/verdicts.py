@@ -12,7 +12,7 @@ from extproc.conformance.invariants import Level
 class Verdict(Enum):
     """Of a case, the worst last."""
 
-    PASS = "PASS"  # noqa: S105
+    PASS = "PASS"
     SKIP = "SKIP"
     """Not played: the recipe doesn't say what it takes, or this way in can't play it."""
     REFUSES = "REFUSES"

@@ -185,7 +185,7 @@ def _processor(
         recording = Recordings(always)
         recording.open(context.config)
         memory = Memory()
-        telemetry.shows(memory)
+        telemetry.shows(memory, context.quality)
         tracers.spans(context.config.tracing)
         processor = Processor(replace(context, memory=memory), telemetry, recording.of, trace=tracers.over)
         lag.gather = processor.gather

@@ -44,5 +44,5 @@ class Serving(Protocol):
 
     def show_config_health(self, *, valid: bool) -> None: ...
 
-    async def page(self) -> bytes:
+    async def page(self, *, openmetrics: bool = False) -> bytes:
         """All metrics in Prometheus' text format."""

@@ -182,7 +182,7 @@ def _http_connection_manager(config: Config, sources: Sources, *, inner: bool = 
         ],
         local_reply_config=local_replies(config.limits, silence=SILENCE, processing=PROCESSING),
         tracing=tracing(config.tracing, inner=inner) if config.tracing is not None else None,
-        access_log=[_access_log(), *([_ends()] if config.api_keys is not None else [])],
+        access_log=[_access_log(), _to_the_processor()],
         # The backend, and the replica, are the processor's choice: a client's headers of our own names go before
         # anything looks at them.
         early_header_mutation_extensions=[] if inner else [_without_own_headers()],
@@ -277,16 +277,17 @@ def _ext_proc(layout: str, *, several: bool) -> ext_proc.ExternalProcessor:
     )
 
 
-def _ends() -> accesslog.AccessLog:
-    """Tells the processor when a request is over that counts against its client's share (`exchange.concurrency`)."""
-    leased = accesslog.MetadataFilter(
-        matcher=MetadataMatcher(
-            filter=LEASE_NAMESPACE,
-            path=[MetadataMatcherPathSegment(key=LEASE_KEY)],
-            value=ValueMatcher(present_match=True),
-        ),
-        match_if_key_not_found=False,
+def _has(namespace: str, key: str) -> accesslog.AccessLogFilter:
+    matcher = MetadataMatcher(
+        filter=namespace, path=[MetadataMatcherPathSegment(key=key)], value=ValueMatcher(present_match=True)
     )
+    told = accesslog.MetadataFilter(matcher=matcher, match_if_key_not_found=False)
+    return accesslog.AccessLogFilter(metadata_filter=told)
+
+
+def _to_the_processor() -> accesslog.AccessLog:
+    """Tells the processor when a request is over that counts against its client's share (`exchange.concurrency`), and
+    how each ended that asked for an answer: only Envoy sees who cut it, and what passes the processor by."""
     to_the_processor = CommonGrpcAccessLogConfig(
         log_name="extproc",
         grpc_service=core.GrpcService(envoy_grpc=core.GrpcServiceEnvoyGrpc(cluster_name=PROCESSOR)),
@@ -295,7 +296,9 @@ def _ends() -> accesslog.AccessLog:
     )
     return accesslog.AccessLog(
         name="envoy.access_loggers.http_grpc",
-        filter=accesslog.AccessLogFilter(metadata_filter=leased),
+        filter=accesslog.AccessLogFilter(
+            or_filter=accesslog.OrFilter(filters=[_has(LEASE_NAMESPACE, LEASE_KEY), _has(METADATA_NAMESPACE, "mode")])
+        ),
         typed_config=packed(HttpGrpcAccessLogConfig(common_config=to_the_processor)),
     )
 

@@ -1,37 +1,90 @@
-"""What came of an exchange, for those who look on: the metrics at once, and what the access log is told."""
+"""What came of an exchange, for those who look on: the metrics at once, and what Envoy's metadata is told."""
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Mapping
 from typing import Any
 
 from extproc.contract.errors import ApiError
-from extproc.observability.telemetry import Telemetry
+from extproc.observability.model_metrics import FINISH_REASONS, OTHER, UNFINISHED
+from extproc.observability.telemetry import Telemetry, error_type
+from extproc.turn.asked import Asked
+from extproc.turn.call_quality import CallQuality
+from extproc.turn.tally import Tally
 from extproc.turn.upstream import UpstreamRequest
 
 _SHOWN = ("prompt_tokens", "completion_tokens", "total_tokens")
 
+_TRACE = re.compile(r"[0-9a-f]{2}-([0-9a-f]{32})-[0-9a-f]{16}-[0-9a-f]{2}")
+_UUID = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}")
+"""Request ids as Envoy makes them: a client's own may say anything, and is shown to nobody else."""
+
 
 class ExchangeStats:
-    """Of one exchange. What returns something returns fields for the access log."""
+    """Of one exchange. What returns something returns fields for Envoy's metadata."""
 
-    def __init__(self, telemetry: Telemetry) -> None:
+    __slots__ = (
+        "_asked",
+        "_began",
+        "_calls",
+        "_exemplar",
+        "_finish_reasons",
+        "_first",
+        "_model",
+        "_over",
+        "_quality",
+        "_telemetry",
+        "_tokens",
+        "_violations",
+    )
+
+    def __init__(self, telemetry: Telemetry, quality: CallQuality) -> None:
         self._telemetry = telemetry
+        self._quality = quality
         self._model: str | None = None
+        self._asked: Asked | None = None
+        self._began = telemetry.clock()
+        self._first: float | None = None  # when a stream's first token came, until it was made use of
+        self._over = False  # how long it took is counted
+        self._exemplar: dict[str, str] | None = None
         self._tokens = Counter[str]()
-        self._violations = 0
+        self._violations = self._calls = 0
+        self._finish_reasons: list[str] = []
+
+    def identified(self, request_id: str, trace: Mapping[str, str]) -> None:
+        """By what the exchange is found again."""
+        if found := _TRACE.fullmatch(trace.get("traceparent", "")):
+            self._exemplar = {"trace_id": found[1]}
+        elif _UUID.fullmatch(request_id):
+            self._exemplar = {"request_id": request_id}
 
     def accepted(self, prepared: UpstreamRequest) -> dict[str, Any]:
         """The request goes to its backend."""
         assert prepared.model is not None  # a chat completion names one
-        self._model = prepared.model
+        self._model, self._asked = prepared.model, prepared.asked
         with_tools = prepared.answer is not None
         self._telemetry.accepted(prepared.model, prepared.dropped, prepared.repaired, with_tools=with_tools)
         fields: dict[str, Any] = {"model": prepared.model, "backend": prepared.backend}
+        if (asked := prepared.asked) is not None:
+            if asked.forced:
+                self._telemetry.models.forced(prepared.model, asked)
+            fields |= {"mode": asked.mode, "dialect": asked.dialect, "stream": asked.stream, "rewritten": with_tools}
+            if asked.format:
+                fields["format"] = asked.format
+            if asked.operation != "chat":
+                fields["operation"] = asked.operation
         if prepared.dropped:
             fields["dropped"] = len(prepared.dropped)
         return fields
+
+    def first_token(self) -> None:
+        """The first chunk of a stream has come."""
+        self._first = self._telemetry.clock()
+        if self._model is not None and self._asked is not None:
+            seconds = self._first - self._began
+            self._telemetry.models.first_token(self._model, self._asked, seconds, self._exemplar)
 
     def error(self, error: ApiError) -> dict[str, Any]:
         """The client gets an error instead of an answer."""
@@ -39,31 +92,51 @@ class ExchangeStats:
             self._telemetry.refused(error)
         else:
             self._telemetry.backend_error(self._model, error)
+        self._ended(error_type(error))
         return {**self.so_far(), "error": error.code or error.type}
 
     def stream_error(self, error: ApiError) -> dict[str, Any]:
         """The client gets an error inside a stream."""
         assert self._model is not None  # else there would be no stream
         self._telemetry.stream_error(self._model, error)
+        self._ended(error_type(error))
         return {**self.so_far(), "error": error.code or error.type}
 
-    def answered(self, usage: Mapping[str, Any] | None, violations: Mapping[str, int]) -> None:
+    def answered(self, usage: Mapping[str, Any] | None, tally: Tally) -> None:
         """The backend has answered, for the first or the second time: both were its work."""
         assert self._model is not None  # else nobody would have been asked
-        self._telemetry.answered(self._model, usage or {}, violations)
-        for name in _SHOWN:
-            if isinstance(count := (usage or {}).get(name), int):
-                self._tokens[name] += count
-        self._violations += sum(violations.values())
+        self._telemetry.answered(self._model, usage or {}, tally.violations)
+        tokens = {name: count for name in _SHOWN if type(count := (usage or {}).get(name)) is int and count > 0}
+        self._tokens.update(tokens)
+        self._violations += sum(tally.violations.values())
+        self._calls += tally.made
+        self._finish_reasons = [reason if reason in FINISH_REASONS else OTHER for reason in tally.finish_reasons]
+        if (asked := self._asked) is None:
+            return
+        self._quality.learn(self._model, asked.mode, tally)
+        models = self._telemetry.models
+        offered = asked.offers_tools
+        models.answered(self._model, asked, tally, tokens, self._exemplar, offered=offered)
+        written = tokens.get("completion_tokens", 0)
+        if self._first is not None and written > 1 and tally.finish_reasons:
+            seconds = (self._telemetry.clock() - self._first) / (written - 1)
+            models.per_token(self._model, asked, seconds, self._exemplar)
+        self._first = None
 
     def retried(self, *, helped: bool) -> None:
         """A second answer was asked for, and is the one that the client gets, or not."""
         assert self._model is not None
         self._telemetry.retried(self._model, helped=helped)
 
+    def complete(self) -> dict[str, Any]:
+        """The client has its answer."""
+        self._ended("")
+        return self.so_far()
+
     def unfinished(self, phase: str) -> None:
         """The exchange ended while it waited."""
         self._telemetry.unfinished(phase)
+        self._ended(UNFINISHED)
 
     def broke_off(self, reason: str) -> None:
         """The processor has no part in it any more."""
@@ -71,4 +144,18 @@ class ExchangeStats:
 
     def so_far(self) -> dict[str, Any]:
         """What all answers came to."""
-        return {**self._tokens, **({"invalid_calls": self._violations} if self._violations else {})}
+        fields: dict[str, Any] = dict(self._tokens)
+        if self._calls:
+            fields["calls"] = self._calls
+        if self._violations:
+            fields["invalid_calls"] = self._violations
+        if self._finish_reasons:
+            fields["finish_reason"] = self._finish_reasons[0]
+        return fields
+
+    def _ended(self, error: str) -> None:
+        if self._over or self._model is None or self._asked is None:
+            return
+        self._over = True
+        seconds = self._telemetry.clock() - self._began
+        self._telemetry.models.ended(self._model, self._asked, seconds, error, self._exemplar)

@@ -8,6 +8,7 @@ from extproc.config import Config
 from extproc.exchange.api_keys import ApiKeys
 from extproc.exchange.catalogue import ModelInfos
 from extproc.exchange.concurrency import Concurrency
+from extproc.turn.call_quality import CallQuality
 from extproc.turn.memory import Memory
 
 
@@ -24,5 +25,7 @@ class ExchangeContext:
     """The requests of all clients that are under way: it changes with each."""
     memory: Memory | None = None
     """What is known of clients' conversations: it changes with each request."""
+    quality: CallQuality = field(default_factory=CallQuality)
+    """How well models call lately: it changes with each answer."""
     since: int = 0
     """When the settings were read, in Unix time."""

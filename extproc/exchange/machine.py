@@ -63,7 +63,7 @@ class Exchange:
         """Envoy only shows what passes (`observability_mode`)."""
         self.ignored_override = False
         """The call has ended as it does with a host that ignores overrides."""
-        self._stats = ExchangeStats(telemetry)
+        self._stats = ExchangeStats(telemetry, context.quality)
         self.request = RequestHalf(context, self._stats, host, inner=inner)
         self.response = ResponseHalf(self.request)
 

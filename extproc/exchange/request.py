@@ -116,6 +116,7 @@ class RequestHalf:
         fields = fields_of(headers.headers, *WANTED, ROUND_HEADER, "x-request-id", "content-length", "content-type")
         self.id = fields.get("x-request-id", "")[:LONGEST_ID] or str(uuid.uuid4())
         self.trace = trace_of(headers.headers)
+        self.stats.identified(self.id, self.trace)
         if not fields.keys() >= {":path", ":method"}:
             raise ProtocolError("configure Envoy's ext_proc filter without forward_rules that hide :path or :method")
         self.surface = dialect_of(fields, self.context)

@@ -46,6 +46,7 @@ from extproc.names import REPLY_HEADER, RUNNER, USAGE_HEADER
 from extproc.surfaces import streamed_answer
 from extproc.turn.answer import Rewritten, StreamedAnswer
 from extproc.turn.spec import ResponseSpec
+from extproc.turn.tally import Tally
 from extproc.turn.upstream import UpstreamRequest
 from extproc.wire import (
     HeadersResponse,
@@ -84,6 +85,7 @@ class ResponseHalf:
         self._way: Direction | None = None  # from when its body is wanted
         self._unsure = False  # the answer's head went out with a status that its body's reply makes good
         self._stream: StreamedResponse | None = None
+        self._waits = False  # for the first token of a stream
         self._ends = False  # the piece of the stream that is being read is its last
         self._first: Rewritten | ApiError | _StreamEnd | None = None  # should there be no better answer
         self._second: tuple[StreamedAnswer, Iterator[streaming.Step]] | None = None  # a stream that is being read
@@ -194,6 +196,7 @@ class ResponseHalf:
         reply = ProcessingResponse(response_headers=HeadersResponse(response=common))
         if request.layout.asks:
             reply.mode_override.CopyFrom(OVERRIDES[mode])
+        self._waits = events and mode is not BUFFERED
         phase = Phase.RESPONSE_STREAM if events else Phase.RESPONSE_BODY
         if mode is FULL_DUPLEX and not events:  # what it is in the end, its head is to tell
             self._way.withhold(reply)
@@ -293,11 +296,11 @@ class ResponseHalf:
     def _count(self, completion: Rewritten | ApiError) -> str:
         """What is wrong with the calls of what the client would get for a backend's completion."""
         if isinstance(completion, Rewritten):
-            self._stats.answered(completion.usage, completion.violations)
+            self._stats.answered(completion.usage, completion.tally)
             return completion.violations.first
         if completion.code not in ANSWER_VIOLATIONS:
             return ""
-        self._stats.answered(None, {completion.code: 1})  # a call that the client is not to get
+        self._stats.answered(None, Tally.of(completion.code))  # a call that the client is not to get
         return completion.message
 
     # A stream
@@ -308,7 +311,11 @@ class ResponseHalf:
             self._request.needs_end(body, BUFFERED)
         self._came()
         self._ends = body.end_of_stream or whole
-        phase, replies = self._stepped(self._streams.feed(body.body))
+        step = self._streams.feed(body.body)
+        if self._waits and self._streams.answer.begun:
+            self._waits = False
+            self._stats.first_token()
+        phase, replies = self._stepped(step)
         if whole:
             return phase, [*self._time_to_read(), *replies]
         return phase, [*self._more_time(RETRY_TIMEOUT + 5), *replies] if phase is Phase.RETRYING else replies
@@ -331,7 +338,7 @@ class ResponseHalf:
         if self._stream is not None and self._body.full_duplex:
             answer = self._streams.answer
             end = self._streams.end()
-            self._stats.answered(answer.usage, answer.violations)
+            self._stats.answered(answer.usage, answer.tally)
             return self._give(_StreamEnd(answer, end), trailers=True)
         if self._body.full_duplex and (data := self._body.take_trailers()):
             return self._whole(data)
@@ -343,9 +350,9 @@ class ResponseHalf:
         if left or self._stream is None or self._streams.answer.error is not None:
             return self._refuse(backend_garbage("it ends with trailers, and comes in pieces."))
         answer = self._streams.answer
-        self._stats.answered(answer.usage, answer.violations)
+        self._stats.answered(answer.usage, answer.tally)
         reply = ProcessingResponse(response_trailers=TrailersResponse())
-        return Phase.ENDED, [with_metadata(reply, self._stats.so_far())]
+        return Phase.ENDED, [with_metadata(reply, self._stats.complete())]
 
     def time_out(self, seconds: float) -> Step:
         """The end of a stream in which nothing was said for so long.
@@ -357,14 +364,14 @@ class ResponseHalf:
             504, f"Nothing came from the model's backend for {seconds:g} seconds.", "server_error", code=IDLE_TIMEOUT
         )
         piece = self._streams.end(answer.fail(error))
-        self._stats.answered(answer.usage, answer.violations)
+        self._stats.answered(answer.usage, answer.tally)
         return self._give(_StreamEnd(answer, piece))
 
     def _end_of_stream(self, piece: bytes) -> Step:
         stream = self._streams
         held, answer = stream.is_held, stream.answer
         end = _StreamEnd(answer, piece + stream.end())
-        self._stats.answered(answer.usage, answer.violations)
+        self._stats.answered(answer.usage, answer.tally)
         if held and (again := self._retry(_problem(answer))) is not None:
             self._first = end
             return Phase.RETRYING, [again]
@@ -373,7 +380,7 @@ class ResponseHalf:
     def abandoned(self) -> None:
         """Envoy has nothing more to say amid a stream. What it came to counts too."""
         stream = self._streams
-        self._stats.answered(stream.answer.usage, stream.answer.violations)
+        self._stats.answered(stream.answer.usage, stream.answer.tally)
         if stream.answer.error is not None and not stream.is_held:
             self._stats.stream_error(stream.answer.error)
 
@@ -392,10 +399,10 @@ class ResponseHalf:
                 return self._refuse(answer)
             case Rewritten():
                 fields = {USAGE_HEADER: "estimated"} if answer.estimated else {}
-                return Phase.ENDED, self._instead(answer.body, fields, self._stats.so_far())
+                return Phase.ENDED, self._instead(answer.body, fields, self._stats.complete())
             case _StreamEnd():
                 error = answer.answer.error
-                metadata = self._stats.so_far() if error is None else self._stats.stream_error(error)
+                metadata = self._stats.complete() if error is None else self._stats.stream_error(error)
                 if self._body.mode is BUFFERED:
                     return Phase.ENDED, self._instead(answer.piece, {}, metadata)
                 replies = self._body.last(answer.piece, trailers=trailers)
@@ -437,7 +444,7 @@ class ResponseHalf:
         if step.more:
             return Phase.RETRYING, [Breathe()]
         self._second = None
-        self._stats.answered(answer.usage, answer.violations)
+        self._stats.answered(answer.usage, answer.tally)
         worse = answer.error or answer.violations.first or not answer.called
         return self._better(None if worse else _StreamEnd(answer, step.piece))
 

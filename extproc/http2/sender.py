@@ -57,6 +57,11 @@ class Sender:
         stream = self._streams.get(stream_id)
         return stream.queued if stream is not None else 0
 
+    @property
+    def all_unsent(self) -> int:
+        """The same of all streams, and what waits to be taken by `output`."""
+        return self._out_size + sum(stream.queued for stream in self._streams.values())
+
     # What the server says
 
     def respond(self, stream_id: int, block: bytes, *, end: bool = False) -> None:

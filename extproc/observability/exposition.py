@@ -1,5 +1,5 @@
-"""The page of a registry in Prometheus' text format, a piece for each metric: some hundred models make all of it
-milliseconds of work, in which exchanges have to have their turn."""
+"""A page of metrics in Prometheus' text format, or OpenMetrics' with exemplars, a piece for each metric: some hundred
+models make all of it milliseconds of work, in which exchanges have to have their turn."""
 
 from __future__ import annotations
 
@@ -9,9 +9,12 @@ from typing import cast
 
 from prometheus_client import CollectorRegistry, generate_latest
 from prometheus_client.metrics_core import Metric
+from prometheus_client.openmetrics.exposition import generate_latest as generate_openmetrics
 from prometheus_client.registry import Collector
 
 from extproc.observability.series import Series
+
+_EOF = b"# EOF\n"
 
 
 def registry_of(every: Iterable[Series]) -> CollectorRegistry:
@@ -22,10 +25,15 @@ def registry_of(every: Iterable[Series]) -> CollectorRegistry:
     return registry
 
 
-def pieces_of(registry: CollectorRegistry) -> Iterator[bytes]:
+def pieces_of(metrics: Iterable[Metric], *, openmetrics: bool = False) -> Iterator[bytes]:
     """The page, in its order."""
-    for metric in registry.collect():
-        yield generate_latest(_Alone(metric))
+    for metric in metrics:
+        if openmetrics:
+            yield generate_openmetrics(_Alone(metric)).removesuffix(_EOF)
+        else:
+            yield generate_latest(_Alone(metric))
+    if openmetrics:
+        yield _EOF
 
 
 class _Alone(CollectorRegistry):

@@ -9,19 +9,25 @@ from __future__ import annotations
 
 import asyncio
 import socket
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable
 from contextlib import asynccontextmanager, suppress
 from http import HTTPStatus
-from typing import TypeAlias
+from typing import Protocol
 
 from extproc.config import Address
 
 PATH = "/metrics"
 CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 """Of prometheus-client's pages (`CONTENT_TYPE_PLAIN_0_0_4`), which is imported with the first of them."""
+OPENMETRICS = "application/openmetrics-text; version=1.0.0; charset=utf-8"
+"""For a scraper that takes it: exemplars have no other format."""
 
-Page: TypeAlias = Callable[[], Awaitable[bytes]]
-"""Makes the page."""
+
+class Page(Protocol):
+    """Makes the page."""
+
+    def __call__(self, *, openmetrics: bool) -> Awaitable[bytes]: ...
+
 
 _PATIENCE = 10.0
 """Seconds that a connection may take in all."""
@@ -75,18 +81,27 @@ async def _answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter, pa
 
 async def _response(head: bytes, page: Page) -> bytes:
     method, _, rest = head.partition(b" ")
+    kind = CONTENT_TYPE
     path = rest.partition(b" ")[0].partition(b"?")[0]
     if path != PATH.encode():
         status, body = HTTPStatus.NOT_FOUND, f"The metrics are at {PATH}.\n".encode()
     elif method not in (b"GET", b"HEAD"):
         status, body = HTTPStatus.METHOD_NOT_ALLOWED, b"Metrics can be read with GET, and nothing else.\n"
     else:
-        status, body = HTTPStatus.OK, await page()
+        openmetrics = _takes_openmetrics(head)
+        kind = OPENMETRICS if openmetrics else CONTENT_TYPE
+        status, body = HTTPStatus.OK, await page(openmetrics=openmetrics)
     fields = {
-        "content-type": CONTENT_TYPE,
+        "content-type": kind,
         "content-length": str(len(body)),
         "connection": "close",
         **({"allow": "GET, HEAD"} if status is HTTPStatus.METHOD_NOT_ALLOWED else {}),
     }
     lines = [f"HTTP/1.1 {status.value} {status.phrase}", *(f"{name}: {value}" for name, value in fields.items())]
     return "\r\n".join([*lines, "", ""]).encode() + (body if method != b"HEAD" else b"")
+
+
+def _takes_openmetrics(head: bytes) -> bool:
+    """Whether the request's `accept` names it; Prometheus' does, in front of all others."""
+    fields = (line.partition(b":") for line in head.lower().split(b"\r\n")[1:])
+    return any(name == b"accept" and b"application/openmetrics-text" in value for name, _, value in fields)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
 
 from extproc.observability.exposition import pieces_of, whole
+from extproc.observability.model_metrics import SECONDS
 
 _QUICK = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 120, 300, 600)
 _ROUNDS = (1, 2, 3, 4, 5, 6, 8, 10, 20, 50, 100)
@@ -33,10 +34,10 @@ class RunMetrics:
         )
         self._under_way = Gauge("extproc_runs_under_way", "Runs that have not ended", registry=self._registry)
         self._tools = Histogram(
-            "extproc_execute_tool_duration_seconds",
-            "How long a tool ran, by what came of it",
-            ["source", "tool", "outcome"],
-            buckets=_QUICK,
+            "gen_ai_execute_tool_duration_seconds",
+            "How long a tool ran, by what went wrong",
+            ["gen_ai_tool_name", "extproc_tool_source", "error_type"],
+            buckets=(0.00125, 0.0025, 0.005, *SECONDS),  # a character's own take a millisecond
             registry=self._registry,
         )
         self._deferred = Counter(
@@ -69,7 +70,7 @@ class RunMetrics:
         self._runs.labels("", dialect, code).inc()
 
     def tool(self, source: str, tool: str, outcome: str, seconds: float) -> None:
-        self._tools.labels(source, tool, outcome).observe(seconds)
+        self._tools.labels(tool, source, "" if outcome == "ok" else outcome).observe(seconds)
 
     def show_characters(self, by_state: dict[str, int]) -> None:
         for state, count in by_state.items():
@@ -82,8 +83,8 @@ class RunMetrics:
 
     def page(self) -> bytes:
         """In Prometheus' text format."""
-        return b"".join(pieces_of(self._registry))
+        return b"".join(pieces_of(self._registry.collect()))
 
-    async def page_in_turns(self) -> bytes:
-        """The same, while others have their turn."""
-        return await whole(pieces_of(self._registry))
+    async def page_in_turns(self, *, openmetrics: bool = False) -> bytes:
+        """The same, while others have their turn; in OpenMetrics' format, if so."""
+        return await whole(pieces_of(self._registry.collect(), openmetrics=openmetrics))

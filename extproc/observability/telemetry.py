@@ -12,6 +12,7 @@ is imported with the first page: who waits for a processor to come back doesn't 
 from __future__ import annotations
 
 import asyncio
+import time
 from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property
 from http import HTTPStatus
@@ -22,10 +23,25 @@ from extproc.config import Config
 from extproc.contract.errors import ANSWER_VIOLATIONS, OUT_OF_BOUNDS, ApiError
 from extproc.contract.parameters import PARAMETERS
 from extproc.contract.withheld import WITHHELD
-from extproc.observability.series import Build, Counter, Gauge, Histogram, Info, OfMemory, Remembering, Series
+from extproc.observability.model_metrics import ModelMetrics
+from extproc.observability.series import (
+    Build,
+    Counter,
+    Gauge,
+    Histogram,
+    Info,
+    OfMemory,
+    OfProcess,
+    OfQuality,
+    Quality,
+    Read,
+    Remembering,
+    Series,
+)
 
 if TYPE_CHECKING:
     from prometheus_client import CollectorRegistry
+    from prometheus_client.metrics_core import Metric
 
 CODES = ANSWER_VIOLATIONS.union(OUT_OF_BOUNDS) | frozenset(
     """
@@ -58,6 +74,16 @@ OTHER = "other"
 File: TypeAlias = Literal["config", "api_keys"]
 """What is read again when it changes."""
 
+TRANSPORT = (
+    ("extproc_transport_connections", "Connections of Envoy's, and of probes."),
+    ("extproc_transport_streams", "gRPC calls on them that are open."),
+    ("extproc_transport_unsent_bytes", "Bytes of replies that Envoy hasn't taken yet."),
+)
+READING = (
+    ("extproc_reading_queue", "Bodies that are read by other processes, or wait for it."),
+    ("extproc_reading_queue_bytes", "Their bytes."),
+)
+
 LAGS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0)
 """Seconds."""
 
@@ -67,7 +93,11 @@ _STATUSES = frozenset(HTTPStatus)
 class Telemetry:
     """The metrics of one processor, in a registry of their own."""
 
-    def __init__(self, config: Config, digest: str = "") -> None:
+    def __init__(self, config: Config, digest: str = "", clock: Callable[[], float] = time.monotonic) -> None:
+        """`clock` tells seconds, from any beginning: exchanges' times are measured by it."""
+        self.clock = clock
+        self.models = ModelMetrics()
+        """What is counted of models' answers."""
         self._series: list[Series] = []
         counter = self._counter
         self._requests = counter("requests", "Chat completions sent on to a backend.", "model")
@@ -89,6 +119,11 @@ class Telemetry:
         self._series.append(Build("extproc_build", "Versions of the processor and of its Python."))
         self._memory = OfMemory()
         self._series.append(self._memory)
+        self._series += self.models.series
+        self._quality = OfQuality()
+        self._transport = Read(*TRANSPORT)
+        self._reading = Read(*READING)
+        self._series += [self._quality, self._transport, self._reading, OfProcess()]
         self._config = Info("extproc_config", "The configuration in force.")
         self._series.append(self._config)
         self._valid: dict[File, Gauge] = {
@@ -120,9 +155,10 @@ class Telemetry:
         """Counts a round of the event loop, by its seconds."""
         self.configured(config, digest)
 
-    def shows(self, memory: Remembering) -> None:
-        """These are the numbers of the processor's memory."""
+    def shows(self, memory: Remembering, quality: Quality | None = None) -> None:
+        """These are the numbers of the processor's memory, and of how its models call."""
         self._memory.source = memory
+        self._quality.source = quality
 
     def configured(self, config: Config, digest: str) -> None:
         """`config`, from a file with this `digest`, is in force from now on.
@@ -131,6 +167,7 @@ class Telemetry:
         """
         self._config.values = {"hash": digest}
         self._parameters = KNOWN_PARAMETERS.union(config.withheld, *(backend.parameters for backend in config.backends))
+        self.models.configured(config)
         # Prometheus doesn't see the first event of a series that begins with it: all that are known begin at 0.
         for model in config.models_by_name:
             for of_a_model in (self._requests, self._with_tools, self._repaired, self._withheld):
@@ -171,17 +208,30 @@ class Telemetry:
         """All metrics in Prometheus' text format."""
         from extproc.observability.exposition import pieces_of
 
-        return b"".join(pieces_of(self.registry))
+        return b"".join(pieces_of(self.registry.collect()))
 
-    async def page_in_turns(self) -> bytes:
-        """The same, while others have their turn."""
+    @property
+    def metrics(self) -> list[Metric]:
+        """All of them, as they are now."""
+        return list(self.registry.collect())
+
+    async def page_in_turns(self, *, openmetrics: bool = False) -> bytes:
+        """The same, while others have their turn; in OpenMetrics' format, if so."""
         exposition = await asyncio.to_thread(import_module, "extproc.observability.exposition")  # 25 ms, once
-        page: bytes = await exposition.whole(exposition.pieces_of(self.registry))
+        pieces = exposition.pieces_of(self.registry.collect(), openmetrics=openmetrics)
+        page: bytes = await exposition.whole(pieces)
         return page
 
-    def watch(self, running: Callable[[], int]) -> None:
-        """Have `running` asked, whenever the metrics are read, how many exchanges are under way."""
+    def watch(
+        self,
+        running: Callable[[], int],
+        transport: Callable[[], Sequence[float]] | None = None,
+        reading: Callable[[], Sequence[float]] | None = None,
+    ) -> None:
+        """Have these asked, whenever the metrics are read: how many exchanges are under way, and for the numbers of
+        TRANSPORT and READING."""
         self._running.read = running
+        self._transport.source, self._reading.source = transport, reading
 
     # What happens to an exchange. `model` is always a model's name in the configuration.
 
@@ -195,7 +245,7 @@ class Telemetry:
 
     def refused(self, error: ApiError) -> None:
         """A request doesn't reach any backend."""
-        self._refused.add(_code(error))
+        self._refused.add(error_type(error))
 
     def backend_error(self, model: str, error: ApiError) -> None:
         """The client gets `error` instead of an answer."""
@@ -204,7 +254,7 @@ class Telemetry:
 
     def stream_error(self, model: str, error: ApiError) -> None:
         """The client gets `error` inside a stream."""
-        self._stream_errors.add(model, _code(error))
+        self._stream_errors.add(model, error_type(error))
         self._withheld.add(model, count=error.withheld)
 
     def answered(self, model: str, usage: Mapping[str, Any], violations: Mapping[str, int]) -> None:
@@ -248,7 +298,8 @@ class Telemetry:
         return made
 
 
-def _code(error: ApiError) -> str:
+def error_type(error: ApiError) -> str:
+    """What an error counts as: a word that is known beforehand."""
     return error.code if error.code in CODES else _status(error.status)
 
 

@@ -17,7 +17,7 @@ from extproc.config.recording import Recording
 from extproc.exchange.catalogue import ModelInfos
 from extproc.exchange.context import ExchangeContext
 from extproc.names import worker_address
-from extproc.observability.added_pages import added, counted
+from extproc.observability.added_metrics import Metrics, added, counted
 from extproc.observability.telemetry import Telemetry
 from extproc.processes.keeper import PATIENCE, Keeper
 from extproc.processes.messages import (
@@ -78,7 +78,7 @@ class Fleet:
         """What workers know of backends."""
         self._follows: dict[WorkerProcess, bool] = {}
         self._log_streams: dict[WorkerProcess, int] = {}
-        self._over = b""
+        self._over: Metrics = ()
         """What the dead have counted."""
         self._serving: dict[str, bool] = {}
         self._health = HealthService()
@@ -111,11 +111,17 @@ class Fleet:
             worker.go_by(self._to_go_by())
         await self._ask_all()
 
-    async def page(self) -> bytes:
+    async def page(self, *, openmetrics: bool = False) -> bytes:
         """The metrics of all together."""
+        from extproc.observability.exposition import pieces_of, whole
+
+        return await whole(pieces_of(await self.metrics(), openmetrics=openmetrics))
+
+    async def metrics(self) -> Metrics:
+        """The same, before they are written."""
         await self._learn()
-        pages = [each.last.page for each in self._processes.values() if each.last is not None]
-        return added(self._telemetry.page(), pages, self._over)
+        theirs = [each.last.metrics for each in self._processes.values() if each.last is not None]
+        return added(self._telemetry.metrics, theirs, self._over)
 
     async def under_way(self) -> int:
         """How many exchanges are under way now."""
@@ -214,7 +220,7 @@ class Fleet:
         del self._processes[worker.place.number]
         counts.clear(worker.place.number)
         if worker.last is not None:
-            self._over = counted(self._over, worker.last.page)
+            self._over = counted(self._over, worker.last.metrics)
         self._follows.pop(worker, None)
         lost = self._log_streams.pop(worker, 0)
         self._tell_all(LogStreams(sum(self._log_streams.values()), lost=lost > 0))

@@ -17,6 +17,7 @@ from typing import Any, Self, TypeAlias
 from extproc.config import Config
 from extproc.exchange.api_keys import ApiKeys
 from extproc.exchange.catalogue import ModelInfo
+from extproc.observability.added_metrics import Metrics
 
 _LENGTH = struct.Struct("!Q")
 
@@ -86,8 +87,7 @@ class Answer:
     """How many are under way."""
     configs: frozenset[int]
     """The numbers of the configurations that these go by."""
-    page: bytes
-    """Its metrics."""
+    metrics: Metrics
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,7 +129,7 @@ class Link:
         """The other side's next message. Raises EOFError when it is gone."""
         try:
             (length,) = _LENGTH.unpack(await self._reader.readexactly(_LENGTH.size))
-            return pickle.loads(await self._reader.readexactly(length))  # noqa: S301 - our own program's
+            return pickle.loads(await self._reader.readexactly(length))
         except OSError as error:
             raise EOFError from error
 

@@ -44,6 +44,7 @@ from extproc.server.processor import Processor
 from extproc.tracing.tracers import PROCESSOR, Tracers
 from extproc.tracing.tracers import make_ready as make_tracing_ready
 from extproc.transport.tls import ServerTls
+from extproc.turn.call_quality import CallQuality
 from extproc.turn.memory import Memory
 from extproc.turn.modes import make_ready
 
@@ -138,9 +139,10 @@ class _Worker:
         self.tracers.spans(first.config.tracing)
         self.telemetry = Telemetry(first.config)
         memory = Memory()
-        self.telemetry.shows(memory)
+        quality = CallQuality()
+        self.telemetry.shows(memory, quality)
         self.processor = Processor(
-            ExchangeContext(first.config, first.keys, self._reports, concurrency, memory, first.since),
+            ExchangeContext(first.config, first.keys, self._reports, concurrency, memory, quality, first.since),
             self.telemetry,
             recorder.record,
             ends=_Ends(concurrency, place.start, link),
@@ -195,7 +197,7 @@ class _Worker:
         in_use = {each: config for each, config in self._configs.items() if self.processor.uses(config)}
         current = max(self._configs)
         self._configs = {**in_use, current: self._configs[current]}
-        answer = Answer(number, self.processor.exchanges, frozenset(in_use), self.telemetry.page())
+        answer = Answer(number, self.processor.exchanges, frozenset(in_use), self.telemetry.metrics)
         self._link.send(answer)
 
 

@@ -16,9 +16,9 @@ from extproc.contract.sse import DONE, Data, ServerEvent, SseDecoder
 from extproc.runner.steps import ModelEnded, ModelSaid
 from extproc.toolcalls import Reasoning
 from extproc.turn import completion
-from extproc.turn.tally import Tally
 from extproc.turn.output import Output, Said
 from extproc.turn.spec import ResponseSpec
+from extproc.turn.tally import Tally
 from extproc.turn.usage import counted
 
 Json: TypeAlias = dict[str, Any]

@@ -1,19 +1,27 @@
-"""Envoy's access log, as far as the processor needs it: which requests are over that went past it.
+"""Envoy's access log, as far as the processor needs it: which requests are over, and how they ended.
 
-Envoy sends the entries of requests that have a lease (extproc.exchange.concurrency) among their metadata, several in a
-message and soon after their end: no request costs a message of its own. Nothing of them is kept or logged.
+Envoy sends the entries of requests for a model's answer, and of those that have a lease (extproc.exchange.concurrency),
+among whose metadata the processor has said which they are: several in a message and soon after their end, so that no
+request costs a message of its own. They are counted; nothing of them is kept or logged.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from typing import Protocol
+from collections.abc import Callable, Iterable
+from typing import Protocol, TypeAlias
 
-from extproc.names import LEASE_KEY, LEASE_NAMESPACE
+from google.protobuf.duration_pb2 import Duration
+from google.protobuf.struct_pb2 import Struct
+
+from extproc.names import LEASE_KEY, LEASE_NAMESPACE, METADATA_NAMESPACE
+from extproc.observability.model_metrics import End, Passed
 from extproc.transport import Call, Services
+from extproc.wire.access_log_pb2 import AccessLogCommon, HTTPAccessLogEntry, ResponseFlags
 from extproc.wire.access_log_service_pb2 import StreamAccessLogsMessage, StreamAccessLogsResponse
 
 SERVICE = "envoy.service.accesslog.v3.AccessLogService"
+
+Count: TypeAlias = Callable[[Passed], None]
 
 
 class Ends(Protocol):
@@ -29,23 +37,30 @@ class Ends(Protocol):
         """The requests of these leases are over."""
 
 
-def access_log(ends: Ends) -> Services:
-    """The gRPC service that Envoy sends its log to."""
-    return {f"/{SERVICE}/StreamAccessLogs": lambda call: _Log(ends, call)}
+def access_log(ends: Ends, count: Count) -> Services:
+    """The gRPC service that Envoy sends its log to. `count` is told of each request for an answer."""
+    return {f"/{SERVICE}/StreamAccessLogs": lambda call: _Log(ends, count, call)}
 
 
 class _Log:
     """What one of Envoy's threads tells."""
 
-    def __init__(self, ends: Ends, call: Call) -> None:
+    def __init__(self, ends: Ends, count: Count, call: Call) -> None:
         self._ends = ends
+        self._count = count
         self._call = call
         ends.log_opened()
 
     def received(self, message: bytes) -> None:
-        entries = StreamAccessLogsMessage.FromString(message).http_logs.log_entry
-        told = (entry.common_properties.metadata.filter_metadata.get(LEASE_NAMESPACE) for entry in entries)
-        self._ends.ended([round(fields.fields[LEASE_KEY].number_value) for fields in told if fields is not None])
+        leases = []
+        for entry in StreamAccessLogsMessage.FromString(message).http_logs.log_entry:
+            metadata = entry.common_properties.metadata.filter_metadata
+            if LEASE_NAMESPACE in metadata:
+                leases.append(round(metadata[LEASE_NAMESPACE].fields[LEASE_KEY].number_value))
+            if METADATA_NAMESPACE in metadata and (passed := passed_of(entry)) is not None:
+                self._count(passed)
+        if leases:
+            self._ends.ended(leases)
 
     def half_closed(self) -> None:
         self._call.send(StreamAccessLogsResponse().SerializeToString())
@@ -53,3 +68,60 @@ class _Log:
 
     def closed(self) -> None:
         self._ends.log_closed()
+
+
+def passed_of(entry: HTTPAccessLogEntry) -> Passed | None:
+    """What an entry says of an answer; None where it is about something else."""
+    common = entry.common_properties
+    told = common.metadata.filter_metadata[METADATA_NAMESPACE]
+    if not (mode := _word(told, "mode")):
+        return None
+    status = entry.response.response_code.value
+    return Passed(
+        model=_word(told, "model"),
+        mode=mode,
+        format=_word(told, "format"),
+        dialect=_word(told, "dialect"),
+        operation=_word(told, "operation") or "chat",
+        stream=_flag(told, "stream"),
+        tools=_flag(told, "rewritten"),
+        end=end_of(common.response_flags, status, failed="error" in told.fields),
+        status=status,
+        seconds=_seconds(common.duration),
+        first_byte=_first_byte(common),
+        request_bytes=entry.request.request_body_bytes,
+        answer_bytes=entry.response.response_body_bytes,
+    )
+
+
+def end_of(flags: ResponseFlags, status: int, *, failed: bool) -> End:
+    """`failed`: the processor has told the client of an error, by a status or amid a stream.
+
+    Whose connection broke comes first: where it did before the client had its first byte, there was room for a 502.
+    """
+    if flags.downstream_connection_termination or flags.downstream_remote_reset:
+        return "left_by_client"
+    if flags.upstream_connection_termination or flags.upstream_remote_reset or flags.upstream_protocol_error:
+        return "cut_by_backend"
+    if flags.stream_idle_timeout or flags.upstream_request_timeout or flags.duration_timeout:
+        return "timeout"
+    if failed or status >= 400:
+        return "error"
+    return "complete" if status else "left_by_client"
+
+
+def _first_byte(common: AccessLogCommon) -> float | None:
+    told = common.HasField("time_to_first_upstream_rx_byte")
+    return _seconds(common.time_to_first_upstream_rx_byte) if told else None
+
+
+def _seconds(duration: Duration) -> float:
+    return duration.seconds + duration.nanos / 1e9
+
+
+def _word(told: Struct, name: str) -> str:
+    return told.fields[name].string_value if name in told.fields else ""
+
+
+def _flag(told: Struct, name: str) -> bool:
+    return name in told.fields and told.fields[name].bool_value

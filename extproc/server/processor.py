@@ -23,6 +23,7 @@ from extproc.transport import Call, Endpoint, Metadata, Receiver, Transport, Tur
 from extproc.transport.health import NAME as HEALTH
 from extproc.transport.health import Health
 from extproc.transport.reflection import reflection
+from extproc.transport.serving import Load
 from extproc.transport.tls import ServerTls
 from extproc.turn.modes import make_ready
 from extproc.wire import SERVICE
@@ -95,7 +96,8 @@ class Processor:
         self._ends = ends if ends is not None else context.concurrency
         self._on_hosts = on_hosts
         self._trace = trace
-        telemetry.watch(lambda: self.exchanges)
+        self._load: Load = lambda: (0, 0, 0)
+        telemetry.watch(lambda: self.exchanges, lambda: self._load(), lambda: self.workers.load)
         self._health = Health()
         self._running = set[ExchangeCall]()
         self._idle = asyncio.Event()
@@ -122,9 +124,9 @@ class Processor:
         """The same, for whoever may have to ask others for it."""
         return self.exchanges
 
-    async def page(self) -> bytes:
+    async def page(self, *, openmetrics: bool = False) -> bytes:
         """The metrics."""
-        return await self.telemetry.page_in_turns()
+        return await self.telemetry.page_in_turns(openmetrics=openmetrics)
 
     async def go_by(self, context: ExchangeContext) -> None:
         """Have exchanges that begin from now on go by this."""
@@ -159,7 +161,7 @@ class Processor:
             self._health.set(service, serving=True)
         services = {
             f"/{SERVICE}/Process": self._process,
-            **access_log(self._ends),
+            **access_log(self._ends, self.telemetry.models.logged),
             **self._health.services,
             **reflection((SERVICE, HEALTH)),
         }
@@ -168,12 +170,15 @@ class Processor:
             served.callback(self.listening.end)
             # Meanwhile requests are served: one that comes first makes its own model ready.
             self._made_ready = asyncio.create_task(asyncio.to_thread(make_ready, self.context.config.models))
-            main = Endpoint(address, services, self.largest_body + _BESIDE_BODY, tls, listening)
+            main = Endpoint(address, services, self.largest_body + _BESIDE_BODY, tls, listening, self._watch)
             port = await served.enter_async_context(serving(transport, main, self.turns))
             if health_address is not None:
                 probed = Endpoint(health_address, self._health.services, PROBE)
                 await served.enter_async_context(serving(transport, probed, self.turns))
             yield port
+
+    def _watch(self, load: Load) -> None:
+        self._load = load
 
     async def drain(self, grace: float) -> bool:
         """Report not-serving, then wait until every exchange has ended, for at most `grace` seconds.

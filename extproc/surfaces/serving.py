@@ -15,9 +15,9 @@ from extproc.surfaces.recalling import upstream_of
 from extproc.surfaces.table import ROUTES, SURFACES
 from extproc.turn import answer
 from extproc.turn.answer import Rewritten, StreamedAnswer
-from extproc.turn.tally import Tally
 from extproc.turn.memory import Memory
 from extproc.turn.spec import ResponseSpec
+from extproc.turn.tally import Tally
 from extproc.turn.turn import Turn
 from extproc.turn.upstream import UpstreamRequest, ask
 from extproc.turn.usage import Sent

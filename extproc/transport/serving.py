@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import socket
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from dataclasses import dataclass
 from typing import Literal, TypeAlias
@@ -13,6 +13,10 @@ from extproc.transport.tls import ServerTls
 from extproc.transport.turns import Turns
 
 Transport: TypeAlias = Literal["lean", "grpcio"]
+
+
+Load: TypeAlias = Callable[[], tuple[int, int, int]]
+"""How many connections there are now, calls that are open on them, and bytes that clients haven't taken."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,6 +31,8 @@ class Endpoint:
     tls: ServerTls | None = None
     listening: socket.socket | None = None
     """A socket that somebody else has bound to `address`, and will remove from there; only `lean` takes one."""
+    watch: Callable[[Load], None] | None = None
+    """Is told by what the load of the connections is read; only `lean` knows it."""
 
 
 @asynccontextmanager

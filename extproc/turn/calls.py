@@ -31,7 +31,6 @@ from extproc.toolcalls import ArgumentsDelta, CallEnd, CallStart, Event, Reasoni
 from extproc.turn.spec import ResponseSpec
 from extproc.turn.tally import Tally
 
-
 _NO_CALL = "The request demands a call, and the model made none."
 _LINE_BREAK = re.compile(r"\r\n|\r|\n")
 

@@ -41,6 +41,11 @@ class Tally:
         return cls(Violations({code: 1}))
 
     @property
+    def made(self) -> int:
+        """Calls that the model made, rightly or not."""
+        return self.valid + self.cut_off + sum(self.violations[code] for code in CALL_VIOLATIONS)
+
+    @property
     def called(self) -> bool:
-        """The model made a call, rightly or not."""
-        return bool(self.valid or self.cut_off or not CALL_VIOLATIONS.isdisjoint(self.violations))
+        """It made one."""
+        return self.made > 0

@@ -23,17 +23,25 @@ _sym_db = _symbol_database.Default()
 
 
 from extproc.wire import core_pb2 as extproc_dot_wire_dot_core__pb2
+from google.protobuf import duration_pb2 as google_dot_protobuf_dot_duration__pb2
+from google.protobuf import wrappers_pb2 as google_dot_protobuf_dot_wrappers__pb2
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x1d\x65xtproc/wire/access_log.proto\x12\x17\x65nvoy.data.accesslog.v3\x1a\x17\x65xtproc/wire/core.proto\"C\n\x0f\x41\x63\x63\x65ssLogCommon\x12\x30\n\x08metadata\x18\x11 \x01(\x0b\x32\x1e.envoy.config.core.v3.Metadata\"Y\n\x12HTTPAccessLogEntry\x12\x43\n\x11\x63ommon_properties\x18\x01 \x01(\x0b\x32(.envoy.data.accesslog.v3.AccessLogCommonb\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x1d\x65xtproc/wire/access_log.proto\x12\x17\x65nvoy.data.accesslog.v3\x1a\x17\x65xtproc/wire/core.proto\x1a\x1egoogle/protobuf/duration.proto\x1a\x1egoogle/protobuf/wrappers.proto\"\xf3\x01\n\x0f\x41\x63\x63\x65ssLogCommon\x12\x41\n\x1etime_to_first_upstream_rx_byte\x18\t \x01(\x0b\x32\x19.google.protobuf.Duration\x12>\n\x0eresponse_flags\x18\x10 \x01(\x0b\x32&.envoy.data.accesslog.v3.ResponseFlags\x12\x30\n\x08metadata\x18\x11 \x01(\x0b\x32\x1e.envoy.config.core.v3.Metadata\x12+\n\x08\x64uration\x18\x17 \x01(\x0b\x32\x19.google.protobuf.Duration\"\x9d\x02\n\rResponseFlags\x12 \n\x18upstream_request_timeout\x18\x03 \x01(\x08\x12\x1d\n\x15upstream_remote_reset\x18\x05 \x01(\x08\x12\'\n\x1fupstream_connection_termination\x18\x07 \x01(\x08\x12)\n!downstream_connection_termination\x18\x0f \x01(\x08\x12\x1b\n\x13stream_idle_timeout\x18\x11 \x01(\x08\x12\x18\n\x10\x64uration_timeout\x18\x17 \x01(\x08\x12\x1f\n\x17upstream_protocol_error\x18\x18 \x01(\x08\x12\x1f\n\x17\x64ownstream_remote_reset\x18\x1c \x01(\x08\"3\n\x15HTTPRequestProperties\x12\x1a\n\x12request_body_bytes\x18\x0c \x01(\x04\"j\n\x16HTTPResponseProperties\x12\x33\n\rresponse_code\x18\x01 \x01(\x0b\x32\x1c.google.protobuf.UInt32Value\x12\x1b\n\x13response_body_bytes\x18\x03 \x01(\x04\"\xdd\x01\n\x12HTTPAccessLogEntry\x12\x43\n\x11\x63ommon_properties\x18\x01 \x01(\x0b\x32(.envoy.data.accesslog.v3.AccessLogCommon\x12?\n\x07request\x18\x03 \x01(\x0b\x32..envoy.data.accesslog.v3.HTTPRequestProperties\x12\x41\n\x08response\x18\x04 \x01(\x0b\x32/.envoy.data.accesslog.v3.HTTPResponsePropertiesb\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
 _builder.BuildTopDescriptorsAndMessages(DESCRIPTOR, 'extproc.wire.access_log_pb2', _globals)
 if not _descriptor._USE_C_DESCRIPTORS:
   DESCRIPTOR._loaded_options = None
-  _globals['_ACCESSLOGCOMMON']._serialized_start=83
-  _globals['_ACCESSLOGCOMMON']._serialized_end=150
-  _globals['_HTTPACCESSLOGENTRY']._serialized_start=152
-  _globals['_HTTPACCESSLOGENTRY']._serialized_end=241
+  _globals['_ACCESSLOGCOMMON']._serialized_start=148
+  _globals['_ACCESSLOGCOMMON']._serialized_end=391
+  _globals['_RESPONSEFLAGS']._serialized_start=394
+  _globals['_RESPONSEFLAGS']._serialized_end=679
+  _globals['_HTTPREQUESTPROPERTIES']._serialized_start=681
+  _globals['_HTTPREQUESTPROPERTIES']._serialized_end=732
+  _globals['_HTTPRESPONSEPROPERTIES']._serialized_start=734
+  _globals['_HTTPRESPONSEPROPERTIES']._serialized_end=840
+  _globals['_HTTPACCESSLOGENTRY']._serialized_start=843
+  _globals['_HTTPACCESSLOGENTRY']._serialized_end=1064
 # @@protoc_insertion_point(module_scope)

@@ -65,6 +65,12 @@ class Workers:
         """Of the processes that there are."""
         return [pid for lane in (self._quick, self._long) if (pid := lane.process.pid) is not None]
 
+    @property
+    def load(self) -> tuple[int, int]:
+        """How many bodies are read or wait for it, and their bytes."""
+        lanes = (self._quick, self._long)
+        return sum(lane.count for lane in lanes), sum(lane.bytes for lane in lanes)
+
     def close(self) -> None:
         """End them all, whatever they do."""
         self._quick.close()
@@ -94,6 +100,8 @@ class _Lane:
         idle: float | None = None,
     ) -> None:
         self.process = process
+        self.count = 0
+        """How many bodies are read or wait for it."""
         self._longest_idle = idle
         self._name = name
         self._most = most
@@ -106,6 +114,11 @@ class _Lane:
         self._task: asyncio.Task[None] | None = None
         self._idle: asyncio.TimerHandle | None = None
 
+    @property
+    def bytes(self) -> int:
+        """Of what is read or waits for it."""
+        return self._bytes.total()
+
     async def perform(self, effect: Heavy) -> UpstreamRequest | Rewritten | ApiError:
         client, size = effect.client, len(effect.body)
         waiting = self._bytes.total()
@@ -116,6 +129,7 @@ class _Lane:
         if isinstance(effect, Prepare) and (full or is_much):
             return _too_much()
         self._bytes[client] += size
+        self.count += 1
         turn = self._turns[client] = max(self._turn, self._turns.get(client, 0.0)) + size
         result: asyncio.Future[UpstreamRequest | Rewritten | ApiError] = asyncio.get_running_loop().create_future()
         entry = _Waiting(turn, next(self._numbers), effect, result)
@@ -130,6 +144,7 @@ class _Lane:
             return _too_much()
         finally:
             entry.effect = None
+            self.count -= 1
             self._bytes[client] -= size
             if not self._bytes[client]:
                 del self._bytes[client]

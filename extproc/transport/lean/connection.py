@@ -42,7 +42,7 @@ class ClientConnection(asyncio.Protocol):
         largest: int,
         turns: Turns,
         connections: Connections,
-        limits: Limits = Limits(),  # noqa: B008  # frozen
+        limits: Limits = Limits(),  # frozen
     ) -> None:
         """`connections`: where this one is found while it lasts."""
         self.turns = turns
@@ -121,6 +121,16 @@ class ClientConnection(asyncio.Protocol):
         self.http2.close()
         for call in list(self._calls.values()):
             call.lost()
+
+    @property
+    def calls(self) -> int:
+        """How many are open."""
+        return len(self._calls)
+
+    @property
+    def unsent(self) -> int:
+        """Bytes that the client hasn't taken."""
+        return self.http2.all_unsent + self._transport.get_write_buffer_size()
 
     # What the server wants
 
@@ -210,6 +220,11 @@ class Connections:
         self._all.discard(connection)
         if not self._all:
             self._none.set()
+
+    def load(self) -> tuple[int, int, int]:
+        """How many there are, with how many calls that are open, and how many bytes that clients haven't taken."""
+        calls = sum(connection.calls for connection in self._all)
+        return len(self._all), calls, sum(connection.unsent for connection in self._all)
 
     async def end(self, seconds: float) -> None:
         """Of all: they are asked to go, and have so long for it: a call may be on its way. Then they are cut."""

@@ -26,6 +26,8 @@ async def serving_lean(endpoint: Endpoint, turns: Turns) -> AsyncIterator[int]:
     """See `transport.serving`."""
     loop = asyncio.get_running_loop()
     connections = Connections()
+    if endpoint.watch is not None:
+        endpoint.watch(connections.load)
 
     def accepted() -> ClientConnection:
         return ClientConnection(endpoint.services, endpoint.largest, turns, connections)

@@ -1,0 +1,74 @@
+"""How well models call lately: of each model and mode the last calls, and how many of them were valid.
+
+It is what steering a model's mode can go by, and a metric. It counts calls and not time, so that it needs no clock: a model
+that nobody asks keeps its rate. What a client shall be asked for and doesn't come (`missing_tool_call`) counts as an
+invalid call; what was cut off at the answer's limit counts as none.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from dataclasses import dataclass
+
+from extproc.contract.errors import INVALID_TEXT
+from extproc.turn.tally import Tally
+
+WINDOW = 200
+"""Calls of one model in one mode that are remembered: a rate of 95 % is then known to some 3 %."""
+MOST = 1024
+"""Models and modes; of more, those that haven't called for the longest time are forgotten."""
+
+
+@dataclass(frozen=True, slots=True)
+class CallRate:
+    """Of the calls that are remembered."""
+
+    valid: int
+    calls: int
+
+    @property
+    def ratio(self) -> float | None:
+        """None before there was a call."""
+        return self.valid / self.calls if self.calls else None
+
+
+class CallQuality:
+    """Of one processor: it changes with each answer."""
+
+    def __init__(self, window: int = WINDOW) -> None:
+        self._window = window
+        self._last: dict[tuple[str, str], _Last] = {}
+
+    def learn(self, model: str, mode: str, tally: Tally) -> None:
+        """What one answer came to."""
+        invalid = sum(count for code, count in tally.violations.items() if code != INVALID_TEXT)
+        if not (tally.valid or invalid):
+            return
+        last = self._last.pop((model, mode), None) or _Last(deque(maxlen=self._window))
+        self._last[model, mode] = last
+        for valid, count in ((True, tally.valid), (False, invalid)):
+            for _ in range(min(count, self._window)):
+                last.add(valid)
+        if len(self._last) > MOST:
+            del self._last[next(iter(self._last))]
+
+    def rate(self, model: str, mode: str) -> CallRate:
+        """How it calls."""
+        last = self._last.get((model, mode))
+        return CallRate(last.valid, len(last.results)) if last is not None else CallRate(0, 0)
+
+    def rates(self) -> dict[tuple[str, str], CallRate]:
+        """Of all that have called, by model and mode."""
+        return {key: self.rate(*key) for key in self._last}
+
+
+@dataclass(slots=True)
+class _Last:
+    results: deque[bool]
+    valid: int = 0
+
+    def add(self, valid: bool) -> None:
+        if len(self.results) == self.results.maxlen:
+            self.valid -= self.results[0]
+        self.results.append(valid)
+        self.valid += valid
