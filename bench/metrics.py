@@ -60,11 +60,11 @@ class Uncounted(Telemetry):
         super().__init__(CONFIG, clock=lambda: 0.0)
         self.models = _Nothing()  # type: ignore[assignment]
 
-    accepted = refused = backend_error = stream_error = answered = unfinished = _nothing  # type: ignore[assignment]
+    accepted = refused = backend_error = stream_error = answered = unfinished = _nothing
 
 
 class _Untaught(CallQuality):
-    learn = _nothing  # type: ignore[assignment]
+    learn = _nothing
 
 
 def _headers(fields: dict[str, str]) -> HttpHeaders:
@@ -106,7 +106,14 @@ def _log() -> bytes:
     entry.response.response_code.value = 200
     entry.common_properties.duration.FromMilliseconds(900)
     entry.common_properties.time_to_first_upstream_rx_byte.FromMilliseconds(300)
-    told = {"model": "coder", "backend": "gpu", "mode": "prompt", "format": "hermes", "dialect": "chat", "stream": True}
+    told: dict[str, Any] = {
+        "model": "coder",
+        "backend": "gpu",
+        "mode": "prompt",
+        "format": "hermes",
+        "dialect": "chat",
+        "stream": True,
+    }
     entry.common_properties.metadata.filter_metadata["extproc"].update(told | {"rewritten": False})
     return bytes(message.SerializeToString())
 

@@ -106,8 +106,8 @@ class Counted:
     def all(self) -> dict[str, float]:
         lines = self.telemetry.page().decode().splitlines()
         of_the_processor = ("#", "extproc_build_info", "extproc_config_", "extproc_api_keys_", "extproc_host_")
-        of_the_processor += ("process_", "python_", "gen_ai_", *OF_MODELS)
-        samples = (line.rpartition(" ") for line in lines if not line.startswith(of_the_processor))
+        of_all = (*of_the_processor, "process_", "python_", "gen_ai_", *OF_MODELS)
+        samples = (line.rpartition(" ") for line in lines if not line.startswith(of_all))
         return {name.removeprefix("extproc_"): float(value) for name, _, value in samples if float(value)}
 
 

@@ -199,7 +199,7 @@ class TestExemplars:
         page = b"".join(pieces_of(telemetry.metrics, openmetrics=True)).decode()
         shown = {
             tuple(sample.exemplar.labels.items())
-            for family in text_string_to_metric_families(page)
+            for family in text_string_to_metric_families(page)  # type: ignore[no-untyped-call]
             for sample in family.samples
             if sample.exemplar is not None
         }
@@ -239,7 +239,10 @@ class TestLabels:
         told = [*good[:place], "w0rd" + data.draw(st.text(max_size=10)), *good[place + 1 :]]
         telemetry = Telemetry(CONFIG)
         before = telemetry.models._ended.collect()
-        telemetry.models.logged(Passed(*told, True, False, "complete", 200, 1.0, 0.1, 5, 5))
+        model, mode, format_, dialect, operation = told
+        telemetry.models.logged(
+            Passed(model, mode, format_, dialect, operation, True, False, "complete", 200, 1.0, 0.1, 5, 5)
+        )
         assert telemetry.models._ended.collect() == before
         assert b"w0rd" not in telemetry.page()
 

@@ -29,7 +29,8 @@ def pieces_of(metrics: Iterable[Metric], *, openmetrics: bool = False) -> Iterat
     """The page, in its order."""
     for metric in metrics:
         if openmetrics:
-            yield generate_openmetrics(_Alone(metric)).removesuffix(_EOF)
+            page: bytes = generate_openmetrics(_Alone(metric))  # type: ignore[no-untyped-call]
+            yield page.removesuffix(_EOF)
         else:
             yield generate_latest(_Alone(metric))
     if openmetrics:

@@ -120,8 +120,10 @@ def _seconds(duration: Duration) -> float:
 
 
 def _word(told: Struct, name: str) -> str:
-    return told.fields[name].string_value if name in told.fields else ""
+    value = told.fields.get(name)
+    return value.string_value if value is not None else ""
 
 
 def _flag(told: Struct, name: str) -> bool:
-    return name in told.fields and told.fields[name].bool_value
+    value = told.fields.get(name)
+    return value is not None and value.bool_value
