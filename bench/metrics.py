@@ -1,8 +1,8 @@
 """What the metrics cost: `python -m bench.metrics`.
 
 The same exchanges, from Envoy's messages to the replies as bytes, by turns with the metrics and with ones that count
-nothing. Told are medians of the ratios within pairs: of a stream's token, of a request with tools whose answer comes whole, and of
-one without, with its entry of Envoy's access log, which is what it costs beside the processor's own part.
+nothing. Told are medians of the ratios within pairs: of a stream's token, of a request with tools whose answer comes
+whole, and of one without, with its entry of Envoy's access log.
 """
 
 from __future__ import annotations

@@ -192,7 +192,7 @@ async def served(app: ASGIApp, port: int = 0) -> AsyncIterator[int]:
     server = uvicorn.Server(config)
     task = asyncio.create_task(server._serve())  # `serve` would take our signals
     try:
-        while not server.started:
+        while not server.started:  # noqa: ASYNC110 - it has no event for that
             await asyncio.sleep(0.005)
         yield server.servers[0].sockets[0].getsockname()[1]
     finally:

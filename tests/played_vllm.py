@@ -138,7 +138,7 @@ class Server:
                 self.end_headers()
                 self.wfile.write(body)
 
-            def log_message(self, format: str, *_: Any) -> None:
+            def log_message(self, format: str, *_: Any) -> None:  # noqa: A002 - as the base class names it
                 pass
 
         return Handler

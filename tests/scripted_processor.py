@@ -110,7 +110,7 @@ class Backend(BaseHTTPRequestHandler):
     def do_OPTIONS(self) -> None:
         self.do_GET()
 
-    def log_message(self, format: str, *args: Any) -> None:  # the name is the base class's
+    def log_message(self, format: str, *args: Any) -> None:  # noqa: A002  # the name is the base class's
         pass
 
 

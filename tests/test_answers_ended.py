@@ -94,7 +94,8 @@ def test_each_answers_time_is_counted_once(
 def test_bytes_and_the_first_byte_of_what_passes_by(gateway: Gateway) -> None:
     labels = 'dialect="chat",direction="{}",format="hermes",mode="prompt",model="coder",tools="no"'
     names = [f"extproc_answer_bytes_total{{{labels.format(way)}}}" for way in ("from_client", "to_client")]
-    first = 'extproc_time_to_first_byte_seconds_count{dialect="chat",format="hermes",mode="prompt",model="coder",stream="yes"}'
+    of_streams = 'dialect="chat",format="hermes",mode="prompt",model="coder",stream="yes"'
+    first = f"extproc_time_to_first_byte_seconds_count{{{of_streams}}}"
     before, begun = [gateway.metric(name) for name in names], gateway.metric(first)
     gateway.backend.play(Reply(WORDS))
     response = gateway.http.post(CHAT, json=PLAIN | {"stream": True})

@@ -19,7 +19,7 @@ class Server(NamedTuple):
     address: str
     requests: list[tuple[bytes, bytes]]
 
-    async def asked(self, timeout: float = 30, **fields: Any) -> tuple[int, bytes]:
+    async def asked(self, timeout: float = 30, **fields: Any) -> tuple[int, bytes]:  # noqa: ASYNC109
         backend = Backend(name="b", address=(self.address,), **fields)
         return await ask(backend, Address.parse(self.address), "GET", "/x", timeout=timeout)
 

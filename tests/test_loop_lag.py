@@ -84,7 +84,7 @@ def test_what_comes_while_it_gathers_comes_together() -> None:
             writer = threading.Thread(target=write, args=(other,))
             writer.start()
             await asyncio.to_thread(writer.join)
-            while sum(map(len, heard)) < PIECES:  # what is waited for is the loop's own reading
+            while sum(map(len, heard)) < PIECES:  # noqa: ASYNC110  # what is waited for is the loop's own reading
                 await asyncio.sleep(2 * STOP)
             lag.gather = None
             loop.remove_reader(mine)

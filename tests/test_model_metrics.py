@@ -1,4 +1,4 @@
-"""What is counted of models' answers: their times, tokens, calls and ends, and that no client's word becomes a label."""
+"""What is counted of models' answers: their times, tokens and calls, and that no client's word becomes a label."""
 
 from __future__ import annotations
 

@@ -140,7 +140,7 @@ class TestOne:
         gateway.refuse(settings(gateway, workers=3))
         assert gateway.logged("another number of workers needs another processor: restart it")
         for valid in (False, True):
-            wait_until(lambda: [healthy(each, "extproc.config") for each in sockets(gateway)] == [valid, valid])
+            wait_until(lambda: [healthy(each, "extproc.config") for each in sockets(gateway)] == [valid, valid])  # noqa: B023
             gateway.write(settings(gateway))
 
 

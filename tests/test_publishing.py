@@ -128,7 +128,7 @@ def test_what_envoy_refuses_is_put_back_without_room_for_it(tmp_path: Path) -> N
         offered = asyncio.create_task(
             files.offer(config("one", "two").model_copy(update={"listen": "127.0.0.1:1"}), ())
         )
-        while not (tmp_path / ".clusters.yaml.old").exists():
+        while not (tmp_path / ".clusters.yaml.old").exists():  # noqa: ASYNC110 - it has no other sign
             await asyncio.sleep(0)
         resource.setrlimit(resource.RLIMIT_FSIZE, (64, limits[1]))  # as good as a disk that is full
         try:

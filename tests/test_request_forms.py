@@ -142,7 +142,7 @@ backends: [{name: qwen, address: 127.0.0.1:8000, parameters: [made_up]}]
 
 
 class TestArgumentsOfEarlierTurns:
-    RESULT = {"role": "tool", "tool_call_id": "call_1", "content": "18"}
+    RESULT = {"role": "tool", "tool_call_id": "call_1", "content": "18"}  # noqa: RUF012 - never changed
 
     @pytest.mark.parametrize("arguments", ["", " \n", "{}", '{"city": "Paris"}', ' \n{"a": {"b": [1e300]}}\t'])
     def test_an_object_goes_on_as_it_is(self, arguments: str) -> None:

@@ -125,7 +125,7 @@ class Source:
     """One tool, which does as it is told."""
 
     name = "web"
-    definitions: list[dict[str, Any]] = []
+    definitions: list[dict[str, Any]] = []  # noqa: RUF012
 
     def __init__(self, does: Callable[[], Coroutine[Any, Any, ToolResult]]) -> None:
         self._does = does

@@ -298,7 +298,7 @@ class TestDocumentation:
 # Over HTTP
 
 
-async def small_page(*, openmetrics: bool = False) -> bytes:
+async def small_page(*, openmetrics: bool = False) -> bytes:  # noqa: ARG001  # as `Page` has it
     return b"page"
 
 

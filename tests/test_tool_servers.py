@@ -60,7 +60,7 @@ def in_loop(test: Callable[P, Awaitable[None]]) -> Callable[P, None]:
 
 async def until(condition: Callable[[], object]) -> None:
     """What is waited for doesn't announce itself."""
-    while not condition():
+    while not condition():  # noqa: ASYNC110
         await asyncio.sleep(0.005)
 
 
@@ -342,7 +342,7 @@ async def test_a_session_that_the_server_has_forgotten_is_begun_anew() -> None:
     async with web(box, {"legacy": True}) as it:
         box.forgotten |= box.sessions
         assert (await it.call("srv__weather", '{"city": "Rome"}')).outcome == "unavailable"
-        while (await it.call("srv__weather", '{"city": "Rome"}')).outcome != "ok":
+        while (await it.call("srv__weather", '{"city": "Rome"}')).outcome != "ok":  # noqa: ASYNC110
             await asyncio.sleep(0.005)
 
 

@@ -24,7 +24,7 @@ async def ask(
     method: str,
     path: str,
     *,
-    timeout: float,
+    timeout: float,  # noqa: ASYNC109 - includes the connection's opening
 ) -> Answer:
     """What it answers. Raises OSError, and ValueError for a key or a name that can't be sent."""
     async with asyncio.timeout(timeout):

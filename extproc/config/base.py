@@ -24,7 +24,7 @@ class FieldError(ValueError):
         self.location = location
 
 
-class FieldErrors(ValueError):
+class FieldErrors(ValueError):  # noqa: N818 - several of FieldError
     """Several of them."""
 
     def __init__(self, faults: Sequence[FieldError]) -> None:

@@ -73,7 +73,7 @@ class DirectLink:
             return
         self._take(self._processor.receive(parsed))
 
-    async def receive(self, wait: Wait) -> Answer:  # the protocol's
+    async def receive(self, wait: Wait) -> Answer:  # noqa: ARG002  # the protocol's
         if self._answers:
             return self._answers.popleft()
         return self._over

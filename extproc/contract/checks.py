@@ -60,7 +60,7 @@ class Check(ABC):
         else:
             yield invalid_type(param, self.words, value)
 
-    def faults(self, value: Any, param: str) -> Iterator[ApiError]:
+    def faults(self, value: Any, param: str) -> Iterator[ApiError]:  # noqa: ARG002 - the kinds that say more need them
         """What is wrong with a value of the right type."""
         yield from ()
 

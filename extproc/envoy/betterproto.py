@@ -36,7 +36,7 @@ def _dataclass(cls: Any = None, **settings: Any) -> Any:
 
 
 def _first_init(cls: Any) -> Callable[..., None]:
-    def __init__(self: Any, *args: Any, **fields: Any) -> None:
+    def __init__(self: Any, *args: Any, **fields: Any) -> None:  # noqa: N807
         _finish(cls)
         cls.__init__(self, *args, **fields)
 

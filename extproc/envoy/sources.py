@@ -59,7 +59,7 @@ class Directory:
 
     path: str
 
-    def routes(self, config: Config) -> RouteSource:
+    def routes(self, config: Config) -> RouteSource:  # noqa: ARG002 - they are elsewhere
         return Rds(route_config_name=NAME, config_source=self.file(ROUTES))
 
     def secret(self, name: str) -> SdsSecretConfig:

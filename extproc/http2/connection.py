@@ -28,7 +28,7 @@ _DRAIN = b"draining"
 class Connection(Sender):
     """Of one peer. Its methods want stream ids that an event has told, and do nothing for streams that are over."""
 
-    def __init__(self, limits: Limits = Limits()) -> None:  # frozen
+    def __init__(self, limits: Limits = Limits()) -> None:  # noqa: B008  # frozen
         super().__init__(limits)
         self.closed = False
         """Nothing more is read."""

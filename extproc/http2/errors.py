@@ -24,7 +24,7 @@ class ErrorCode(IntEnum):
     HTTP_1_1_REQUIRED = 0xD
 
 
-class ConnectionFault(Exception):  # RFC 9113's word is "connection error"
+class ConnectionFault(Exception):  # noqa: N818  # RFC 9113's word is "connection error"
     """The peer broke a rule, and the connection can't go on. The text says which, and nothing that the peer sent."""
 
     def __init__(self, code: ErrorCode, rule: str) -> None:
@@ -32,7 +32,7 @@ class ConnectionFault(Exception):  # RFC 9113's word is "connection error"
         self.code = code
 
 
-class StreamFault(Exception):
+class StreamFault(Exception):  # noqa: N818
     """The peer broke a rule that ends one stream only."""
 
     def __init__(self, stream_id: int, code: ErrorCode, rule: str) -> None:

@@ -1,9 +1,9 @@
 """What is counted of models' answers, by model, mode, format and dialect.
 
 Durations and tokens have the names, units and bounds of OpenTelemetry's conventions for generative AI
-(https://github.com/open-telemetry/semantic-conventions-genai, docs/gen-ai/gen-ai-metrics.md), as Prometheus spells them:
-dots become underscores, and the unit stands at the end. Their durations end at 82 seconds, and an agent's answer may
-take minutes: three bounds are added. What the conventions have no name for is called `extproc_`.
+(https://github.com/open-telemetry/semantic-conventions-genai, docs/gen-ai/gen-ai-metrics.md), as Prometheus spells
+them: dots become underscores, and the unit stands at the end. Their durations end at 82 seconds, and an agent's answer
+may take minutes: three bounds are added. What the conventions have no name for is called `extproc_`.
 
 What the processor sees to the end it counts itself. Of answers that pass it by, and of how all of them ended, it learns
 from Envoy's access log (`extproc.server.access_log`).

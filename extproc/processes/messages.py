@@ -129,7 +129,7 @@ class Link:
         """The other side's next message. Raises EOFError when it is gone."""
         try:
             (length,) = _LENGTH.unpack(await self._reader.readexactly(_LENGTH.size))
-            return pickle.loads(await self._reader.readexactly(length))
+            return pickle.loads(await self._reader.readexactly(length))  # noqa: S301 - our own program's
         except OSError as error:
             raise EOFError from error
 

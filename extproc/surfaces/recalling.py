@@ -239,4 +239,4 @@ def _apart(state: bytes) -> tuple[bytes, bytes]:
 
 
 def _loaded(state: bytes) -> Any:
-    return pickle.loads(state)
+    return pickle.loads(state)  # noqa: S301 - this process, or one of its workers, has made it

@@ -36,7 +36,7 @@ class Parser(Machine):
     def __init__(
         self,
         *,
-        format: Format | str,
+        format: Format | str,  # noqa: A002 - the public name; nothing here formats a string
         tools: Tools | None = None,
         reasoning: Literal["open"] | None = None,
         hidden: frozenset[str] = frozenset(),
@@ -143,7 +143,7 @@ def _by_name(tools: Tools) -> Mapping[str, Mapping[str, Any]]:
 def parse(
     text: str,
     *,
-    format: Format | str,
+    format: Format | str,  # noqa: A002 - the public name; nothing here formats a string
     tools: Tools | None = None,
     reasoning: Literal["open"] | None = None,
 ) -> Parsed:

@@ -1,8 +1,8 @@
 """How well models call lately: of each model and mode the last calls, and how many of them were valid.
 
-It is what steering a model's mode can go by, and a metric. It counts calls and not time, so that it needs no clock: a model
-that nobody asks keeps its rate. What a client shall be asked for and doesn't come (`missing_tool_call`) counts as an
-invalid call; what was cut off at the answer's limit counts as none.
+It is what steering a model's mode can go by, and a metric. It counts calls and not time, so that it needs no clock: a
+model that nobody asks keeps its rate. A demanded call that doesn't come (`missing_tool_call`) counts as an invalid one;
+what was cut off at the answer's limit counts as none.
 """
 
 from __future__ import annotations

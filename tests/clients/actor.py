@@ -156,7 +156,7 @@ class Actor(ScriptedVLLM):
         self._lock = threading.Lock()
         self._performance = _Performance("", (), None)
 
-    def perform(self, task: str, *steps: Step, format: str = "hermes") -> None:
+    def perform(self, task: str, *steps: Step, format: str = "hermes") -> None:  # noqa: A002 - as in configurations
         """From now on, take `steps` when a conversation gives `task`. All from before is forgotten."""
         with self._lock:
             self.forget()

@@ -49,7 +49,7 @@ def answer(stream: int) -> Act:
 class Peer:
     """Has said its preface and settings, unless `opening` is something else."""
 
-    def __init__(self, limits: Limits = Limits(), *, opening: bytes = OPENING) -> None:  # frozen
+    def __init__(self, limits: Limits = Limits(), *, opening: bytes = OPENING) -> None:  # noqa: B008  # frozen
         self.connection = Connection(limits)
         self.now = 0.0
         self.told: list[Event] = []

@@ -42,7 +42,7 @@ def test_a_session_outlives_no_authority(version: ssl.TLSVersion, tmp_path: Path
         async with serving("lean", Endpoint("127.0.0.1:0", {}, 1024, tls), Turns()) as port:
             session = await asyncio.to_thread(shaken, port, context, None)
             (tmp_path / "ca.crt").write_bytes(another.cert_pem.bytes())
-            with pytest.raises(OSError):  # which one depends on the version
+            with pytest.raises(OSError):  # noqa: PT011  # which one depends on the version
                 await asyncio.to_thread(shaken, port, context, session)
 
     asyncio.run(main())

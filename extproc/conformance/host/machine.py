@@ -52,7 +52,7 @@ FATAL = frozenset("INV-01 INV-02 INV-03 INV-04 INV-05 INV-06 INV-07 INV-08 INV-0
 """Violations at which Envoy gives the exchange up. It takes the others in its stride, wrongly or not."""
 
 
-class _Over(Exception):  # it is no error
+class _Over(Exception):  # noqa: N818  # it is no error
     """The exchange goes no further."""
 
     def __init__(self, ending: Ending) -> None:

@@ -47,7 +47,7 @@ class Worker:
         module.__file__ = file
         sys.modules[module.__name__] = module
         try:
-            exec(compile(source, file, "exec"), module.__dict__)
+            exec(compile(source, file, "exec"), module.__dict__)  # noqa: S102 - what all the rest is there to confine
             generator = getattr(module, "PromptGenerator", None)
             if generator is not None:
                 self._generator = generator()

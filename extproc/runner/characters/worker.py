@@ -213,7 +213,7 @@ async def _within(seconds: float, expected: asyncio.Future[bytes | None]) -> byt
 def _spawn(memory: int, connection: int, output: int) -> subprocess.Popen[bytes]:
     """A new program, which holds nothing of ours but these two descriptors. That takes a millisecond."""
     sandbox = (_PROGRAMS[0], str(os.getpid()), str(memory))
-    return subprocess.Popen(
+    return subprocess.Popen(  # noqa: S603 - our own program
         (sys.executable, "-I", "-B", "-X", "utf8", *sandbox, _PROGRAMS[1], str(connection)),
         stdin=subprocess.DEVNULL,
         stdout=output,

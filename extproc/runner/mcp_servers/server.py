@@ -208,7 +208,7 @@ class Server:
             self._fail(connection.lost or "the session has ended")
             if loop.time() - began > _STEADY:
                 delay = _FIRST_DELAY
-            await asyncio.sleep(delay * random.uniform(0.5, 1))
+            await asyncio.sleep(delay * random.uniform(0.5, 1))  # noqa: S311 - so that not all come at once
             delay = min(2 * delay, _LONGEST_DELAY)
 
     def _fail(self, why: str) -> None:

@@ -102,6 +102,8 @@ class WorkerProcess:
     def _start(self) -> None:
         ours, its = socket.socketpair()
         with its:
-            self._process = subprocess.Popen(_COMMAND, stdin=its.fileno(), stdout=subprocess.DEVNULL)
+            self._process = subprocess.Popen(  # noqa: S603 - our own program
+                _COMMAND, stdin=its.fileno(), stdout=subprocess.DEVNULL
+            )
         ours.settimeout(PATIENCE)
         self._connection, self._stream = ours, ours.makefile("rb")

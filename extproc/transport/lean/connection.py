@@ -42,7 +42,7 @@ class ClientConnection(asyncio.Protocol):
         largest: int,
         turns: Turns,
         connections: Connections,
-        limits: Limits = Limits(),  # frozen
+        limits: Limits = Limits(),  # noqa: B008  # frozen
     ) -> None:
         """`connections`: where this one is found while it lasts."""
         self.turns = turns
