@@ -141,6 +141,8 @@ class TestExchange:
         assert set(spans) == {"chat m", "read the request", "wait for the backend", "write the answer"}
         told = said(spans["chat m"])
         assert {"gen_ai.request.model": "m", "extproc.backend": "b"}.items() <= told.items()
+        assert {"extproc.mode": "prompt", "extproc.dialect": "chat", "extproc.calls": 1}.items() <= told.items()
+        assert told["gen_ai.response.finish_reasons"] == ("tool_calls",)
         assert told["gen_ai.usage.input_tokens"] > 0
         assert told["extproc.work_seconds"] > 0
         assert not spans["chat m"].status.description

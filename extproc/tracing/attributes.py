@@ -17,7 +17,11 @@ Value: TypeAlias = str | int | float | bool | Sequence[str]
 _OURS = {
     "backend": "extproc.backend",
     "client": "extproc.client",
+    "mode": "extproc.mode",
+    "format": "extproc.format",
+    "dialect": "extproc.dialect",
     "dropped": "extproc.dropped_parameters",
+    "calls": "extproc.calls",
     "invalid_calls": "extproc.invalid_calls",
     "round": "extproc.round",
     "error": "error.type",
@@ -35,6 +39,7 @@ _GEN_AI = {
     "operation": "gen_ai.operation.name",
     "provider": "gen_ai.provider.name",
     "model": "gen_ai.request.model",
+    "finish_reasons": "gen_ai.response.finish_reasons",
     "prompt_tokens": "gen_ai.usage.input_tokens",
     "completion_tokens": "gen_ai.usage.output_tokens",
     "tool": "gen_ai.tool.name",
@@ -91,4 +96,4 @@ def of_operation(operation: str) -> dict[str, Value]:
 def _plain(fact: Any) -> Value:
     if isinstance(fact, float) and fact.is_integer():
         return int(fact)
-    return fact if isinstance(fact, str | int | float) else str(fact)
+    return fact if isinstance(fact, str | int | float | list) else str(fact)

@@ -161,7 +161,8 @@ class TracedExchange:
         model = facts.get("model")
         span.name(f"chat {model}" if model else "chat")
         span.say({**of_operation("chat"), **facts, "request_id": exchange.id, "work": self._work})
-        span.say({"unfinished": unfinished})
+        reason = facts.get("finish_reason")
+        span.say({"unfinished": unfinished, "finish_reasons": [reason] if reason else None})
         if self._said is not None:
             span.say(self._said.facts(exchange.request.surface.name, self._spans.settings.attributes))
         span.end(at=now, error=facts.get("error"))
