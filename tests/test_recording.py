@@ -23,8 +23,9 @@ from extproc.recording import store
 from extproc.recording.difference import first_difference
 from extproc.recording.document import NOTICE, Document, Kind, RecordingError
 from extproc.recording.envoy_json import bytes_from_json
+from extproc.recording.kept import MOST_BYTES
 from extproc.recording.private import KEPT_BACKEND, REMOVED_BACKEND, addresses_of, without_addresses
-from extproc.recording.recorder import AT_ONCE, MOST_BYTES, Recorder
+from extproc.recording.recorder import AT_ONCE, Recorder
 from extproc.recording.replay import Cut, ReplayResult, replay
 from extproc.wire import HeaderMap, HeaderValue, HttpBody, HttpHeaders, ProcessingRequest
 from scripted_vllm import Cut as HangUp

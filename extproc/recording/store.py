@@ -10,25 +10,21 @@ import logging
 import os
 import re
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import datetime
-from importlib.metadata import version
+from functools import partial
 from itertools import count
 from pathlib import Path
 from typing import Any
 
 from extproc.config import Config
 from extproc.config.recording import Recording
-from extproc.contract.errors import ApiError
-from extproc.contract.json_body import decode
-from extproc.exchange.protocol import fields_of
-from extproc.recording.document import Document, Entry, Kind
-from extproc.recording.envoy_json import as_json, bytes_as_json
-from extproc.recording.private import addresses_of, hide, settings_of, without_addresses
-from extproc.wire import ProcessingRequest, ProcessingResponse
+from extproc.recording.document import Document
+from extproc.recording.kept import Kept, document_of
+from extproc.recording.private import addresses_of, settings_of
 
 log = logging.getLogger(__name__)
 
@@ -37,18 +33,6 @@ RECOUNTED = 3.0
 _PART = ".part"
 _STALE = 60.0
 """Seconds; to write a file takes some milliseconds."""
-
-
-@dataclass(frozen=True, slots=True)
-class Kept:
-    """An entry as it was kept while the exchange ran."""
-
-    at: float
-    """Milliseconds after the beginning."""
-    kind: Kind
-    data: bytes
-    """A serialised message; the body of what was asked or said."""
-    beside: Mapping[str, str | int]
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,36 +46,8 @@ class Ended:
 
     def document(self) -> tuple[Document, str | None, str]:
         """Its recording without anything private; its model, if it names one of the configuration; its id."""
-        entries, model, identity = [], None, ""
         addresses = addresses_of(self.config)
-        for kept in self.kept:
-            match kept.kind:
-                case Kind.ENVOY:
-                    message = ProcessingRequest.FromString(kept.data)
-                    if message.HasField("request_headers"):
-                        fields = fields_of(message.request_headers.headers, "x-request-id")
-                        identity = fields.get("x-request-id", "")
-                    elif message.HasField("request_body"):
-                        model = _model(message.request_body.body)
-                    hide(message)
-                    what = as_json(message)
-                case Kind.PROCESSOR:
-                    reply = ProcessingResponse.FromString(kept.data)
-                    hide(reply)
-                    what = as_json(reply)
-                case Kind.ASKED | Kind.SAID:
-                    what = {**kept.beside, "body": bytes_as_json(kept.data)}
-                case Kind.BROKE_OFF | Kind.IDLE_TIMEOUT:
-                    what = dict(kept.beside)
-            entries.append(Entry(round(kept.at, 3), kept.kind, without_addresses(what, addresses)))
-        document = Document(
-            extproc=version("extproc"),
-            began=f"{self.began:%Y-%m-%dT%H:%M:%S}Z",
-            complete=self.complete,
-            settings=settings_of(self.config, model),
-            entries=tuple(entries),
-        )
-        return document, model, identity
+        return document_of(self.kept, self.began, partial(settings_of, self.config), addresses, complete=self.complete)
 
 
 class RecordingStore:
@@ -191,15 +147,6 @@ def _remove_parts(directory: Path) -> None:
 def _plain(identity: str) -> str:
     """An id can come from a client; what is left of it can't be a path."""
     return re.sub(r"[^A-Za-z0-9-]", "", identity)[:36] or "unnamed"
-
-
-def _model(body: bytes) -> str | None:
-    """The model that a request names."""
-    try:
-        name = decode(body).get("model")
-    except ApiError:
-        return None
-    return name if isinstance(name, str) else None
 
 
 def _tell_bug(done: Future[Any]) -> None:
