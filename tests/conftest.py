@@ -58,6 +58,7 @@ LONGEST = (
     "test_invalid_call_properties.py",
     "test_dialects.py",
     "test_recording.py",
+    "test_watch.py",
     "test_publishing.py",
     "test_foreign_gateways.py",
 )

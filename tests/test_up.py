@@ -29,6 +29,7 @@ from extproc.supervisor.backends import complaints
 from scripted_vllm import Reply, ScriptedVLLM, Stall
 from tests.gateway import EXTPROC, MODEL, curl, free_port, limited
 from tests.test_cli import run
+from tests.watch_stage import Page, over
 
 CALL = '<tool_call>\n{"name": "get_weather", "arguments": {"city": "Paris"}}\n</tool_call>'
 TOOLS = [{"type": "function", "function": {"name": "get_weather", "parameters": {"type": "object"}}}]
@@ -363,6 +364,18 @@ def test_it_follows_its_configuration_file_without_ending_what_runs(tmp_path: Pa
             config.write_text("models: []\n")
             assert f"{config}:1: models: at least one is needed" in running.next_complaint("is refused")
             assert running.stop()[0] == 0
+
+
+def test_with_watch_its_exchanges_are_on_a_page() -> None:
+    with up("--scripted", "--watch", f"127.0.0.1:{free_port()}") as running:
+        [url] = re.findall(r"Exchanges are shown, prompts and answers included, at (\S+)", running.guide)
+        body = {"model": "qwen2.5-coder", "messages": [{"role": "user", "content": "Seen?"}], "tools": TOOLS}
+        assert httpx.post(f"{running.url}/v1/chat/completions", json=body, timeout=PATIENCE).is_success
+        page = Page(url)
+        assert [row["words"] for row in page.rows(over(1)).values()] == ["Seen?"]
+        page.close()
+        status, _ = running.stop()
+    assert status == 0
 
 
 def test_record_runs_the_same_and_leaves_files_that_can_be_replayed(tmp_path: Path) -> None:

@@ -4,6 +4,7 @@
     configuration.py  check, envoy, formats, probe, hash-key
     replaying.py      replay
     diagnosing.py     diagnose
+    watching.py       watch
     conformance.py    conformance, conformance tools
     options.py        what several of them take
     values.py         what the arguments may be

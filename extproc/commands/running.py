@@ -20,6 +20,7 @@ from extproc.commands.options import (
     path_or_address,
 )
 from extproc.commands.values import address, backend, interval, number, seconds, socket_or_address
+from extproc.commands.watching import LISTEN as WATCH
 from extproc.config import Config, ConfigError
 from extproc.config.recording import Recording
 from extproc.exchange.api_keys import GRACE
@@ -78,6 +79,7 @@ def _run_all(options: argparse.Namespace, recording: Recording | None) -> int:
                 recording,
                 options.characters.absolute() if options.characters is not None else None,
                 options.workers,
+                options.watch,
             )
         )
     )
@@ -120,6 +122,7 @@ def _serve(options: argparse.Namespace) -> int:
         tls=tls,
         sockets=options.sockets.absolute() if options.sockets is not None else None,
         workers=options.workers,
+        watched=options.watch,
     )
     try:
         return run(told)
@@ -212,6 +215,14 @@ def _add_what_runs(up: argparse.ArgumentParser) -> None:
     add_metrics(up)
     add_grace(up, "requests")
     add_envoy_binary(up)
+    up.add_argument(
+        "--watch",
+        type=address,
+        nargs="?",
+        const=WATCH,
+        metavar="HOST:PORT",
+        help="show exchanges while they run, on a page here (default address: %(const)s), as `extproc watch` does",
+    )
     up.add_argument("--quiet", action="store_true", help="no access log on stdout")
 
 
@@ -306,6 +317,11 @@ def _add_serve(commands: Commands) -> None:
         help="record each chat completion in a file there, whatever the configuration says about `recording`",
     )
     _add_files(serve, "--record-files")
+    serve.add_argument(
+        "--watch",
+        action="store_true",
+        help="show exchanges to `extproc watch`, whatever the configuration says about `watch`",
+    )
     add_workers(serve)
     add_metrics(serve)
     add_grace(serve, "exchanges")

@@ -4,7 +4,7 @@
 field, and says what is wrong.
 """
 
-from extproc.config.address import Address
+from extproc.config.address import Address, reachable
 from extproc.config.backend import Backend
 from extproc.config.loading import ConfigError, load, parse
 from extproc.config.model import InvalidCalls, Model
@@ -24,4 +24,5 @@ __all__ = [
     "ToolServer",
     "load",
     "parse",
+    "reachable",
 ]

@@ -55,3 +55,13 @@ def check_listen(text: str) -> str:
     except ValueError:
         raise AddressError("expected an IP address to listen on, such as 127.0.0.1 or 0.0.0.0", host) from None
     return text
+
+
+def reachable(address: Address) -> Address:
+    """Where clients on this machine find what listens on `address`."""
+    try:
+        if not ipaddress.ip_address(address.host).is_unspecified:
+            return address
+    except ValueError:  # a name
+        return address
+    return Address("::1" if ":" in address.host else "127.0.0.1", address.port)

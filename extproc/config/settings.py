@@ -185,6 +185,8 @@ class Config(Settings):
     """Put exchanges into files, for bug reports."""
     tracing: Tracing | None = None
     """Send traces of exchanges to a collector."""
+    watch: bool = False
+    """Show exchanges to `extproc watch`, if that runs."""
 
     @model_validator(mode="after")
     def _references_hold(self) -> Self:
@@ -248,6 +250,11 @@ class Config(Settings):
     def runner_socket(self) -> Path:
         """Where the runner listens."""
         return self.sockets / "runner.sock"
+
+    @property
+    def watch_socket(self) -> Path:
+        """Where a watcher listens."""
+        return self.sockets / "watch.sock"
 
     @property
     def origins(self) -> tuple[str, ...]:

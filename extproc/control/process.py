@@ -77,6 +77,8 @@ class Options:
     """The directory of the sockets between Envoy and us, instead of where the configuration says."""
     workers: int | Literal["auto"] | None = None
     """In how many processes exchanges run, instead of what the configuration says."""
+    watched: bool = False
+    """Exchanges are shown to `extproc watch`, whatever the configuration says of it."""
 
 
 def run(options: Options) -> int:
@@ -112,7 +114,7 @@ async def serve(options: Options, lag: LoopLag) -> int:
     context.concurrency.expects_log = options.envoy is not None
     workers = worker_count(config.workers)
     tracers = Tracers(PROCESSOR)
-    processor = _processor(context, telemetry, workers, options.recording, lag, tracers)
+    processor = _processor(context, telemetry, workers, options, lag, tracers)
     envoy = None
     if options.envoy is not None:
         envoy = EnvoyFiles(options.envoy.directory, EnvoyAdmin(options.envoy.admin) if options.envoy.admin else None)
@@ -173,16 +175,11 @@ async def serve(options: Options, lag: LoopLag) -> int:
 
 
 def _processor(
-    context: ExchangeContext,
-    telemetry: Telemetry,
-    workers: int,
-    always: Recording | None,
-    lag: LoopLag,
-    tracers: Tracers,
+    context: ExchangeContext, telemetry: Telemetry, workers: int, options: Options, lag: LoopLag, tracers: Tracers
 ) -> Serving:
     """In this process if it is the only worker, which needs nobody to look after it. Raises ConfigError."""
     if workers == 1:
-        recording = Recordings(always)
+        recording = Recordings(options.recording, watched=options.watched)
         recording.open(context.config)
         memory = Memory()
         telemetry.shows(memory, context.quality)
@@ -194,7 +191,7 @@ def _processor(
         raise ConfigError(f"{workers} workers need `transport: lean`: gRPC's library can't share its sockets")
     from extproc.processes.fleet import Fleet  # hardly anybody else needs `multiprocessing`
 
-    return Fleet(context, telemetry, workers, always)
+    return Fleet(context, telemetry, workers, options.recording, options.watched)
 
 
 @dataclass(frozen=True, slots=True)

@@ -312,7 +312,7 @@ def _leaving(config: Config, left: list[Config]) -> list[Backend]:
 
 
 _NOT_FOR_ENVOY = {
-    *("models", "api_keys", "recording", "withheld", "media_urls", "allowed_origins"),
+    *("models", "api_keys", "recording", "watch", "withheld", "media_urls", "allowed_origins"),
     *("characters", "tool_servers", "runs", "transport", "workers"),
 }
 """Settings that Envoy's configuration doesn't depend on, but for whether there are keys at all, tools that run on our

@@ -15,8 +15,6 @@ from contextlib import AsyncExitStack, ExitStack, asynccontextmanager, contextma
 from dataclasses import dataclass
 from pathlib import Path
 
-import uvicorn
-
 from extproc.config import Config, ConfigError
 from extproc.control.reloading import INTERVAL, Source
 from extproc.control.watched import Watched
@@ -30,6 +28,7 @@ from extproc.runner.rounds import connections_to
 from extproc.runner.service import Runner, Terms
 from extproc.server.stopping import StopSignals, completes
 from extproc.tracing.tracers import RUNNER, Tracers
+from extproc.transport.asgi import application_served
 
 log = logging.getLogger(__name__)
 
@@ -224,43 +223,8 @@ def _bound(path: Path) -> socket.socket:
     return listening
 
 
-class _Server(uvicorn.Server):
-    """One that leaves signals to whoever runs it, and tells when it serves."""
-
-    def __init__(self, config: uvicorn.Config) -> None:
-        super().__init__(config)
-        self.ready = asyncio.Event()
-
-    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
-        await super().startup(sockets)
-        self.ready.set()
-
-    @contextmanager
-    def capture_signals(self) -> Iterator[None]:
-        yield
-
-
 @asynccontextmanager
 async def _listening(runner: Runner, path: Path) -> AsyncIterator[None]:
     """Serve inside the block. Raises OSError when the socket can't be had."""
-    listening = _bound(path)
-    server = _Server(
-        uvicorn.Config(
-            runner.application,
-            http="h11",
-            lifespan="off",
-            log_config=None,
-            access_log=False,
-            server_header=False,
-            date_header=False,
-            timeout_keep_alive=_KEEP_ALIVE,
-            timeout_graceful_shutdown=1,
-        )
-    )
-    serving = asyncio.create_task(server.serve([listening]))
-    try:
-        await server.ready.wait()
+    async with application_served(runner.application, _bound(path), keep_alive=_KEEP_ALIVE):
         yield
-    finally:
-        server.should_exit = True
-        await serving

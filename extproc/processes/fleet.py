@@ -59,16 +59,19 @@ class Fleet:
         telemetry: Telemetry,
         workers: int,
         recording: Recording | None = None,
+        watched: bool = False,
         patience: float = PATIENCE,
     ) -> None:
-        """`telemetry` is what this process counts itself; `recording` is where exchanges are recorded, whatever
-        configurations say. `patience`: how many seconds a worker has to answer."""
+        """`telemetry` is what this process counts itself; `recording` is where exchanges are recorded, and `watched`
+        whether they are shown to a watcher, whatever configurations say. `patience`: how many seconds a worker has to
+        answer."""
         self._patience = patience
         self.context = context
         self.largest_body = largest_body(context.config)
         self.workers = workers
         self._telemetry = telemetry
         self._recording = recording
+        self._watched = watched
         self._processes: dict[int, WorkerProcess] = {}
         """By number; one that is just being started again is missing."""
         self._configs = {0: context.config}
@@ -146,7 +149,9 @@ class Fleet:
 
             async def start(number: int) -> WorkerProcess:
                 expects_log = self.context.concurrency.expects_log
-                place = Place(number, next(self._starts), addresses[number], tls, expects_log, self._recording)
+                place = Place(
+                    number, next(self._starts), addresses[number], tls, expects_log, self._recording, self._watched
+                )
                 return await WorkerProcess.start(context, place, listening[number], counts, self._heard)
 
             keepers = [

@@ -37,7 +37,7 @@ from extproc.processes.messages import (
     ToWorker,
 )
 from extproc.processes.shared import CountsOf, SharedCounts
-from extproc.recording.recorder import Recorder
+from extproc.recording.recordings import Recordings
 from extproc.server.garbage import collect_all_when_quiet, collect_in_small_steps
 from extproc.server.loop_lag import LoopLag
 from extproc.server.processor import Processor
@@ -69,6 +69,8 @@ class Place:
     """Envoy is configured to tell when requests end (`Concurrency.expects_log`)."""
     recording: Recording | None
     """Where exchanges are recorded, whatever the configuration says of it."""
+    watched: bool = False
+    """They are shown to a watcher, whatever the configuration says of it."""
 
 
 def owner_of(lease: int) -> int:
@@ -133,8 +135,8 @@ class _Worker:
         self._waiting = set[asyncio.Task[None]]()
         concurrency = Concurrency(elsewhere=CountsOf(counts, place.number), first=(place.start << _LEASES) + 1)
         concurrency.expects_log = place.expects_log
-        recorder = Recorder(place.recording)
-        recorder.open(place.recording or first.config.recording)
+        recordings = Recordings(place.recording, watched=place.watched)
+        recordings.open(first.config)
         self.tracers = Tracers(PROCESSOR)
         self.tracers.spans(first.config.tracing)
         self.telemetry = Telemetry(first.config)
@@ -144,7 +146,7 @@ class _Worker:
         self.processor = Processor(
             ExchangeContext(first.config, first.keys, self._reports, concurrency, memory, quality, first.since),
             self.telemetry,
-            recorder.record,
+            recordings.of,
             ends=_Ends(concurrency, place.start, link),
             on_hosts=lambda follow: link.send(HostSeen(follow)),
             trace=self.tracers.over,

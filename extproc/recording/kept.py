@@ -6,6 +6,7 @@ import re
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from datetime import datetime
+from functools import cache
 from importlib.metadata import version
 from typing import Any
 
@@ -23,7 +24,7 @@ ENTRY_BYTES = 200
 """What an entry takes besides its bytes."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)  # not frozen: two are made for each token
 class Kept:
     """An entry as it was kept while the exchange ran."""
 
@@ -74,13 +75,18 @@ def document_of(
                 what = dict(each.beside)
         entries.append(Entry(round(each.at, 3), each.kind, without_addresses(what, addresses)))
     document = Document(
-        extproc=version("extproc"),
+        extproc=_version(),
         began=f"{began:%Y-%m-%dT%H:%M:%S}Z",
         complete=complete,
         settings=settings(model),
         entries=tuple(entries),
     )
     return document, model, identity
+
+
+@cache
+def _version() -> str:
+    return version("extproc")  # reads a file, and takes longer than all the rest
 
 
 def _model(body: bytes) -> str | None:

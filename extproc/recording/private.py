@@ -30,7 +30,7 @@ KEPT_HEADERS = frozenset(
     accept accept-encoding allow content-encoding content-length content-type date retry-after server
     transfer-encoding user-agent x-request-id
     x-envoy-upstream-service-time
-    x-extproc-affinity x-extproc-backend x-extproc-dropped x-extproc-usage
+    x-extproc-affinity x-extproc-backend x-extproc-dropped x-extproc-round x-extproc-usage
     x-stainless-arch x-stainless-async x-stainless-helper-method x-stainless-lang x-stainless-os
     x-stainless-package-version x-stainless-read-timeout x-stainless-retry-count x-stainless-runtime
     x-stainless-runtime-version x-stainless-timeout

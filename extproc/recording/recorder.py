@@ -76,7 +76,7 @@ class _Recording:
         self._size = 0
         self._full = False
 
-    def keep(self, kept: Kept) -> None:
+    def keep(self, kept: Kept, _: object) -> None:
         self._size += kept.size
         self._full |= self._size > MOST_BYTES
         if not self._full:  # else nothing small either, which would stand behind a gap

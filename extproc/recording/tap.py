@@ -13,7 +13,7 @@ from functools import partial
 from types import MappingProxyType
 from typing import Protocol
 
-from extproc.exchange.effects import BackendResponse, CallBackend, Effect, Result
+from extproc.exchange.effects import BackendResponse, CallBackend, Result
 from extproc.exchange.machine import Exchange
 from extproc.exchange.phases import Phase
 from extproc.exchange.replies import Replies
@@ -27,8 +27,8 @@ _NOTHING: Mapping[str, str | int] = MappingProxyType({})
 class Notes(Protocol):
     """Who keeps what goes in and comes out of one exchange: a file, or a watcher."""
 
-    def keep(self, kept: Kept) -> None:
-        """The next step."""
+    def keep(self, kept: Kept, message: ProcessingRequest | ProcessingResponse | None) -> None:
+        """The next step; and the message that its bytes are, which isn't to be changed."""
 
     def prepared(self, exchange: Exchange) -> bool:
         """The request has been read, and its model is known. False: this one is of no interest here."""
@@ -53,18 +53,24 @@ class Tap:
     def receive(self, message: ProcessingRequest) -> Replies:
         if not self._notes:
             return self._exchange.receive(message)
-        self._asked |= message.HasField("request_body") and self._exchange.is_chat
-        self._keep(Kind.ENVOY, message.SerializeToString())
-        replies = self._noted(partial(self._exchange.receive, message))
-        if self._exchange.phase in (Phase.PASSED_BY, Phase.ENDED) and not self._asked:
+        if not self._asked:
+            self._asked = message.HasField("request_body") and self._exchange.is_chat
+        self._keep(Kind.ENVOY, message.SerializeToString(), message)
+        try:
+            replies = self._exchange.receive(message)
+        except Exception as error:
+            self._broke_off(error)
+            raise
+        self._came(replies)
+        if not self._asked and self._exchange.phase in (Phase.PASSED_BY, Phase.ENDED):
             self._drop()  # no chat completion, or none that was let in
         return replies
 
     def resume(self, result: Result) -> Replies:
         if isinstance(result, BackendResponse):
-            self._keep(Kind.SAID, result.body, {"status": result.status})
+            self._keep(Kind.SAID, result.body, beside={"status": result.status})
         elif result is None and not self._exchange.goes_on:
-            self._keep(Kind.SAID, b"", {"status": NO_ANSWER})
+            self._keep(Kind.SAID, b"", beside={"status": NO_ANSWER})
         return self._noted(partial(self._exchange.resume, result))
 
     def time_out(self) -> Replies:
@@ -84,30 +90,38 @@ class Tap:
         try:
             replies = work()
         except Exception as error:
-            self._keep(Kind.BROKE_OFF, b"", {"exception": type(error).__name__})
+            self._broke_off(error)
             raise
+        self._came(replies)
+        return replies
+
+    def _came(self, replies: Replies) -> None:
         if not self._prepared and self._exchange.request.prepared is not None:
             self._prepared = True
             for each in [each for each in self._notes if not each.prepared(self._exchange)]:
                 each.drop()
                 self._notes.remove(each)
         for reply in replies:
-            self._keep_reply(reply)
-        return replies
+            if isinstance(reply, ProcessingResponse):
+                self._keep(Kind.PROCESSOR, reply.SerializeToString(), reply)
+            elif isinstance(reply, CallBackend):
+                self._keep(Kind.ASKED, reply.body, beside={"backend": reply.backend})
 
-    def _keep_reply(self, reply: ProcessingResponse | Effect) -> None:
-        if isinstance(reply, ProcessingResponse):
-            self._keep(Kind.PROCESSOR, reply.SerializeToString())
-        elif isinstance(reply, CallBackend):
-            self._keep(Kind.ASKED, reply.body, {"backend": reply.backend})
+    def _broke_off(self, error: Exception) -> None:
+        self._keep(Kind.BROKE_OFF, b"", beside={"exception": type(error).__name__})
 
     def _drop(self) -> None:
         for each in self._notes:
             each.drop()
         self._notes.clear()
 
-    def _keep(self, kind: Kind, data: bytes, beside: Mapping[str, str | int] = _NOTHING) -> None:
-        if self._notes:
-            kept = Kept((time.monotonic() - self._start) * 1000, kind, data, beside)
-            for each in self._notes:
-                each.keep(kept)
+    def _keep(
+        self,
+        kind: Kind,
+        data: bytes,
+        message: ProcessingRequest | ProcessingResponse | None = None,
+        beside: Mapping[str, str | int] = _NOTHING,
+    ) -> None:
+        kept = Kept((time.monotonic() - self._start) * 1000, kind, data, beside)
+        for each in self._notes:
+            each.keep(kept, message)

@@ -26,7 +26,7 @@ from typing import NoReturn
 import yaml
 
 from extproc.backends.fetch import fetch
-from extproc.config import Address, Config, ConfigError, parse
+from extproc.config import Address, Config, ConfigError, parse, reachable
 from extproc.config.loading import decoded
 from extproc.config.recording import Recording
 from extproc.control.envoy_admin import EnvoyAdmin
@@ -78,6 +78,10 @@ class Gateway:
             "the processor", self._start_processor, lambda: _until_serving(self._processor_socket)
         )
         self._runner = Service("the runner", self._start_runner, lambda: _until_accepting(directory / "runner.sock"))
+        self._watcher = Service("the page", self._start_watcher, lambda: _until_watching(self._watch))
+        self._watch: Address | None = None
+        self.page: str | None = None
+        """Where the page is that shows exchanges, with its token."""
         self._runs_tools = False
         self._binary = ""
         self._quiet = False
@@ -107,6 +111,7 @@ class Gateway:
         self._metrics = options.metrics
         self._listen = options.listen
         self._recording = options.recording
+        self._watch = reachable(Address.parse(options.watch)) if options.watch is not None else None
         if isinstance(options.source, FromFile):
             self._configuration = options.source.path.absolute()
         else:
@@ -116,6 +121,8 @@ class Gateway:
         self._binary, self._quiet = envoy, options.quiet
         # The processor finds them as it would make them: what makes them takes seconds to import, here for both.
         await EnvoyFiles(self._for_envoy, None).begin(config)
+        if self._watch is not None:
+            await self._watcher.begin()
         self._processor.child = await self._start_processor()
         self._write_bootstraps(config)
         await asyncio.to_thread(validate, envoy, self._whole)
@@ -127,7 +134,9 @@ class Gateway:
 
     async def watch(self) -> None:
         """Keep the two running. Raises GatewayError when the gateway can't go on; never returns."""
-        lives = (self._processor.keep_running(), self._envoy.keep_running(), self._run_tools())
+        lives = [self._processor.keep_running(), self._envoy.keep_running(), self._run_tools()]
+        if self._watch is not None:
+            lives.append(self._watcher.keep_running())
         tasks = [asyncio.create_task(life) for life in lives]
         try:
             waited_for = [*tasks, self._scripted.ended] if self._scripted is not None else tasks
@@ -164,15 +173,18 @@ class Gateway:
                     await asyncio.wait_for(self._admin.until_idle(), grace)
                 except TimeoutError:
                     say(f"some requests didn't end within {grace:g} seconds and were cut off")
-        for child in (self._envoy.child, self._runner.child, self._processor.child, self._scripted):
-            if child:
-                await child.stop(_END_TIMEOUT)
+        for child in self._children():
+            await child.stop(_END_TIMEOUT)
 
     async def kill(self) -> None:
         """End whatever still runs, at once."""
-        for child in (self._envoy.child, self._runner.child, self._processor.child, self._scripted):
-            if child:
-                await child.kill()
+        for child in self._children():
+            await child.kill()
+
+    def _children(self) -> list[Child]:
+        """In the order of their end."""
+        services = (self._envoy, self._runner, self._processor, self._watcher)
+        return [child for child in (*(service.child for service in services), self._scripted) if child]
 
     async def _start_envoy(self) -> Child:
         from extproc.envoy.dynamic import ENVOY_ARGUMENTS
@@ -201,6 +213,7 @@ class Gateway:
             *(("--envoy-listen", self._listen) if self._listen is not None else ()),
             *(("--metrics", self._metrics) if self._metrics is not None else ()),
             *(_record_options(self._recording) if self._recording is not None else ()),
+            *(("--watch",) if self._watch is not None else ()),
             *("--grace", str(_END_TIMEOUT)),  # It is asked to end when Envoy has ended.
             stdout=DEVNULL,
         )
@@ -214,6 +227,22 @@ class Gateway:
             *("--grace", str(_END_TIMEOUT)),
             stdout=DEVNULL,
         )
+
+    async def _start_watcher(self) -> Child:
+        assert self._watch is not None  # else nobody wants one
+        child = await Child.start_python(
+            "extproc",
+            "watch",
+            *("--config", str(self._configuration)),
+            *("--sockets", str(self._sockets)),
+            *("--listen", str(self._watch)),
+            stdout=PIPE,
+        )
+        line = await child.first_line()
+        again, self.page = self.page is not None, line.rpartition(" ")[2] or self.page
+        if again:
+            say(f"the page is now at {self.page}")
+        return child
 
     def _write_bootstraps(self, config: Config) -> None:
         """The one that Envoy is started with, and one with all in it, which it can check beforehand."""
@@ -243,6 +272,17 @@ async def _until_accepting(path: Path) -> None:
         with suppress(OSError):
             streams = await asyncio.open_unix_connection(str(path))
             if (await fetch(streams, "GET", HEALTH_PATH, host="runner")).status == HTTPStatus.OK:
+                return
+        await asyncio.sleep(_POLL)
+
+
+async def _until_watching(address: Address | None) -> None:
+    """Wait until the page is there, for those who know its token."""
+    assert address is not None  # it has been started
+    while True:
+        with suppress(OSError):
+            streams = await asyncio.open_connection(*address)
+            if (await fetch(streams, "GET", "/", host=str(address))).status == HTTPStatus.FORBIDDEN:
                 return
         await asyncio.sleep(_POLL)
 

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import ipaddress
 import json
 import shlex
 from pathlib import Path
 
-from extproc.config import Address, Config
+from extproc.config import Address, Config, reachable
 from extproc.names import CHARACTER
 
 _REQUEST = """{
@@ -21,8 +20,9 @@ _REQUEST = """{
 }"""
 
 
-def guide(config: Config, metrics: str | None = None, recordings: Path | None = None) -> str:
-    """The text, with commands that work as they stand; metrics and recordings are there, if anywhere."""
+def guide(config: Config, metrics: str | None = None, recordings: Path | None = None, page: str | None = None) -> str:
+    """The text, with commands that work as they stand; metrics, recordings and the page that shows exchanges are there,
+    if anywhere."""
     scheme = "https" if config.tls is not None else "http"
     base_url = f"{scheme}://{reachable(config.listen_address)}/v1"
     model = config.models[0].name
@@ -30,7 +30,7 @@ def guide(config: Config, metrics: str | None = None, recordings: Path | None = 
 Ready at {base_url}
 
 {_models(config)}
-{_characters(config)}{_metrics(metrics)}{_recordings(recordings)}
+{_characters(config)}{_metrics(metrics)}{_recordings(recordings)}{_page(page)}
 Try it, with a tool:
 
 {_curl(base_url, model, with_key=config.api_keys is not None)}
@@ -44,13 +44,6 @@ In Cline choose the API provider "OpenAI Compatible", and set
 
 Ctrl-C stops the gateway.
 """
-
-
-def reachable(address: Address) -> Address:
-    """Where clients on this machine find what listens on `address`."""
-    if not ipaddress.ip_address(address.host).is_unspecified:
-        return address
-    return Address("::1" if ":" in address.host else "127.0.0.1", address.port)
 
 
 def _characters(config: Config) -> str:
@@ -67,6 +60,10 @@ def _recordings(directory: Path | None) -> str:
     if directory is None:
         return ""
     return f"\nChat completions are recorded in {directory}, prompts and answers included.\n"
+
+
+def _page(url: str | None) -> str:
+    return f"\nExchanges are shown, prompts and answers included, at {url}\n" if url is not None else ""
 
 
 def _key(config: Config) -> str:

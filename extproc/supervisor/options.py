@@ -64,6 +64,8 @@ class Options:
     """The directory of characters; a file names its own."""
     workers: int | Literal["auto"] | None = None
     """In how many processes the processor works, instead of what the configuration says."""
+    watch: str | None = None
+    """Where the page is to be served that shows exchanges, if anywhere."""
 
 
 async def configuration(source: FromFile | FromBackend, listen: str | None, characters: Path | None = None) -> Config:

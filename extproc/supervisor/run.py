@@ -43,6 +43,8 @@ async def _start(gateway: Gateway, options: Options, envoy: str) -> None:
     check_listen(config.listen_address)
     if options.metrics is not None:
         check_listen(Address.parse(options.metrics), "--metrics")
+    if options.watch is not None:
+        check_listen(Address.parse(options.watch), "--watch")
     await gateway.start(config, envoy, options)
     from extproc.envoy.overload import MAX_CONNECTIONS  # Takes a second to import; it has been by now.
 
@@ -52,4 +54,4 @@ async def _start(gateway: Gateway, options: Options, envoy: str) -> None:
     for complaint in await complaints(config):
         say(f"warning: {complaint}")
     recordings = options.recording.directory if options.recording is not None else None
-    print(guide(config, options.metrics, recordings), flush=True)
+    print(guide(config, options.metrics, recordings, gateway.page), flush=True)
