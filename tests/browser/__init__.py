@@ -1,0 +1,1 @@
+"""The page of `extproc watch` in a real browser: `make test-browser`."""
