@@ -6,7 +6,7 @@ import argparse
 import json
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from extproc.commands.options import Commands, add
 
@@ -33,8 +33,7 @@ def add_commands(commands: Commands) -> None:
 
 
 def _diagnose(options: argparse.Namespace) -> int:
-    from extproc.diagnosis import Severity, diagnose
-    from extproc.diagnosis.causes import CAUSES
+    from extproc.diagnosis import CAUSES, Severity, diagnose, told
     from extproc.recording.document import Document, RecordingError
     from extproc.recording.reading import printable
 
@@ -55,23 +54,9 @@ def _diagnose(options: argparse.Namespace) -> int:
     return int(wrong)
 
 
-def told(finding: Finding, *, quotes: bool) -> dict[str, Any]:
-    """A finding with its cause's words, as JSON has it."""
-    from extproc.diagnosis import CAUSES, PAGE
-
-    cause = CAUSES[finding.cause]
-    fields = {
-        "cause": finding.cause,
-        "severity": cause.severity.value,
-        "what": cause.what,
-        "shown_by": finding.shown_by,
-        "change": finding.change or cause.change,
-        "page": f"{PAGE}#{cause.section}",
-    }
-    return {**fields, "quoted": finding.quoted} if quotes and finding.quoted else fields
-
-
 def _written(path: Path, found: list[Finding], *, quotes: bool) -> str:
+    from extproc.diagnosis import told
+
     lines = [f"{path}: nothing is found" if not found else f"{path}:"]
     for finding in found:
         fields = told(finding, quotes=quotes)

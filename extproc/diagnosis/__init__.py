@@ -12,8 +12,8 @@
 Nothing here is on an exchange's way: it reads what was recorded, and may take its time.
 """
 
-from extproc.diagnosis.causes import CAUSES, PAGE, Cause
+from extproc.diagnosis.causes import CAUSES, PAGE, Cause, told
 from extproc.diagnosis.diagnosing import diagnose
 from extproc.diagnosis.finding import Finding, Severity
 
-__all__ = ["CAUSES", "PAGE", "Cause", "Finding", "Severity", "diagnose"]
+__all__ = ["CAUSES", "PAGE", "Cause", "Finding", "Severity", "diagnose", "told"]

@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
 
-from extproc.diagnosis.finding import Severity
+from extproc.diagnosis.finding import Finding, Severity
 
 PAGE = "docs/no-tool-calls.md"
 
@@ -241,3 +241,17 @@ _CAUSES = {
 }
 CAUSES: Mapping[str, Cause] = MappingProxyType(_CAUSES)
 """By name."""
+
+
+def told(finding: Finding, *, quotes: bool) -> dict[str, str]:
+    """A finding with its cause's words, as JSON has it; what was said only with `quotes`."""
+    cause = CAUSES[finding.cause]
+    fields = {
+        "cause": finding.cause,
+        "severity": cause.severity.value,
+        "what": cause.what,
+        "shown_by": finding.shown_by,
+        "change": finding.change or cause.change,
+        "page": f"{PAGE}#{cause.section}",
+    }
+    return {**fields, "quoted": finding.quoted} if quotes and finding.quoted else fields

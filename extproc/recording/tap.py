@@ -62,8 +62,10 @@ class Tap:
             self._broke_off(error)
             raise
         self._came(replies)
-        if not self._asked and self._exchange.phase in (Phase.PASSED_BY, Phase.ENDED):
-            self._drop()  # no chat completion, or none that was let in
+        unasked = not self._asked and self._exchange.phase in (Phase.PASSED_BY, Phase.ENDED)
+        if unasked or not self._exchange.in_own_layout:
+            # No chat completion, or none that was let in; or one of which other messages come than a replay would send.
+            self._drop()
         return replies
 
     def resume(self, result: Result) -> Replies:

@@ -17,6 +17,7 @@ from starlette.requests import Request
 from starlette.responses import PlainTextResponse, Response, StreamingResponse
 from starlette.routing import Route
 
+from extproc.diagnosis import diagnose, told
 from extproc.recording.difference import first_difference, steps_of
 from extproc.recording.document import Document, RecordingError
 from extproc.recording.replay import ReplayResult, replay
@@ -160,8 +161,17 @@ class _Pages:
 def exchange_json(watched: Watched) -> Json:
     """An exchange with its lanes, for the page."""
     ended = watched.ended is not None
-    made = lanes(watched.document(), ended=ended).as_json()
+    document = watched.document()
+    made = lanes(document, ended=ended).as_json()
+    made["diagnosis"] = _diagnosis(document) if ended else []
     return {**made, "summary": watched.summary.as_json(), "began": watched.summary.began, "ended": ended}
+
+
+def _diagnosis(document: Document) -> list[dict[str, str]]:
+    try:
+        return [told(finding, quotes=True) for finding in diagnose(document)]
+    except RecordingError:  # the lanes tell of it
+        return []
 
 
 def replayed(document: Document) -> Json:

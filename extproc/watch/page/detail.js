@@ -2,7 +2,7 @@
 "use strict";
 
 /** What is told above the lanes, in this order: each makes an element of an exchange, or null. */
-const SECTIONS = [roundsSection, foundSection, notesSection];
+const SECTIONS = [roundsSection, diagnosisSection, foundSection, notesSection];
 
 class Detail {
   /** `actions`: [key, label, what it does] for the buttons. `rounds`: the rows of a run's rounds, by its exchange. */
@@ -215,6 +215,22 @@ function roundsSection(exchange, rounds) {
 }
 
 /** What was wrong with the calls, and what was repaired, in words. */
+function diagnosisSection(exchange) {
+  const findings = exchange.diagnosis ?? [];
+  if (!findings.length) return null;
+  const rows = findings.map((finding) =>
+    element(
+      "li",
+      { class: `finding ${finding.severity}` },
+      element("strong", {}, `${finding.severity}: `),
+      withCode(finding.what),
+      element("span", { class: "faint" }, " ", withCode(finding.shown_by), finding.quoted ? ` "${finding.quoted}"` : ""),
+      element("div", {}, withCode(finding.change)),
+    ),
+  );
+  return element("section", { class: "found diagnosis" }, element("h3", {}, "Diagnosis"), element("ul", {}, rows));
+}
+
 function foundSection(exchange) {
   const outputs = [...exchange.written, ...(exchange.retry?.written ?? [])];
   const rows = [];
