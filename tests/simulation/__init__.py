@@ -1,9 +1,20 @@
 """The gateway's core in a world of chance, in virtual time: one seed is one history, each time the same.
 
-virtual_time.py  an event loop whose clock jumps
-plans.py         what is drawn: the exchanges of a history, and what becomes of them
-envoy.py         Envoy's side of a connection: HTTP/2 and gRPC, by bytes that are cut anywhere
-history.py       plays one history through the real processor
-judging.py       what may come of an exchange
-__main__.py      plays many, and makes one that fails smaller
+virtual_time.py    an event loop whose clock jumps, without threads
+network.py         its unix sockets
+plans.py           what is drawn: the exchanges of a history, and what becomes of them
+answers.py         what backends say
+configurations.py  what a history changes between
+layouts.py         the hosts that call, each a row
+envoy.py           Envoy's side of a connection: HTTP/2 and gRPC, by bytes that are cut anywhere
+player.py          one exchange that is under way
+serving.py         the processor, from its beginning to its end
+workers.py         workers that die
+again.py           the inner listener, as it is asked for a second answer
+runs.py            the runner, its rounds and its tools
+control.py         files that somebody writes, and an Envoy that takes its own
+history.py         plays one history
+judging.py         what may come of an exchange
+searching.py       plays many, and makes one that fails smaller
+__main__.py        the command
 """

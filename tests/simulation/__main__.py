@@ -1,8 +1,8 @@
 """`python -m tests.simulation [--seconds 30] [--processes 2] [--first SEED]` plays histories, others each time.
 
-`--exchanges 5000000` goes on until so many were played; with `--state FILE` it can be ended at any time, and goes on from
-there when it is started again. `--seed SEED [--keep 3,7]` plays one again, or the part of it with these exchanges. The
-exit status is 1 if one went wrong.
+`--exchanges 5000000` goes on until so many were played; with `--state FILE` it can be ended at any time, and goes on
+from there when it is started again. `--seed SEED [--keep 3,7]` plays one again, or the part of it with these exchanges.
+The exit status is 1 if one went wrong.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The configurations between which a history changes: the model's name upstream and the backend tell one from the other."""
+"""The configurations between which a history changes: the model's name upstream and the backend tell them apart."""
 
 from __future__ import annotations
 

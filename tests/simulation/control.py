@@ -20,7 +20,7 @@ from pathlib import Path
 from extproc.config import Backend, Config, ConfigError
 from extproc.control.envoy_admin import EnvoyAdmin
 from extproc.control.last_in_force import LastInForce
-from extproc.control.process import _begin_envoy, _beginning, _Beginning, _when_taken
+from extproc.control.process import _begin_envoy, _Beginning, _beginning, _when_taken
 from extproc.control.publishing import EnvoyFiles
 from extproc.control.reloading import Reloading, Source
 from extproc.control.watched import Watched
@@ -32,7 +32,13 @@ from tests.simulation.judging import check
 from tests.simulation.plans import KEYS
 
 ADMIN = "/admin.sock"
-_FILES = {"clusters.yaml": "cluster_manager.cds", "routes.yaml": "http.own.rds.openai", "listener.yaml": "listener_manager.lds"}
+_FILES = {
+    "clusters.yaml": "cluster_manager.cds",
+    "routes.yaml": "http.own.rds.openai",
+    "listener.yaml": "listener_manager.lds",
+}
+_TAKES = (0.0, 0.001, 0.03, 0.3, 0.9)
+"""Seconds until Envoy goes by a file: less than those that an Envoy gets that can't be asked."""
 _SETTLED = 40.0
 """Seconds in which what is well on disk has to be in force."""
 
@@ -73,7 +79,7 @@ class SimulatedEnvoy:
     def changed(self, name: str) -> None:
         """A file has been renamed to this name."""
         if name in _FILES:
-            asyncio.get_running_loop().call_later(self._rng.choice((0.0, 0.001, 0.03, 0.3)), self._look, name)
+            asyncio.get_running_loop().call_later(self._rng.choice(_TAKES), self._look, name)
 
     def _look(self, name: str) -> None:
         try:
@@ -219,7 +225,9 @@ class Control:
     def anything(self) -> None:
         """Somebody does something to a file, or to what the processor and Envoy need."""
         rng = self._rng
-        match rng.choice(("good", "good", "good", "slow", "broken", "keys", "keys", "no keys", "full", "deaf", "refuses")):
+        match rng.choice(
+            ("good", "good", "good", "slow", "broken", "keys", "keys", "no keys", "full", "deaf", "refuses")
+        ):
             case "good":
                 self._next()
             case "slow":
@@ -288,7 +296,9 @@ class Control:
         assert keys is not None
         if self._loop.time() - self._keys_since > _SOON + (0.0 if there else _GRACE):
             names = {key.partition("-")[0] for key in there}
-            check(keys.names == names, f"the keys of {set(keys.names)} are in force, and in the file are those of {names}")
+            check(
+                keys.names == names, f"the keys of {set(keys.names)} are in force, and in the file are those of {names}"
+            )
 
     async def settled(self) -> None:
         """What is on disk now is well: in time it has to be in force."""
@@ -296,7 +306,9 @@ class Control:
         await asyncio.sleep(_SETTLED)
         self.look()
         in_force = self._processor.context
-        check(version_of(in_force.config) == self.version, f"version {self.version} isn't in force, nor why it can't be")
+        check(
+            version_of(in_force.config) == self.version, f"version {self.version} isn't in force, nor why it can't be"
+        )
         backends = {backend.name for backend in in_force.config.backends}
         check(backends == self.envoy.clusters, f"Envoy has {self.envoy.clusters} and needs {backends}")
 

@@ -1,8 +1,8 @@
 """One history: exchanges that overlap, through the real processor, in the order that a seed decides.
 
-Real are `Processor` with its workers' pool and its end, `ExchangeCall`, `Exchange` with all that it uses, the retry, the
-runner's application, the control of configuration and keys, the lean transport with its HTTP/2, and the event loop's own
-queue. Simulated are Envoy (`extproc.conformance.host`), backends, tools, processes, sockets and time.
+Real are `Processor` with its workers' pool and its end, `ExchangeCall`, `Exchange` with all that it uses, the retry,
+the runner's application, the control of configuration and keys, the lean transport with its HTTP/2, and the event
+loop's own queue. Simulated are Envoy (`extproc.conformance.host`), backends, tools, processes, sockets and time.
 """
 
 from __future__ import annotations
@@ -206,7 +206,12 @@ class World:
             asked_again=plan.marker in self._inner.asked,
         )
         story = self._runs.stories.get(plan.marker)
-        if plan.fate is Fate.RUN and key and story is not None and (outcome.closed is None or outcome.closed.status == "OK"):
+        if (
+            plan.fate is Fate.RUN
+            and key
+            and story is not None
+            and (outcome.closed is None or outcome.closed.status == "OK")
+        ):
             judge_run(plan, outcome, story, seen.seconds)
         elif plan.fate is Fate.RUN and key:
             check(seen.cut, f"a run comes to nothing: {outcome.closed}")

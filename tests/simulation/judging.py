@@ -122,7 +122,7 @@ def _whole(plan: Plan, outcome: Outcome, seen: Seen) -> None:
     version = seen.version
     check(plan.marker in upstream.body, "the backend isn't asked what the client asks")
     check(asked["model"] == f"m{version}", f"it goes by another configuration: {asked['model']} for m{version}")
-    if not plan.layout.rewrites and (plan.tools or plan.dialect != "chat"):
+    if plan.rewritten and not plan.layout.rewrites:
         check((outcome.status or 0) >= 500, f"what can't be rewritten goes to the client with {outcome.status}")
         return
     check(outcome.status == 200, f"status {outcome.status}")

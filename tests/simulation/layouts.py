@@ -1,6 +1,7 @@
 """The hosts that call the processor, each a row: how its filter is configured, and what it says of itself.
 
-Our own Envoy says which of its listeners a request came by. Of any other host nothing is known, but where it calls from.
+Our own Envoy says which of its listeners a request came by. Of any other host nothing is known, but where it calls
+from.
 """
 
 from __future__ import annotations

@@ -13,7 +13,7 @@ import orjson
 from extproc.conformance.host.settings import Headers, HttpExchange, HttpMessage
 from extproc.turn.turn import Dialect
 from tests.simulation.answers import Said, in_pieces, streamed, whole
-from tests.simulation.layouts import FOREIGN, OWN, Layout
+from tests.simulation.layouts import OWN, Layout
 
 PATHS: dict[Dialect, str] = {"chat": "/v1/chat/completions", "messages": "/v1/messages", "responses": "/v1/responses"}
 MODES = ("native", "template", "prompt")
@@ -100,6 +100,11 @@ class Plan:
         return marker(self.number)
 
     @property
+    def rewritten(self) -> bool:
+        """Its answer can't go to the client as it comes."""
+        return self.tools or self.dialect != "chat" or self.heavy is Heavy.REPAIRS
+
+    @property
     def again(self) -> Said:
         """What the model means when it is asked once more."""
         told = self.marker.decode()
@@ -178,9 +183,7 @@ _BRACKETS = " ".join(["[]"] * 12_000)
 _BROKEN = "{'q': " + ", ".join(["'so"] * 400)
 
 
-def _asked(
-    told: str, dialect: Dialect, mode: str, fate: Fate, tools: bool, stream: bool, heavy: Heavy | None
-) -> bytes:
+def _asked(told: str, dialect: Dialect, mode: str, fate: Fate, tools: bool, stream: bool, heavy: Heavy | None) -> bytes:
     said = f"{told} {_BRACKETS}" if heavy is Heavy.BRACKETS else told
     fields: dict[str, Any] = {"model": mode, "stream": stream}
     if dialect == "responses":

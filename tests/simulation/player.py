@@ -62,7 +62,8 @@ class Player:
         answers: Callable[[Player], None],
         ended: Callable[[Player, Outcome | None], None],
     ) -> None:
-        """`answers` is told before each message of a response; `ended` when it is over, with the outcome if the client was there to see one."""
+        """`answers` is told before each message of a response; `ended` when it is over, with the outcome if the client
+        was there to see one."""
         self.plan = plan
         self.id = f"request-{plan.number}"
         self.connection = connection

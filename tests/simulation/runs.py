@@ -11,7 +11,7 @@ import random
 import re
 from collections.abc import AsyncIterator, Callable
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, cast
 
 import httpx2
 import orjson
@@ -21,11 +21,11 @@ from extproc.conformance.host.outcome import Ending, Outcome
 from extproc.conformance.host.settings import HttpExchange, HttpMessage
 from extproc.observability.run_metrics import RunMetrics
 from extproc.runner.service import Runner, Terms
-from extproc.runner.tools import ToolResult
+from extproc.runner.tools import ToolResult, ToolSource
 from tests.responses import response_text
 from tests.simulation.answers import Said, in_pieces, streamed
 from tests.simulation.configurations import MOST_ROUNDS, RUN_SECONDS
-from tests.simulation.judging import MARKER, check, heard, not_as_if_whole, only_own
+from tests.simulation.judging import MARKER, WrongError, check, heard, not_as_if_whole, only_own
 from tests.simulation.layouts import INNER
 from tests.simulation.plans import SERVED, Fate, Plan
 
@@ -65,7 +65,7 @@ class Runs:
         self.stories: dict[bytes, Story] = {}
         self.wrong: list[str] = []
         self._runner = Runner(
-            lambda: Terms(config(), servers={"web": _Tools(self)}), _Connections(self), _METRICS
+            lambda: Terms(config(), servers={"web": cast(ToolSource, _Tools(self))}), _Connections(self), _METRICS
         )
 
     def ask(self, plan: Plan, request: HttpMessage) -> Asked:
@@ -183,7 +183,11 @@ class _Connections(httpx2.AsyncBaseTransport):
         self._runs = runs
 
     async def handle_async_request(self, request: httpx2.Request) -> httpx2.Response:
-        return await self._runs.round(request)
+        try:
+            return await self._runs.round(request)
+        except WrongError as error:  # which the driver would take for a bug in a round
+            self._runs.wrong.append(str(error))
+            raise
 
 
 class _Body(httpx2.AsyncByteStream):
@@ -209,7 +213,7 @@ class _Tools:
     def runs(self, name: str) -> bool:
         return name == _TOOL
 
-    async def call(self, name: str, arguments: str) -> ToolResult:
+    async def call(self, _name: str, arguments: str) -> ToolResult:
         runs = self._runs
         asked = orjson.loads(arguments)["q"]
         story = runs.stories[asked.split()[0].encode()]
@@ -236,7 +240,9 @@ def judge_run(plan: Plan, outcome: Outcome, story: Story, seconds: float) -> Non
     elif plan.stream and outcome.status == 200:
         not_as_if_whole(plan, client.body)
     else:
-        check(story.broken or unfinished or seconds >= RUN_SECONDS, f"a run ends with {outcome.status}: {client.body!r}")
+        check(
+            story.broken or unfinished or seconds >= RUN_SECONDS, f"a run ends with {outcome.status}: {client.body!r}"
+        )
         check((outcome.status or 0) >= 400, "a run that came to nothing looks well")
 
 

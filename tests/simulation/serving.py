@@ -51,8 +51,8 @@ class Served:
         await self._block.aclose()
 
     def cuts(self, begun: float | None) -> bool:
-        """Whether a call that began then, or was never heard of, may be ended now: its grace is over, or it came when all
-        others had ended."""
+        """Whether a call that began then, or was never heard of, may be ended now: its grace is over, or it came when
+        all others had ended."""
         if self._drained is None:
             return False
         ended, when = self._drained

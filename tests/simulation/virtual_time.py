@@ -73,7 +73,9 @@ class VirtualLoop(asyncio.SelectorEventLoop):
         self._jumping.now = 0.0
         self.network = Network()
 
-    def run_in_executor(self, executor: Any, func: Callable[..., Any], *args: Any) -> asyncio.Future[Any]:
+    def run_in_executor(  # type: ignore[override]  # nothing that is known of `args` is needed
+        self, executor: Any, func: Callable[..., Any], *args: Any
+    ) -> asyncio.Future[Any]:
         done = self.create_future()
         seconds = executor.seconds() if isinstance(executor, VirtualThread) else 0.0
 

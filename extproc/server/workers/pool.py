@@ -38,6 +38,7 @@ _IDLE = 600.0
 requests of agents are its work, and to start it takes half a second."""
 
 Client = str | None
+_THREAD = partial(ThreadPoolExecutor, 1)
 
 
 class Workers:
@@ -46,10 +47,9 @@ class Workers:
     def __init__(
         self,
         process: Callable[[], WorkerProcess] = WorkerProcess,
-        thread: Callable[[str], Executor] | None = None,
+        thread: Callable[[str], Executor] = _THREAD,
     ) -> None:
         """`process` makes a worker; `thread`, by its name, what waits for one."""
-        thread = thread or partial(ThreadPoolExecutor, 1)
         self._quick = _Lane("quick", MOST_QUICK, process(), thread)
         self._long = _Lane("long", MOST_LONG, process(), thread, idle=_IDLE)
 
