@@ -102,7 +102,8 @@ class Plan:
     @property
     def rewritten(self) -> bool:
         """Its answer can't go to the client as it comes."""
-        return self.tools or self.dialect != "chat" or self.heavy is Heavy.REPAIRS
+        calls_before = self.heavy is Heavy.REPAIRS and self.mode != "native"
+        return self.tools or self.dialect != "chat" or calls_before
 
     @property
     def again(self) -> Said:
