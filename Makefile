@@ -56,8 +56,8 @@ test-fuzz: $(VENV)/.ready
 	@$(BIN)/python -m tests.fuzz --seconds $(FUZZ_SECONDS)
 	@$(BIN)/python -m tests.http2.fuzz --seconds $$(( ($(FUZZ_SECONDS) + 5) / 6 ))
 
-# Exchanges of the gateway's core in every order of events, in virtual time, others each time; some 1,000 a second on
-# two cores.
+# Exchanges of the gateway's core in every order of events, in virtual time, others each time; some 350 a second on two
+# cores.
 SIMULATION_SECONDS ?= 60
 test-simulation: $(VENV)/.ready
 	@$(BIN)/python -m tests.simulation --seconds $(SIMULATION_SECONDS)
