@@ -6,12 +6,16 @@ import gc
 import os
 import signal
 from collections.abc import Generator, Iterator
+from importlib.util import find_spec
 
 import pytest
 from hypothesis import HealthCheck, settings
 from hypothesis.internal.conjecture import providers
 
 from tests.gateway import MODEL, AskedVLLM, Gateway, running_gateway
+
+# What drives a browser is installed by `make test-browser` alone.
+collect_ignore = [] if find_spec("playwright") else ["browser"]
 
 # A busy machine is no reason to fail, and neither is luck. `make test-search` sets HYPOTHESIS_SEARCH, to search on with
 # so many examples for each property that names no number.

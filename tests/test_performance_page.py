@@ -31,7 +31,7 @@ def test_the_page_and_its_pictures_show_what_was_measured() -> None:
     made = page.files(measured())
     there = {path: (page.DOCS / path).read_text() for path in made}
     assert there == made, "run `python -m bench.gateways --page`"
-    assert {path.name for path in (page.DOCS / page.PICTURES).iterdir()} == {
+    assert {path.name for path in (page.DOCS / page.PICTURES).glob("*.svg")} == {
         Path(path).name for path in made if path.startswith(page.PICTURES)
     }
 

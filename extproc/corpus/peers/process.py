@@ -15,7 +15,6 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import IO, Any
 
-from extproc import tether
 from extproc.corpus.judging import Delta, Given
 
 PEERS = {
@@ -60,6 +59,8 @@ class Peer:
 
     def start(self) -> None:
         """Start it, and hear what it is. PeerError when it can't be."""
+        from extproc import tether  # which brings ctypes, and `extproc serve` comes by here
+
         self._errors = tempfile.TemporaryFile()  # noqa: SIM115 - it lives as long as the process
         # It must not outlive us: a hanging regular expression never looks whether anybody still listens.
         self._process = subprocess.Popen(  # noqa: S603 - what the operator names is run, without a shell
