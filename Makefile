@@ -11,7 +11,7 @@ INSTALL := install --require-hashes --only-binary :all:
 # Bytecode is kept, whatever the environment says: without it each start of a process costs a second of work more.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: run test test-search test-fuzz test-simulation test-envoys test-clients test-image test-alerts test-browser test-vllm bench judge-others lint protos requirements sbom audit clean
+.PHONY: run test test-long test-search test-fuzz test-simulation test-envoys test-clients test-image test-alerts test-browser test-vllm bench judge-others lint protos requirements sbom audit clean
 
 # Done again when a pyproject.toml changes. Without build isolation the build backend is the one that is pinned.
 $(VENV)/.ready: $(VENV)/.installed pyproject.toml scripted_vllm/pyproject.toml
@@ -39,10 +39,14 @@ METRICS ?=
 run: $(VENV)/.ready
 	@$(BIN)/extproc up --characters envoy/characters $(if $(LISTEN),--listen $(LISTEN)) $(if $(METRICS),--metrics $(METRICS)) $(if $(BACKEND),--backend $(BACKEND),--scripted) $(if $(MODEL),--model $(MODEL))
 
-# Four files at a time, on two cores too: most tests wait for a process more than they work. tests/conftest.py says which
-# files come first.
+# Three files at a time, on two cores too: many tests wait for a process. tests/conftest.py says which files come first.
 test: $(VENV)/.ready
-	@$(BIN)/pytest --numprocesses 4 --dist loadfile --no-loadscope-reorder
+	@$(BIN)/pytest --numprocesses 3 --dist loadfile --no-loadscope-reorder \
+		-m 'not long and not alerts and not browser and not clients and not envoys and not vllm'
+
+# What takes longer: whole processes that start, reload, are killed and end; every sample through Envoy; many examples.
+test-long: $(VENV)/.ready
+	@$(BIN)/pytest --numprocesses 4 --dist loadfile --no-loadscope-reorder -m long
 
 # The tests with generated examples once more, with others each time: what they find is to be kept
 # (docs/architecture.md).

@@ -10,8 +10,11 @@ opened the thinking already.
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Literal, TypeAlias
+
+import pytest
 
 from extproc.toolcalls import Call, Parsed
 from tests.cuts import cuts, parsed
@@ -26,6 +29,14 @@ NO_CALL = "no call; the text (or nothing) comes back as content, never an except
 def rows(file: Path) -> list[Row]:
     # A row may hold what `splitlines` takes for a line break.
     return [json.loads(line) for line in file.read_text(encoding="utf-8").split("\n") if line]
+
+
+def mostly_long(samples: Sequence[Row]) -> list[Any]:
+    """For a test of each of them: every eighth is in `make test`, the others are in `make test-long`."""
+    return [
+        pytest.param(sample, id=sample["id"], marks=[pytest.mark.long] if at % 8 else [])
+        for at, sample in enumerate(samples)
+    ]
 
 
 def wrong(row: Row, got: Parsed) -> list[str]:

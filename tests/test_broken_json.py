@@ -142,6 +142,7 @@ _REPEATED = (
 )
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("opening", _REPEATED)
 @pytest.mark.parametrize("before", ['{"a": ', '{"a": "x"y', "{'a': '", "["])
 def test_the_work_grows_with_the_text(before: str, opening: str) -> None:

@@ -83,6 +83,7 @@ def test_an_unknown_format_is_refused() -> None:
 # There and back
 
 
+@pytest.mark.long
 @every_syntax
 @settings(max_examples=40)
 @given(st.data())

@@ -28,7 +28,10 @@ INVALID = "invalid_arguments"
 SAMPLES = Path(__file__).parent / "characters"
 TOOL = "{'type': 'function', 'function': {'name': 'go', 'description': 'Go'}}"
 
-pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="what confines a character is Linux's")
+pytestmark = [
+    pytest.mark.long,
+    pytest.mark.skipif(sys.platform != "linux", reason="what confines a character is Linux's"),
+]
 
 
 def run(test: Coroutine[Any, Any, None]) -> None:

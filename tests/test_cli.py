@@ -33,6 +33,8 @@ from extproc.wire import SERVICE, HeaderMap, HeaderValue, HttpBody, HttpHeaders,
 from scripted_vllm import ScriptedVLLM
 from tests.gateway import ENVOY, EXTPROC, free_port, limited
 
+pytestmark = pytest.mark.long
+
 GOOD = """\
 models:
   - name: coder

@@ -212,6 +212,7 @@ def test_a_report_tells_every_verdict_and_is_not_fooled_by_words(name: str) -> N
         assert "| BUFFERED | SKIP | REFUSES | - | - |" in told
 
 
+@pytest.mark.long
 def test_the_cases_are_tests_for_pytest(spurious: str, tmp_path: Path) -> None:
     plugin = "extproc.conformance.pytest_plugin"
     installed = any(each.value == plugin for each in entry_points(group="pytest11"))  # then it is there by itself

@@ -19,6 +19,8 @@ from extproc.toolcalls import NAMED, CallSyntax
 from extproc.toolcalls.syntax.arguments import Elements
 from tests.generate_format_docs import PAGE, page
 
+pytestmark = pytest.mark.long
+
 ROOT = Path(__file__).parent.parent
 GUIDE = (ROOT / "docs" / "adding-a-format.md").read_text(encoding="utf-8")
 

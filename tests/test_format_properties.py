@@ -34,6 +34,8 @@ from tests.cuts import random_cut
 from tests.format_writers import WRITERS, Call, Output, Place, Writer
 from tests.format_writers.generated import Generated, outputs, tool
 
+pytestmark = pytest.mark.long
+
 every_writer = pytest.mark.parametrize("writer", WRITERS, ids=lambda writer: writer.name)
 
 

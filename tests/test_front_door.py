@@ -32,6 +32,7 @@ from scripted_vllm import (
     Usage,
 )
 from tests.gateway import MODEL, AskedVLLM, Gateway, running_gateway
+from tests.sample_rows import mostly_long
 from tests.test_toolcalls import SAMPLES
 
 CHAT = "/v1/chat/completions"
@@ -161,7 +162,7 @@ class TestMainJob:
 SAID = [sample for sample in SAMPLES if sample["format"] in ("hermes", "json")]
 
 
-@pytest.mark.parametrize("sample", SAID, ids=[sample["id"] for sample in SAID])
+@pytest.mark.parametrize("sample", mostly_long(SAID))
 def test_every_sample_streams_right_at_every_size(gateway: Gateway, sample: dict[str, Any]) -> None:
     expected = [(call["name"], call["arguments"]) for call in sample["calls"]]
     for pieces, wire_cut in ((1, None), (2, 1), (3, 7), (7, 50), (len(sample["text"]), None)):

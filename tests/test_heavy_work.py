@@ -52,6 +52,8 @@ from tests.test_request import CONFIG, MESSAGES
 from tests.test_retry import DEMAND, SETTINGS
 from tests.test_server import connected
 
+pytestmark = pytest.mark.long
+
 DEEP = b"[" * 190 + b"]" * 190
 
 

@@ -17,6 +17,8 @@ from tests.format_writers.generated import Generated, outputs
 from tests.test_answer import plan
 from tests.test_invalid_calls import ALSO_GOOD, GOOD, INVALID, MALFORMED, UNKNOWN, Answer, streamed, weather, whole
 
+pytestmark = pytest.mark.long
+
 every_writer = pytest.mark.parametrize("writer", WRITERS, ids=lambda writer: writer.name)
 
 _SAID = st.sampled_from(

@@ -34,6 +34,7 @@ def config(backends: str = "a: a, b: b", upstream: str = "") -> Config:
     return parse(json.dumps({"models": models, "backends": places}))
 
 
+@pytest.mark.long
 @given(
     before=st.dictionaries(st.text().filter("model".__ne__), _JSON, max_size=4),
     after=st.dictionaries(st.text().filter("model".__ne__), _JSON, max_size=4),

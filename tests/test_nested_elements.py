@@ -241,6 +241,7 @@ _BIG = {
 }
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("name", _BIG)
 @pytest.mark.parametrize("around", ["", "place", "text"])
 def test_five_thousand_elements_take_their_time_and_no_more(name: str, around: str) -> None:

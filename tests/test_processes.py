@@ -30,6 +30,8 @@ from scripted_vllm.troubles import Stall
 from tests.gateway import EXTPROC, free_port, until_healthy, wait_until
 from tests.reloadable import CHAT, PATIENCE, TOOLS, Gateway, Stream, request, running
 
+pytestmark = pytest.mark.long
+
 NAMES = ("alice", "bob", "carol", "dave", "erin")
 KEYS = {name: f"{name}-has-a-key-that-is-long-enough" for name in NAMES}
 SHARE = 4

@@ -32,6 +32,8 @@ from scripted_vllm import Cut as HangUp
 from scripted_vllm import Fail, Reply, Stall
 from tests.gateway import MODEL, AskedVLLM, Gateway, configured_gateway, wait_until
 
+pytestmark = pytest.mark.long
+
 CHAT = "/v1/chat/completions"
 CALL = 'Sofort. <tool_call>\n{"name": "get_weather", "arguments": {"city": "Zürich"}}\n</tool_call>'
 TOOLS = [{"type": "function", "function": {"name": "get_weather", "parameters": {"type": "object"}}}]

@@ -23,6 +23,8 @@ from scripted_vllm import Reply, ScriptedVLLM
 from tests.gateway import free_port
 from tests.reloadable import CHAT, PATIENCE, REFUSED, TOOLS, Gateway, Load, Stream, eventually, request, running
 
+pytestmark = pytest.mark.long
+
 KEY = "a-key-that-nobody-guesses"
 
 

@@ -37,6 +37,7 @@ ENDS = {
 }
 
 
+@pytest.mark.long
 def test_nothing_goes_wrong_in_a_world_of_chance() -> None:
     ends = many(range(RUNS))
     assert ends.total() == RUNS

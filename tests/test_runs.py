@@ -21,6 +21,8 @@ from scripted_vllm.troubles import Cut, Fail
 from tests.gateway import MODEL, AskedVLLM, Gateway, configured_gateway, wait_until
 from tests.messages import whole_message
 
+pytestmark = pytest.mark.long
+
 SAMPLE = Path(__file__).parents[1] / "envoy" / "characters" / "narrator.py"
 SLOW = """
 import time

@@ -463,6 +463,7 @@ HUGE: dict[str, Json] = {
 }
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("schema", HUGE.values(), ids=HUGE)
 @pytest.mark.parametrize("strict", [False, True])
 def test_a_huge_schema_is_refused_with_little_ado(schema: Json, strict: bool) -> None:
@@ -508,6 +509,7 @@ COSTLY: dict[str, Callable[[], Json]] = {
 }
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("make", COSTLY.values(), ids=COSTLY)
 def test_a_megabyte_of_schema_takes_little_time(make: Callable[[], Json]) -> None:
     schema = make()
@@ -520,6 +522,7 @@ def test_a_megabyte_of_schema_takes_little_time(make: Callable[[], Json]) -> Non
     assert time.process_time() - start < 4  # some 0.5 s; of what is quadratic, tens or hundreds
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("name", ["an `$id` in each part of a long one", "an `$id` that grows"])
 def test_a_long_id_is_not_kept_for_each_part(name: str) -> None:
     schema = COSTLY[name]()

@@ -39,6 +39,8 @@ from tests.test_exchange import (
 from tests.test_request import CONFIG, MESSAGES
 from tests.tls_ends import write_certificate
 
+pytestmark = pytest.mark.long
+
 PROCESS = f"/{SERVICE}/Process"
 
 

@@ -24,6 +24,8 @@ from tests.simulation.history import EXCHANGES
 from tests.simulation.plans import Fate
 from tests.simulation.searching import Found, played, search, smallest, wrong
 
+pytestmark = pytest.mark.long
+
 FOUND: list[tuple[int, tuple[int, ...]]] = [
     (1001395, (8,)),  # the simulation's own: where calls went before, answers are rewritten without tools too,
     (20001113, (9, 13)),  # but not a native backend's

@@ -22,6 +22,8 @@ from extproc.runner.mcp_servers import ToolServers, gate, http_link, program, se
 from extproc.runner.tools import ToolResult, ToolSource
 from tests.mcp_server import ToolBox, served
 
+pytestmark = pytest.mark.long
+
 P = ParamSpec("P")
 ROOT = Path(__file__).parents[1]
 REAL = (sys.executable, "-m", "tests.mcp_server")

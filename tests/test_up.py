@@ -31,6 +31,8 @@ from tests.gateway import EXTPROC, MODEL, curl, free_port, limited
 from tests.test_cli import run
 from tests.watch_stage import Page, over
 
+pytestmark = pytest.mark.long
+
 CALL = '<tool_call>\n{"name": "get_weather", "arguments": {"city": "Paris"}}\n</tool_call>'
 TOOLS = [{"type": "function", "function": {"name": "get_weather", "parameters": {"type": "object"}}}]
 PATIENCE = 60

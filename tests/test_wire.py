@@ -259,6 +259,7 @@ def test_messages_survive_the_other_side(descriptor: Descriptor, data: st.DataOb
     assert_survives(data.draw(messages(descriptor)))
 
 
+@pytest.mark.long
 @each_message
 @quickly
 @given(data=st.data())

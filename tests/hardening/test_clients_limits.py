@@ -13,6 +13,8 @@ from tests.gateway import Gateway, wait_until
 from tests.hardening.gateways import ALICE, BOB, attacked_gateway
 from tests.pods.clients import CHAT, MODEL
 
+pytestmark = pytest.mark.long
+
 BODY = {"model": MODEL, "messages": [{"role": "user", "content": "Count."}]}
 PER_MINUTE = 5
 

@@ -20,6 +20,8 @@ from tests.gateway import Gateway, wait_until
 from tests.hardening.gateways import ALICE, BOB, attacked_gateway
 from tests.pods.clients import CHAT, MODEL, TOOLS
 
+pytestmark = pytest.mark.long
+
 CAPACITY = 8
 TRIES = 20
 

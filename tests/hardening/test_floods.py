@@ -12,6 +12,8 @@ from tests.gateway import Gateway
 from tests.hardening.gateways import attacked_gateway, port_of
 from tests.pods.clients import Load, Verdict
 
+pytestmark = pytest.mark.long
+
 STREAMS = 20
 
 

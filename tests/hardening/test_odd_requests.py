@@ -12,6 +12,8 @@ import pytest
 from tests.gateway import Gateway, wait_until
 from tests.pods.clients import CHAT
 
+pytestmark = pytest.mark.long
+
 BODY = b'{"model": "coder", "messages": [{"role": "user", "content": "Hello!"}]}'
 
 

@@ -14,6 +14,8 @@ from tests.gateway import Gateway, wait_until
 from tests.hardening.gateways import attacked_gateway, memory_of, port_of
 from tests.pods.clients import CHAT, MODEL, TOOLS
 
+pytestmark = pytest.mark.long
+
 READERS = 5
 MOST = 1024 * 1024
 """Bytes that one of them may cost each process."""

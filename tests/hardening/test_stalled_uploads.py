@@ -18,6 +18,8 @@ from tests.gateway import Gateway, wait_until
 from tests.hardening.gateways import ALICE, BOB, attacked_gateway, port_of
 from tests.pods.clients import CHAT, MODEL
 
+pytestmark = pytest.mark.long
+
 EACH = 32 * 1024 * 1024
 """What one request may have at most."""
 SHARE = UPLOAD_BYTES // 2 // EACH

@@ -13,6 +13,7 @@ from collections.abc import Mapping
 from itertools import cycle
 from typing import Any
 
+import pytest
 from hypothesis import HealthCheck, Phase, given, seed, settings
 from hypothesis import strategies as st
 
@@ -21,6 +22,8 @@ from extproc.contract.errors import ApiError
 from extproc.surfaces import find_problems, prepare
 from tests.openapi.published import REQUESTS
 from tests.openapi.relations import related
+
+pytestmark = pytest.mark.long
 
 REQUESTED = 2400
 AT_ONCE = 4

@@ -33,6 +33,8 @@ from tests.gateway import MODEL, Gateway, configured_gateway
 from tests.openapi.document import DOCUMENT, REQUEST, Json, check, check_stream, wrong_places
 from tests.openapi.relations import related, servable
 
+pytestmark = pytest.mark.long
+
 SCHEMA = schemathesis.openapi.from_dict(DOCUMENT)
 OPERATION = SCHEMA[CHAT_PATH]["POST"]
 ONE_IN = 10

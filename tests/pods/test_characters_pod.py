@@ -20,6 +20,8 @@ from tests.pods.manifests import manifests
 from tests.pods.pod import NOTICE, Cluster, Pod, cluster
 from tests.pods.test_pods import UPSTREAM_MODEL, http_status
 
+pytestmark = pytest.mark.long
+
 OVERLAY = K8S / "overlays/characters"
 NARRATOR = "character/narrator"
 SAMPLE = manifests(OVERLAY).config_maps["extproc-characters"]

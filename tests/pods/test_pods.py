@@ -29,6 +29,8 @@ from tests.pods.clients import CHAT, MODEL, PATIENCE, TEXT, Answer, Asked, Clien
 from tests.pods.manifests import manifests
 from tests.pods.pod import NOTICE, Cluster, Ending, Pod, Service, cluster
 
+pytestmark = pytest.mark.long
+
 UPSTREAM_MODEL = "Qwen/Qwen2.5-Coder-7B-Instruct"
 PACE = 0.08
 """Seconds between two tokens: an answer takes one and a half."""

@@ -17,6 +17,8 @@ from tests.pods.clients import MODEL
 from tests.pods.pod import Cluster, Pod, cluster
 from tests.pods.test_pods import READ_FILE, UPSTREAM_MODEL
 
+pytestmark = pytest.mark.long
+
 CA = trustme.CA()
 
 
