@@ -12,6 +12,7 @@ from extproc.conformance.host.settings import BodyMode, HeaderMode, HostSettings
 from extproc.names import INNER_LAYOUT, LAYOUT, LAYOUT_METADATA
 
 _SKIP, _SEND = HeaderMode.SKIP, HeaderMode.SEND
+_DUPLEX = BodyMode.FULL_DUPLEX_STREAMED
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,5 +55,11 @@ FOREIGN = (
     _foreign(2, "foreign that shows heads"),
     _foreign(3, "foreign without protocol_config", protocol_config=False),
     _foreign(4, "foreign that ignores overrides", rewrites=False, allow_mode_override=False),
+    _foreign(
+        5, "full duplex", request_body=_DUPLEX, response_body=_DUPLEX, request_trailers=_SEND, response_trailers=_SEND
+    ),
+    _foreign(6, "buffered", response_body=BodyMode.BUFFERED),
+    _foreign(7, "buffered that ignores overrides", response_body=BodyMode.BUFFERED, allow_mode_override=False),
+    _foreign(8, "buffered, then full duplex", response_body=_DUPLEX, response_trailers=_SEND),
 )
 """A layout that becomes supported is one row more."""
