@@ -56,7 +56,16 @@ class _Version(argparse.Action):
 
 
 def _parser() -> argparse.ArgumentParser:
-    from extproc.commands import configuration, conformance, diagnosing, replaying, running, watching
+    from extproc.commands import (
+        beginning,
+        configuration,
+        conformance,
+        diagnosing,
+        probing,
+        replaying,
+        running,
+        watching,
+    )
 
     parser = argparse.ArgumentParser(
         prog="extproc",
@@ -65,6 +74,6 @@ def _parser() -> argparse.ArgumentParser:
     )
     parser.add_argument("--version", action=_Version, nargs=0, help="show program's version number and exit")
     commands = parser.add_subparsers(title="commands", metavar="COMMAND", required=True)
-    for group in (running, configuration, replaying, diagnosing, watching, conformance):
+    for group in (beginning, running, configuration, probing, replaying, diagnosing, watching, conformance):
         group.add_commands(commands)
     return parser

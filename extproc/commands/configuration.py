@@ -20,7 +20,7 @@ from extproc.commands.options import (
     add_workers,
     path_or_address,
 )
-from extproc.commands.values import interval, origin, socket_or_address
+from extproc.commands.values import socket_or_address
 from extproc.config import Config, load, parse
 from extproc.config.files import read_file, shown
 from extproc.config.loading import check_files, read
@@ -36,7 +36,6 @@ def add_commands(commands: Commands) -> None:
     _add_check(commands)
     _add_envoy(commands)
     _add_formats(commands)
-    _add_probe(commands)
     _add_hash_key(commands)
 
 
@@ -52,17 +51,6 @@ def _envoy(options: argparse.Namespace) -> int:
     if isinstance(told, Config):
         told = told.model_copy(update={"workers": workers})
     sys.stdout.write(_bootstrap(told, options.processor, options.admin, worker_count(workers)))
-    return 0
-
-
-def _probe(options: argparse.Namespace) -> int:
-    from extproc.probe import probe
-
-    report = probe(
-        options.url, options.model, api_key_file=options.api_key_file, ca=options.ca, timeout=options.timeout
-    )
-    sys.stderr.write(report.summary())
-    sys.stdout.write(report.yaml())
     return 0
 
 
@@ -268,30 +256,6 @@ def _add_formats(commands: Commands) -> None:
     )
     formats.add_argument("name", nargs="?", metavar="NAME", help="show this one as its models write it")
     formats.add_argument("--table", action="store_true", help="also show how NAME is read: which marker leads where")
-
-
-def _add_probe(commands: Commands) -> None:
-    probe = add(
-        commands,
-        "probe",
-        _probe,
-        "ask a running vLLM what it can do, and print the configuration for it",
-        """
-        extproc probe http://gpu-host:8000
-        extproc probe https://models.example.org --model qwen-coder --api-key-file key > extproc.yaml
-        """,
-    )
-    probe.add_argument("url", type=origin, metavar="URL", help="where it serves, such as http://gpu-host:8000")
-    probe.add_argument("--model", metavar="NAME", help="ask about this model only")
-    probe.add_argument("--api-key-file", type=Path, metavar="FILE", help="the key that the server asks for")
-    probe.add_argument("--ca", type=Path, metavar="FILE", help="CA certificates (PEM) to verify the server's against")
-    probe.add_argument(
-        "--timeout",
-        type=interval,
-        default=120.0,
-        metavar="SECONDS",
-        help="how long to wait for each answer (default: %(default)g)",
-    )
 
 
 def _add_hash_key(commands: Commands) -> None:
