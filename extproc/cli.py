@@ -58,6 +58,7 @@ class _Version(argparse.Action):
 def _parser() -> argparse.ArgumentParser:
     from extproc.commands import (
         beginning,
+        chatting,
         configuration,
         conformance,
         diagnosing,
@@ -74,6 +75,6 @@ def _parser() -> argparse.ArgumentParser:
     )
     parser.add_argument("--version", action=_Version, nargs=0, help="show program's version number and exit")
     commands = parser.add_subparsers(title="commands", metavar="COMMAND", required=True)
-    for group in (beginning, running, configuration, probing, replaying, diagnosing, watching, conformance):
+    for group in (beginning, running, chatting, configuration, probing, replaying, diagnosing, watching, conformance):
         group.add_commands(commands)
     return parser

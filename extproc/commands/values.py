@@ -44,6 +44,14 @@ def backend(text: str) -> Address:
     return Address(url.hostname, port or 80)
 
 
+def base_url(text: str) -> str:
+    """Where an OpenAI-compatible API is; `/v1` is added to a host alone."""
+    url = urlsplit(text if "//" in text else f"http://{text}")
+    if url.scheme not in ("http", "https") or not url.hostname or url.query or url.fragment:
+        raise argparse.ArgumentTypeError(f"expected a URL such as http://127.0.0.1:10000/v1, got {text!r}")
+    return f"{url.scheme}://{url.netloc}{url.path.rstrip('/') or '/v1'}"
+
+
 def seconds(text: str) -> float:
     try:
         length = float(text)

@@ -31,7 +31,11 @@ Ready at {base_url}
 
 {_models(config)}
 {_characters(config)}{_metrics(metrics)}{_recordings(recordings)}{_page(page)}
-Try it, with a tool:
+Talk with it in another terminal:
+
+extproc chat {base_url}
+
+Or ask as a program does, with a tool:
 
 {_curl(base_url, model, with_key=config.api_keys is not None)}
 
