@@ -22,6 +22,7 @@ from extproc.contract.tool_choice import NamedTool, ToolChoice
 from extproc.contract.tool_definitions import TextGrammar
 from extproc.prompts.grammar_schema import ANY_TYPE, simplified
 from extproc.toolcalls import CallSyntax
+from extproc.toolcalls.syntax.forcing import READ_AS_BARE_JSON, can_be_forced, marker_of_calls
 
 Json: TypeAlias = dict[str, Any]
 Thinking: TypeAlias = Literal["tags", "open"]
@@ -52,7 +53,7 @@ def structural_tag(
 
     `thinking` lets the model think first: in its tags, or up to the closing one if the chat template has opened them.
     """
-    if not _can_be_forced(syntax):
+    if not can_be_forced(syntax):
         return None
     content: Json | None = None
     calls = _Calls(syntax, texts or {})
@@ -74,15 +75,6 @@ def structural_tag(
     return {"type": "structural_tag", "format": content}
 
 
-def _can_be_forced(syntax: CallSyntax) -> bool:
-    if syntax.style is None:
-        return False
-    if syntax.style == "minimax_m3_xml":  # it has no way to write an object, or a value, that may be anything
-        return False
-    # Where every call is a message of its own, the token that ends it ends the answer, and no grammar can hold it.
-    return "<|start|>" not in syntax.separator
-
-
 # Answers
 
 
@@ -99,14 +91,13 @@ def _text_with_calls(calls: _Calls, tools: Sequence[Json], *, parallel: bool) ->
     schemas = [(tool, _schema(tool, len(tools)) if calls.is_strict(tool) else _ANY_OBJECT) for tool in tools]
     triggers: list[str] = []
     tags: list[Json] = []
-    # xgrammar takes no section of any length without something that closes it.
-    if (marker := _marker(syntax)) and not (syntax.opening and not syntax.closing):
+    if marker := marker_of_calls(syntax):
         triggers.append(marker)
         made = [calls.tag(tool, schema) for tool, schema in schemas]
         if syntax.opening:
             made = [_tag(syntax.opening, _some(syntax, made, parallel=parallel), syntax.closing)]
         tags += made
-    if syntax.format in _READ_AS_BARE_JSON:
+    if syntax.format in READ_AS_BARE_JSON:
         for tool, schema in schemas:
             arguments = calls.json_arguments(tool, schema)
             for trigger in (f'"name": "{_name(tool)}"', f'"name":"{_name(tool)}"'):
@@ -117,20 +108,6 @@ def _text_with_calls(calls: _Calls, tools: Sequence[Json], *, parallel: bool) ->
     return {"type": "triggered_tags", "triggers": triggers, "tags": tags, "stop_after_first": not parallel}
 
 
-_MARKER = re.compile(r"<[^<>{]+(?:>|(?={name}))|\[[A-Z_]+\]")
-_NO_MARKERS = {"[", "<|message_model|>"}  # what other text begins with as well
-
-
-def _marker(syntax: CallSyntax) -> str | None:
-    """What a model writes for nothing but calls, and as little of it as will do: models vary what comes next."""
-    first = _MARKER.match(syntax.begin)
-    marker = syntax.opening.strip() or (first and first.group())
-    return marker if marker not in _NO_MARKERS else None
-
-
-_READ_AS_BARE_JSON = {"command_r", "hermes", "json", "llama3_json", "poolside_v1", "xlam"}
-"""Formats whose parsers take a JSON object with the name of a tool for a call, alone or in a fence. Small models write
-such when they should write the format. Nothing but the name tells it from other text."""
 _WHITE_SPACE: Json = {"type": "regex", "pattern": r"[ \n\t]*"}
 _ARGUMENTS_KEY: Json = {"type": "regex", "pattern": r'[ \n\t]*,[ \n\t]*"(arguments|parameters)"[ \n\t]*:[ \n\t]*'}
 _ENDS_OF_BARE = ["}", "}\n```", "}]"]
@@ -225,7 +202,7 @@ _TEXT = '\na"\nb\n'  # some formats wrap what begins or ends with a line break
 
 def writes_texts(syntax: CallSyntax) -> bool:
     """Whether the format can be forced to write a text by a grammar of its own."""
-    return _can_be_forced(syntax) and _around_text(syntax, "input") is not None
+    return can_be_forced(syntax) and _around_text(syntax, "input") is not None
 
 
 def _around_text(syntax: CallSyntax, parameter: str) -> tuple[str, str, bool] | None:
