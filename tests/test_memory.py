@@ -31,7 +31,7 @@ from tests.test_exchange import request_body, request_headers
 
 _MODES = {
     "prompt": "tools: prompt, format: hermes",
-    "numbered": "tools: prompt, format: kimi_k2, tool_result: tagged, malformed_history: pass",
+    "numbered": "tools: prompt, format: kimi_k2, tool_result: tagged, malformed_history: pass, forced: true",
     "example": "tools: prompt, format: pythonic, tool_result: role, example: true, malformed_history: error",
     "template": "tools: template, format: hermes",
     "pythonic": "tools: template, format: pythonic, malformed_history: error",

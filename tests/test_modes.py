@@ -24,6 +24,8 @@ models:
   - {name: template, backend: vllm, tools: template, format: qwen3_coder}
   - {name: thinking, backend: vllm, tools: template, format: hermes, thinking: open}
   - {name: prompt, backend: vllm, tools: prompt}
+  - {name: forced template, backend: vllm, tools: template, format: qwen3_coder, forced: true}
+  - {name: forced prompt, backend: vllm, tools: prompt, forced: true}
   - name: limited
     backend: vllm
     tools: prompt
@@ -293,6 +295,42 @@ backends: [{name: b, address: 127.0.0.1:1, structured_outputs: false}]
         assert "structured_outputs" in sent("template", tools=[strict], response_format=format_)
         own = {"regex": "a+"}
         assert sent("template", tools=[strict], structured_outputs=own)["structured_outputs"] == own
+
+    def test_all_tools_are_as_good_as_strict_where_the_model_is_forced(self) -> None:
+        city = {"type": "string"}
+        closed = {"type": "object", "properties": {"city": city}, "required": ["city"], "additionalProperties": False}
+        loose, strict = (
+            [{"type": "function", "function": {"name": "f", "parameters": closed, **more}}]
+            for more in ({}, {"strict": True})
+        )
+        for mode in ("template", "prompt"):
+            forced = sent(f"forced {mode}", tools=loose)["structured_outputs"]
+            assert forced == sent(mode, tools=strict)["structured_outputs"]
+            assert "structured_outputs" not in sent(mode, tools=loose)
+            assert "structured_outputs" not in sent(f"forced {mode}", tool_choice="none")
+            own = {"regex": "a+"}
+            assert sent(f"forced {mode}", structured_outputs=own)["structured_outputs"] == own
+
+    @pytest.mark.parametrize(
+        ("model", "backend", "complaint"),
+        [
+            ("tools: native", "", "it isn't for native mode, in which the backend's own parser reads the calls"),
+            ("tools: prompt, format: gemma4", "", "no grammar can hold calls of the format gemma4 amid text"),
+            ("tools: prompt, format: inkling", "", "no grammar can hold calls of the format inkling amid text"),
+            (
+                "tools: prompt",
+                ", structured_outputs: false",
+                "the backend 'b' has `structured_outputs: false`: nothing can be forced there",
+            ),
+        ],
+    )
+    def test_what_can_not_be_forced_is_refused(self, model: str, backend: str, complaint: str) -> None:
+        with pytest.raises(ConfigError) as error:
+            parse(f"""
+models: [{{name: m, backend: b, {model}, forced: true}}]
+backends: [{{name: b, address: 127.0.0.1:1{backend}}}]
+""")
+        assert str(error.value) == f"configuration:2: models[0].forced: {complaint}"
 
     def test_a_schema_of_the_text_is_kept_from_a_backend_that_finds_the_calls_itself(self) -> None:
         request = prepared("native", response_format={"type": "json_object"})

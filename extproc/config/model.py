@@ -10,7 +10,8 @@ from extproc.config.base import ClusterName, FieldError, Name, ParameterName, Se
 from extproc.config.response_template import read_response_template
 from extproc.config.tools import ServerName
 from extproc.contract.parameters import TOOL_PARAMETERS, parameter_problems, with_integers
-from extproc.toolcalls import CHECKPOINT, checkpoint_format, get_format
+from extproc.toolcalls import CHECKPOINT, call_syntax, checkpoint_format, get_format
+from extproc.toolcalls.syntax.forcing import can_be_forced_amid_text
 
 Mode: TypeAlias = Literal["native", "template", "prompt"]
 InvalidCalls: TypeAlias = Literal["pass", "text", "error"]
@@ -61,6 +62,9 @@ class Model(Settings):
     escape_markers: bool | None = None
     """Break control tokens and call markup that users, tools and earlier turns spell out, and undo it in the answer;
     unless given, in all modes but `native`."""
+    forced: bool = False
+    """Not in native mode: the decoder is held to the tools' names and schemas in every call, as in one of a strict tool
+    (docs/forced-decoding.md). Needs the backend's `structured_outputs`."""
     example: bool = False
     """Prompt mode: show an example of a call besides the tools, of which each is shown as one."""
 
@@ -105,6 +109,20 @@ class Model(Settings):
         if self.tools == "prompt" and self.escape_markers is False:
             raise FieldError(("escape_markers",), "it can't be off in prompt mode: leave it out, or use another mode")
         return self
+
+    @model_validator(mode="after")
+    def _can_force(self) -> Self:
+        if self.forced and self.tools == "native":
+            raise FieldError(("forced",), "it isn't for native mode, in which the backend's own parser reads the calls")
+        if self.forced and not self.can_be_forced:
+            raise FieldError(("forced",), f"no grammar can hold calls of the format {self.format} amid text")
+        return self
+
+    @property
+    def can_be_forced(self) -> bool:
+        """Whether a grammar can hold the model's calls while its text is free."""
+        syntax = call_syntax(self.format_name)
+        return syntax is not None and can_be_forced_amid_text(syntax)
 
     @property
     def escapes_markers(self) -> bool:

@@ -231,6 +231,14 @@ class Config(Settings):
                 raise FieldError(("aliases", alias), "a model has this name itself")
         return self
 
+    @model_validator(mode="after")
+    def _can_force(self) -> Self:
+        for index, model in enumerate(self.models):
+            if model.forced and not self.backends_by_name[model.backend].structured_outputs:
+                problem = f"the backend {model.backend!r} has `structured_outputs: false`: nothing can be forced there"
+                raise FieldError(("models", index, "forced"), problem)
+        return self
+
     @property
     def runs_tools(self) -> bool:
         """Whether anything is asked of the runner."""

@@ -41,22 +41,23 @@ def structural_tag(
     names_only: bool = False,
     thinking: Thinking | None = None,
     texts: Mapping[str, TextGrammar] | None = None,
+    all_strict: bool = False,
 ) -> Json | None:
     """What the model may write: the value of `structured_outputs.structural_tag`, which vLLM wants as JSON text.
 
     A demanded call (`required`, or a tool by name) is the whole answer, and further calls follow it only if `parallel`.
     With `auto` the grammar is there for the strict tools: the text is free until a call begins, and the arguments of
     other tools may be any object. Tools in `texts` are as good as strict, where the format can write such a text
-    (`writes_texts`). With `names_only` it is there without strict tools too: the model was shown tools
-    that it may not call. With a `text_schema` the model writes calls and nothing else, or JSON by that schema (`{}` for
-    any object) and nothing else. None if there is nothing to force, or the format can't be.
+    (`writes_texts`), and with `all_strict` all are. With `names_only` it is there without strict tools too: the model
+    was shown tools that it may not call. With a `text_schema` the model writes calls and nothing else, or JSON by that
+    schema (`{}` for any object) and nothing else. None if there is nothing to force, or the format can't be.
 
     `thinking` lets the model think first: in its tags, or up to the closing one if the chat template has opened them.
     """
     if not can_be_forced(syntax):
         return None
     content: Json | None = None
-    calls = _Calls(syntax, texts or {})
+    calls = _Calls(syntax, texts or {}, all_strict)
     match choice:
         case "required" if tools:
             content = _answer(calls, tools, parallel=parallel)
@@ -146,9 +147,11 @@ class _Calls:
 
     syntax: CallSyntax
     texts: Mapping[str, TextGrammar]
+    all_strict: bool
 
     def is_strict(self, tool: Json) -> bool:
-        return tool["function"].get("strict") is True or (_name(tool) in self.texts and writes_texts(self.syntax))
+        strict = self.all_strict or tool["function"].get("strict") is True
+        return strict or (_name(tool) in self.texts and writes_texts(self.syntax))
 
     def tag(self, tool: Json, schema: Json) -> Json:
         begin, *others = _NUMBER.split(self.syntax.begin.replace("{name}", _name(tool)))

@@ -112,7 +112,8 @@ class _Recalled:
         fields = {**self._fields, **head.members, "tools": head.definitions, continued.items: None}
         turn = continued.turn(fields, self._rules, head.offer, reading)
         _check_is_usual(turn)
-        if head.has_strict and self._model.tools != "native" and len(head.definitions.json) > _LARGEST_STRICT:
+        has_strict = self._model.forced or (head.has_strict and self._model.tools != "native")
+        if has_strict and len(head.definitions.json) > _LARGEST_STRICT:
             raise UnusualError
         renderer = renderer_for(turn, self._model)
         rendering = _loaded(shown) if shown is not None else self._begin(turn, renderer)

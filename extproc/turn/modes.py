@@ -139,7 +139,8 @@ def _told(messages: list[Json], turn: Turn, model: Model) -> list[Json]:
 
 def _forced(turn: Turn, model: Model, backend: Backend) -> Json:
     """What makes the backend's decoder write a call, and none but a valid one, where the request demands it."""
-    if turn.rendered is not None and turn.tool_choice == "auto" and not turn.rendered.has_strict_tools:
+    has_strict = model.forced or turn.rendered is None or turn.rendered.has_strict_tools
+    if turn.rendered is not None and turn.tool_choice == "auto" and not has_strict:
         return {}  # as below, without a look at the tools
     # The schema of the text would rule out every call, so it goes along in the grammar of both, or not at all.
     unbound: Json = {"response_format": None} if wants_json(turn) else {}
@@ -154,8 +155,8 @@ def _forced(turn: Turn, model: Model, backend: Backend) -> Json:
     text_schema = turn.text_schema if unbound else None
     thinking: Thinking | None = "open" if opens_thinking(turn, model) else None
     texts = turn.texts
-    asked = repr((model.format_name, turn.tool_choice, turn.parallel_tool_calls, names_only, thinking, texts))
-    key = blake2b(encode({"asked": asked, "text_schema": text_schema, "tools": turn.tools})).digest()
+    form = (model.format_name, turn.tool_choice, turn.parallel_tool_calls, names_only, thinking, texts, model.forced)
+    key = blake2b(encode({"asked": repr(form), "text_schema": text_schema, "tools": turn.tools})).digest()
     try:
         text = _TAGS[key]
     except KeyError:
@@ -168,6 +169,7 @@ def _forced(turn: Turn, model: Model, backend: Backend) -> Json:
             names_only=names_only,
             thinking=thinking,
             texts=texts,
+            all_strict=model.forced,
         )
         text = encode(tag).decode() if tag is not None else None
         _TAGS.keep(key, text, 300 + len(text or "") * 4)
