@@ -32,43 +32,59 @@ class CallRate:
         return self.valid / self.calls if self.calls else None
 
 
+class LastCalls:
+    """The last calls of one model in one mode, or at one step."""
+
+    def __init__(self, window: int = WINDOW) -> None:
+        self._results = deque[bool](maxlen=window)
+        self._valid = 0
+
+    def add(self, tally: Tally) -> None:
+        """Those of one more answer: the invalid ones as the last."""
+        for valid, count in ((True, tally.valid), (False, _invalid(tally))):
+            for _ in range(min(count, self._results.maxlen or 0)):
+                if len(self._results) == self._results.maxlen:
+                    self._valid -= self._results[0]
+                self._results.append(valid)
+                self._valid += valid
+
+    @property
+    def rate(self) -> CallRate:
+        """How many of them were valid."""
+        return CallRate(self._valid, len(self._results))
+
+
+def counted(tally: Tally) -> int:
+    """How many calls of an answer say how well its model calls."""
+    return tally.valid + _invalid(tally)
+
+
+def _invalid(tally: Tally) -> int:
+    return sum(count for code, count in tally.violations.items() if code != INVALID_TEXT)
+
+
 class CallQuality:
     """Of one processor: it changes with each answer."""
 
     def __init__(self, window: int = WINDOW) -> None:
         self._window = window
-        self._last: dict[tuple[str, str], _Last] = {}
+        self._last: dict[tuple[str, str], LastCalls] = {}
 
     def learn(self, model: str, mode: str, tally: Tally) -> None:
         """What one answer came to."""
-        invalid = sum(count for code, count in tally.violations.items() if code != INVALID_TEXT)
-        if not (tally.valid or invalid):
+        if not counted(tally):
             return
-        last = self._last.pop((model, mode), None) or _Last(deque(maxlen=self._window))
+        last = self._last.pop((model, mode), None) or LastCalls(self._window)
         self._last[model, mode] = last
-        for valid, count in ((True, tally.valid), (False, invalid)):
-            for _ in range(min(count, self._window)):
-                last.add(valid)
+        last.add(tally)
         if len(self._last) > MOST:
             del self._last[next(iter(self._last))]
 
     def rate(self, model: str, mode: str) -> CallRate:
         """How it calls."""
         last = self._last.get((model, mode))
-        return CallRate(last.valid, len(last.results)) if last is not None else CallRate(0, 0)
+        return last.rate if last is not None else CallRate(0, 0)
 
     def rates(self) -> dict[tuple[str, str], CallRate]:
         """Of all that have called, by model and mode."""
         return {key: self.rate(*key) for key in self._last}
-
-
-@dataclass(slots=True)
-class _Last:
-    results: deque[bool]
-    valid: int = 0
-
-    def add(self, valid: bool) -> None:
-        if len(self.results) == self.results.maxlen:
-            self.valid -= self.results[0]
-        self.results.append(valid)
-        self.valid += valid
