@@ -111,7 +111,7 @@ def test_check_warns_where_there_are_too_few_descriptors(good: Path) -> None:
 @pytest.mark.parametrize(
     ("was", "becomes", "line", "complaint"),
     [
-        ("tools: prompt", "tools: magic", 4, "models[0].tools: expected 'native', 'template' or 'prompt'"),
+        ("tools: prompt", "tools: magic", 4, "models[0].tools: expected 'native', 'template', 'prompt' or 'auto'"),
         ("format: hermes", "format: hermas", 5, "models[0].format: no tool-call format is named 'hermas'"),
         ("backend: qwen", "backend: quen", 3, "models[0].backend: no backend is named 'quen'; there are: qwen"),
         ("address: 127", "adress: 127", 8, "backends[0].adress: no such setting"),

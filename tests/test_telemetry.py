@@ -29,8 +29,9 @@ from extproc.observability.run_metrics import RunMetrics
 from extproc.observability.telemetry import KNOWN_PARAMETERS, Telemetry
 from extproc.runner.tools import Outcome
 from extproc.turn.asked import Asked
-from extproc.turn.call_quality import CallQuality
+from extproc.turn.call_quality import CallQuality, CallRate
 from extproc.turn.memory import Memory
+from extproc.turn.steering import Change, Steering
 from extproc.turn.tally import Tally
 from scripted_vllm import Received, Reply, ScriptedVLLM, Usage
 from scripted_vllm.script import Answer
@@ -72,6 +73,10 @@ FIELDS = {
     "rewritten": False,
 }
 """What Envoy's metadata has of a plain request."""
+STEERED = parse("""
+models: [{name: coder, backend: qwen, tools: auto}]
+backends: [{name: qwen, address: "127.0.0.1:8000"}]
+""")
 ASKED = Asked("prompt", "hermes", "chat", stream=True, offers_tools=True, forced=True)
 
 
@@ -79,7 +84,10 @@ def everything_happens(telemetry: Telemetry) -> None:
     models, quality = telemetry.models, CallQuality()
     tally = Tally(valid=1, finish_reasons=["tool_calls"])
     quality.learn("coder", "prompt", tally)
-    telemetry.shows(Memory(), quality)
+    steering = Steering()
+    steering.at(STEERED)
+    telemetry.shows(Memory(), quality, steering)
+    telemetry.steering.changed(Change("coder", "template", "prompt", "up", CallRate(1, 30)))
     models.forced("coder", ASKED)
     models.first_token("coder", ASKED, 0.1, {"trace_id": "0af7651916cd43dd8448eb211c80319c"})
     models.per_token("coder", ASKED, 0.02, None)
@@ -277,6 +285,7 @@ class TestDocumentation:
             "client",
             "model",
             "mode",
+            "step",
             "format",
             "dialect",
             "operation",

@@ -6,6 +6,7 @@ field, and says what is wrong.
 
 from extproc.config.address import Address, reachable
 from extproc.config.backend import Backend
+from extproc.config.ladder import Bounds, Ladder, Step, StepName
 from extproc.config.loading import ConfigError, load, parse
 from extproc.config.model import InvalidCalls, Model
 from extproc.config.settings import ANY_ORIGIN, Config, Limits
@@ -15,12 +16,16 @@ __all__ = [
     "ANY_ORIGIN",
     "Address",
     "Backend",
+    "Bounds",
     "Config",
     "ConfigError",
     "InvalidCalls",
+    "Ladder",
     "Limits",
     "Model",
     "Runs",
+    "Step",
+    "StepName",
     "ToolServer",
     "load",
     "parse",

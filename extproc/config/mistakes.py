@@ -51,6 +51,8 @@ def message_of(fault: ErrorDetails) -> str:
             return f"expected more than {_number(told['gt'])}"
         case "greater_than_equal":
             return f"expected at least {_number(told['ge'])}"
+        case "less_than":
+            return f"expected less than {_number(told['lt'])}"
         case "less_than_equal":
             return f"expected at most {_number(told['le'])}"
         case "string_too_short":

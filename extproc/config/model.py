@@ -7,6 +7,7 @@ from typing import Annotated, Any, Literal, Self, TypeAlias
 from pydantic import AfterValidator, BeforeValidator, Field, model_validator
 
 from extproc.config.base import ClusterName, FieldError, Name, ParameterName, Settings
+from extproc.config.ladder import Bounds
 from extproc.config.response_template import read_response_template
 from extproc.config.tools import ServerName
 from extproc.contract.parameters import TOOL_PARAMETERS, parameter_problems, with_integers
@@ -14,6 +15,7 @@ from extproc.toolcalls import CHECKPOINT, call_syntax, checkpoint_format, get_fo
 from extproc.toolcalls.syntax.forcing import can_be_forced_amid_text
 
 Mode: TypeAlias = Literal["native", "template", "prompt"]
+Tools: TypeAlias = Literal["native", "template", "prompt", "auto"]
 InvalidCalls: TypeAlias = Literal["pass", "text", "error"]
 MalformedHistory: TypeAlias = Literal["repair", "error", "pass"]
 ToolResult: TypeAlias = Literal["role", "tagged", "plain"]
@@ -32,10 +34,13 @@ class Model(Settings):
     backend: ClusterName
     upstream_model: Name | None = None
     """The model's name at the backend; the same as `name` unless given."""
-    tools: Mode
+    tools: Tools
     """How tools reach the model: `native` leaves tool calling to the backend; `template` has the backend's chat
     template show them, and reads the calls from the text; `prompt` writes them into the system prompt, and reads the
-    text."""
+    text; `auto` begins with `template`, and changes how the model is asked by how well it calls. Of a configuration
+    that was read, models with `auto` are at one of their steps (`Config.ladders`)."""
+    steering: Bounds = Bounds()
+    """With `tools: auto`: when to change."""
     format: Annotated[str, AfterValidator(_check_format)] = "hermes"
     """How the model writes a call, named as vLLM names its parser. In prompt mode: what the prompt asks for."""
     response_template: Annotated[str | None, BeforeValidator(read_response_template)] = None
@@ -111,12 +116,29 @@ class Model(Settings):
         return self
 
     @model_validator(mode="after")
+    def _steers(self) -> Self:
+        if self.tools != "auto" and self.steering != Bounds():
+            raise FieldError(("steering",), "it is for `tools: auto` alone")
+        return self
+
+    @model_validator(mode="after")
     def _can_force(self) -> Self:
         if self.forced and self.tools == "native":
             raise FieldError(("forced",), "it isn't for native mode, in which the backend's own parser reads the calls")
         if self.forced and not self.can_be_forced:
             raise FieldError(("forced",), f"no grammar can hold calls of the format {self.format} amid text")
         return self
+
+    @property
+    def mode(self) -> Mode:
+        """What `tools` says of one that is asked."""
+        assert self.tools != "auto"  # a configuration has none such
+        return self.tools
+
+    @property
+    def can_be_shown(self) -> bool:
+        """Whether it is known how to tell a model to write calls."""
+        return self.format != CHECKPOINT and call_syntax(self.format_name) is not None
 
     @property
     def can_be_forced(self) -> bool:

@@ -11,7 +11,7 @@ from functools import cached_property, lru_cache
 from pathlib import Path
 from typing import Annotated, Any, Literal, Self
 
-from pydantic import AfterValidator, BeforeValidator, Field, ValidationInfo, model_validator
+from pydantic import AfterValidator, BeforeValidator, Field, PrivateAttr, ValidationInfo, model_validator
 
 from extproc.config.address import Address, check_listen
 from extproc.config.backend import Backend
@@ -25,6 +25,7 @@ from extproc.config.base import (
     ParameterName,
     Settings,
 )
+from extproc.config.ladder import Ladder, Step
 from extproc.config.model import Model
 from extproc.config.recording import Recording
 from extproc.config.tools import Runs, ToolServer
@@ -187,6 +188,8 @@ class Config(Settings):
     """Send traces of exchanges to a collector."""
     watch: bool = False
     """Show exchanges to `extproc watch`, if that runs."""
+    _ladders: dict[str, Ladder] = PrivateAttr(default_factory=dict)
+    _places: Mapping[str, int] = PrivateAttr(default_factory=dict)
 
     @model_validator(mode="after")
     def _references_hold(self) -> Self:
@@ -221,6 +224,18 @@ class Config(Settings):
         return self
 
     @model_validator(mode="after")
+    def _ladders_hold(self) -> Self:
+        for index, model in enumerate(self.models):
+            if model.tools == "auto":
+                ladder = Ladder.of(model, self.backends_by_name[model.backend])
+                if len(ladder.steps) == 1:
+                    problem = "with these settings there is nothing to step up to: write `tools: template`"
+                    raise FieldError(("models", index, "tools"), problem)
+                self._ladders[model.name] = ladder
+        self._place({})
+        return self
+
+    @model_validator(mode="after")
     def _aliases_hold(self) -> Self:
         for alias, meant in self.aliases.items():
             if meant not in self.models_by_name:
@@ -240,6 +255,37 @@ class Config(Settings):
         return self
 
     @property
+    def ladders(self) -> Mapping[str, Ladder]:
+        """Of the models with `tools: auto`, by name. Each stands in `models` as one of its steps, first the first."""
+        return self._ladders
+
+    @cached_property
+    def steps(self) -> Mapping[str, Step]:
+        """At which of them each of those models stands here."""
+        return {name: ladder.steps[self._places.get(name, 0)] for name, ladder in self._ladders.items()}
+
+    def at(self, places: Mapping[str, int]) -> Self:
+        """The same with models at other steps, by their places in the ladders; who isn't named is at the first."""
+        made = self.model_copy()
+        made._place(places)
+        return made
+
+    def _place(self, places: Mapping[str, int]) -> None:
+        for kept in ("steps", "models_by_name"):
+            self.__dict__.pop(kept, None)
+        self._places = places
+        steps = self.steps
+        self.__dict__["models"] = tuple(
+            steps[model.name].model if model.name in steps else model for model in self.models
+        )
+
+    @property
+    def all_models(self) -> Sequence[Model]:
+        """As which models backends may be asked: of those that are steered, every step."""
+        others = [model for model in self.models if model.name not in self._ladders]
+        return [*others, *(step.model for ladder in self._ladders.values() for step in ladder.steps)]
+
+    @property
     def runs_tools(self) -> bool:
         """Whether anything is asked of the runner."""
         return self.characters is not None or any(model.tool_servers for model in self.models)
@@ -247,7 +293,7 @@ class Config(Settings):
     @property
     def asks_itself(self) -> bool:
         """Whether Envoy needs its inner listener, by which the gateway's own requests come."""
-        return self.runs_tools or any(model.retry for model in self.models)
+        return self.runs_tools or any(model.retry for model in self.all_models)
 
     @property
     def inner_socket(self) -> Path:

@@ -31,6 +31,8 @@ MISSING_CALL = "missing_tool_call"
 INVALID_TEXT = "invalid_response_text"
 """The code of an answer whose text isn't the JSON that `response_format` asks for."""
 ANSWER_VIOLATIONS = CALL_VIOLATIONS | {MISSING_CALL, INVALID_TEXT}
+CONTEXT_LENGTH = "context_length_exceeded"
+"""The code of the error for a request that is too long for its model."""
 BACKEND_KEY_REFUSED = "backend_key_refused"
 """The code of the error for a request that its backend asks another key for."""
 
@@ -297,7 +299,7 @@ _CODES = {
 def _code(status: int, message: str) -> str | None:
     """vLLM puts the status there, as a number; OpenAI puts a word, by which agents decide what to do."""
     if status in (400, 413, 422) and _CONTEXT_LENGTH.search(message):
-        return "context_length_exceeded"
+        return CONTEXT_LENGTH
     if status == 404 and "model" in message:
         return "model_not_found"
     return _CODES.get(status)

@@ -182,7 +182,7 @@ def _processor(
         recording = Recordings(options.recording, watched=options.watched)
         recording.open(context.config)
         memory = Memory()
-        telemetry.shows(memory, context.quality)
+        telemetry.shows(memory, context.quality, context.steering)
         tracers.spans(context.config.tracing)
         processor = Processor(replace(context, memory=memory), telemetry, recording.of, trace=tracers.over)
         lag.gather = processor.gather
@@ -276,7 +276,7 @@ async def _when_taken(envoy: EnvoyFiles, processor: Serving, beginning: _Beginni
 
 
 def _tell_missing_sockets(config: Config) -> None:
-    if any(model.retry for model in config.models) and not config.sockets.is_dir():
+    if any(model.retry for model in config.all_models) and not config.sockets.is_dir():
         log.warning(
             "no call is asked for a second time, although there are models with `retry`: Envoy takes that by a socket "
             "in the directory %s (`sockets`), which isn't there",

@@ -7,11 +7,12 @@ from collections import Counter
 from collections.abc import Mapping
 from typing import Any
 
-from extproc.contract.errors import ApiError
+from extproc.config import Model
+from extproc.contract.errors import CONTEXT_LENGTH, ApiError
+from extproc.exchange.context import ExchangeContext
 from extproc.observability.model_metrics import FINISH_REASONS, OTHER, UNFINISHED
 from extproc.observability.telemetry import Telemetry, error_type
 from extproc.turn.asked import Asked
-from extproc.turn.call_quality import CallQuality
 from extproc.turn.tally import Tally
 from extproc.turn.upstream import UpstreamRequest
 
@@ -29,20 +30,26 @@ class ExchangeStats:
         "_asked",
         "_began",
         "_calls",
+        "_config",
         "_exemplar",
         "_finish_reasons",
         "_first",
         "_model",
         "_over",
         "_quality",
+        "_steered",
+        "_steering",
         "_telemetry",
         "_tokens",
         "_violations",
     )
 
-    def __init__(self, telemetry: Telemetry, quality: CallQuality) -> None:
+    def __init__(self, telemetry: Telemetry, context: ExchangeContext) -> None:
         self._telemetry = telemetry
-        self._quality = quality
+        self._config = context.config
+        self._quality = context.quality
+        self._steering = context.steering
+        self._steered: Model | None = None  # as which it was asked, if the model is steered, and has a choice
         self._model: str | None = None
         self._asked: Asked | None = None
         self._began = telemetry.clock()
@@ -70,6 +77,11 @@ class ExchangeStats:
         if (asked := prepared.asked) is not None:
             if asked.forced:
                 self._telemetry.models.forced(prepared.model, asked)
+            if asked.step:
+                fields["step"] = asked.step
+                demanded = prepared.answer is not None and prepared.answer.required_tool is not None
+                if asked.offers_tools and not (asked.forced and demanded):  # which is the same at each step
+                    self._steered = self._config.models_by_name[prepared.model]
             fields |= {"mode": asked.mode, "dialect": asked.dialect, "stream": asked.stream, "rewritten": with_tools}
             if asked.format:
                 fields["format"] = asked.format
@@ -92,8 +104,16 @@ class ExchangeStats:
             self._telemetry.refused(error)
         else:
             self._telemetry.backend_error(self._model, error)
+            self._may_be_refused(error)
         self._ended(error_type(error))
         return {**self.so_far(), "error": error.code or error.type}
+
+    def _may_be_refused(self, error: ApiError) -> None:
+        """The backend may know no grammars: then none is sent that nobody but the ladder wants."""
+        if error.status != 400 or error.code == CONTEXT_LENGTH or self._asked is None or not self._asked.forced:
+            return
+        if self._steered is not None and (change := self._steering.refused(self._steered)) is not None:
+            self._telemetry.steering.changed(change)
 
     def stream_error(self, error: ApiError) -> dict[str, Any]:
         """The client gets an error inside a stream."""
@@ -114,6 +134,8 @@ class ExchangeStats:
         if (asked := self._asked) is None:
             return
         self._quality.learn(self._model, asked.mode, tally)
+        if self._steered is not None and (change := self._steering.learn(self._steered, tally)) is not None:
+            self._telemetry.steering.changed(change)
         models = self._telemetry.models
         offered = asked.offers_tools
         models.answered(self._model, asked, tally, tokens, self._exemplar, offered=offered)

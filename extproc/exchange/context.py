@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from extproc.config import Config
 from extproc.exchange.api_keys import ApiKeys
@@ -10,6 +10,7 @@ from extproc.exchange.catalogue import ModelInfos
 from extproc.exchange.concurrency import Concurrency
 from extproc.turn.call_quality import CallQuality
 from extproc.turn.memory import Memory
+from extproc.turn.steering import Steering
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,5 +28,26 @@ class ExchangeContext:
     """What is known of clients' conversations: it changes with each request."""
     quality: CallQuality = field(default_factory=CallQuality)
     """How well models call lately: it changes with each answer."""
+    steering: Steering = field(default_factory=Steering)
+    """At which steps models are asked that are steered: it changes with some answers."""
     since: int = 0
     """When the settings were read, in Unix time."""
+
+    _steered: _Steered = field(default_factory=lambda: _Steered(), init=False, repr=False, compare=False)
+
+    def steered(self) -> ExchangeContext:
+        """What an exchange goes by that begins now: with the models in the settings at their steps."""
+        config = self.steering.at(self.config)
+        if config is self.config:
+            return self
+        kept = self._steered
+        if kept.context is None or kept.context.config is not config:
+            kept.context = replace(self, config=config)
+        return kept.context
+
+
+@dataclass(slots=True)
+class _Steered:
+    """The last one that was made of a context: to make one takes longer than all else that steering costs."""
+
+    context: ExchangeContext | None = None

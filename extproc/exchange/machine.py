@@ -57,13 +57,15 @@ class Exchange:
         """`host`: an Envoy whose configuration isn't our own, and what is known of it. `inner`: the request is one of
         the gateway's own, by Envoy's inner listener.
         """
-        self.context = context
+        self.configured = context.config
+        """The settings as they were read, whatever steps models are at."""
+        self.context = context = context.steered()
         self.phase = Phase.REQUEST_HEADERS
         self.observed = False
         """Envoy only shows what passes (`observability_mode`)."""
         self.ignored_override = False
         """The call has ended as it does with a host that ignores overrides."""
-        self._stats = ExchangeStats(telemetry, context.quality)
+        self._stats = ExchangeStats(telemetry, context)
         self.request = RequestHalf(context, self._stats, host, inner=inner)
         self.response = ResponseHalf(self.request)
 

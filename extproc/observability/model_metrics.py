@@ -188,10 +188,10 @@ class ModelMetrics:
 
     def configured(self, config: Config) -> None:
         """These models may be asked from now on, besides those that were there."""
-        for model in config.models:
-            label = model.format if model.tools != "native" or model.repair else ""
+        for model in config.all_models:
+            label = model.format if model.mode != "native" or model.repair else ""
             self._known.setdefault(model.name, {""}).add(label)
-            of_model = (model.name, model.tools, label)
+            of_model = (model.name, model.mode, label)
             # Prometheus doesn't see the first event of a series that begins with it.
             for result in CALL_RESULTS:
                 self._calls.add(*of_model, result, count=0)

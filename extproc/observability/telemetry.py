@@ -38,6 +38,7 @@ from extproc.observability.series import (
     Remembering,
     Series,
 )
+from extproc.observability.steering_metrics import SteeringMetrics, Steps
 
 if TYPE_CHECKING:
     from prometheus_client import CollectorRegistry
@@ -121,6 +122,9 @@ class Telemetry:
         self._series.append(self._memory)
         self._series += self.models.series
         self._quality = OfQuality()
+        self.steering = SteeringMetrics()
+        """What is counted, and logged, of models that are steered."""
+        self._series += self.steering.series
         self._transport = Read(*TRANSPORT)
         self._reading = Read(*READING)
         self._series += [self._quality, self._transport, self._reading, OfProcess()]
@@ -155,10 +159,11 @@ class Telemetry:
         """Counts a round of the event loop, by its seconds."""
         self.configured(config, digest)
 
-    def shows(self, memory: Remembering, quality: Quality | None = None) -> None:
-        """These are the numbers of the processor's memory, and of how its models call."""
+    def shows(self, memory: Remembering, quality: Quality | None = None, steps: Steps | None = None) -> None:
+        """These are the numbers of the processor's memory, of how its models call, and at which steps they are."""
         self._memory.source = memory
         self._quality.source = quality
+        self.steering.source = steps
 
     def configured(self, config: Config, digest: str) -> None:
         """`config`, from a file with this `digest`, is in force from now on.
@@ -168,6 +173,7 @@ class Telemetry:
         self._config.values = {"hash": digest}
         self._parameters = KNOWN_PARAMETERS.union(config.withheld, *(backend.parameters for backend in config.backends))
         self.models.configured(config)
+        self.steering.configured(config)
         # Prometheus doesn't see the first event of a series that begins with it: all that are known begin at 0.
         for model in config.models_by_name:
             for of_a_model in (self._requests, self._with_tools, self._repaired, self._withheld):

@@ -47,6 +47,7 @@ from extproc.transport.tls import ServerTls
 from extproc.turn.call_quality import CallQuality
 from extproc.turn.memory import Memory
 from extproc.turn.modes import make_ready
+from extproc.turn.steering import Steering
 
 log = logging.getLogger(__name__)
 
@@ -141,10 +142,12 @@ class _Worker:
         self.tracers.spans(first.config.tracing)
         self.telemetry = Telemetry(first.config)
         memory = Memory()
-        quality = CallQuality()
-        self.telemetry.shows(memory, quality)
+        quality, steering = CallQuality(), Steering()
+        self.telemetry.shows(memory, quality, steering)
         self.processor = Processor(
-            ExchangeContext(first.config, first.keys, self._reports, concurrency, memory, quality, first.since),
+            ExchangeContext(
+                first.config, first.keys, self._reports, concurrency, memory, quality, steering, first.since
+            ),
             self.telemetry,
             recordings.of,
             ends=_Ends(concurrency, place.start, link),

@@ -96,6 +96,7 @@ class Processor:
         self._ends = ends if ends is not None else context.concurrency
         self._on_hosts = on_hosts
         self._trace = trace
+        context.steered()  # so that it shows at which steps models are, before the first request
         self._load: Load = lambda: (0, 0, 0)
         telemetry.watch(lambda: self.exchanges, lambda: self._load(), lambda: self.workers.load)
         self._health = Health()
@@ -118,7 +119,7 @@ class Processor:
 
     def uses(self, config: Config) -> bool:
         """Whether an exchange is under way that goes by this very configuration."""
-        return any(call.exchange.context.config is config for call in self._running)
+        return any(call.exchange.configured is config for call in self._running)
 
     async def under_way(self) -> int:
         """The same, for whoever may have to ask others for it."""
@@ -130,6 +131,7 @@ class Processor:
 
     async def go_by(self, context: ExchangeContext) -> None:
         """Have exchanges that begin from now on go by this."""
+        context.steered()
         self.context = context
 
     @asynccontextmanager

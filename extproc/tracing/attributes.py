@@ -18,6 +18,7 @@ _OURS = {
     "backend": "extproc.backend",
     "client": "extproc.client",
     "mode": "extproc.mode",
+    "step": "extproc.step",
     "format": "extproc.format",
     "dialect": "extproc.dialect",
     "dropped": "extproc.dropped_parameters",

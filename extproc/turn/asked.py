@@ -25,15 +25,18 @@ class Asked:
     """The model may answer with calls."""
     forced: bool = False
     """A call, or its arguments, are forced by a grammar of ours."""
+    step: str = ""
+    """Of the model's ladder (`extproc.turn.steering`); empty for one that isn't steered."""
 
     @classmethod
-    def of(cls, turn: Turn, model: Model, *, forced: bool) -> Asked:
+    def of(cls, turn: Turn, model: Model, *, forced: bool, step: str = "") -> Asked:
         return cls(
-            model.tools,
+            model.mode,
             model.format if model.tools != "native" or model.repair else "",
             turn.dialect,
             "count_tokens" if turn.counts else "chat",
             turn.stream,
             turn.offers_tools,
             forced,
+            step,
         )

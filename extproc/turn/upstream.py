@@ -75,7 +75,7 @@ def ask(turn: Turn, model: Model, config: Config, *, limited: bool = True) -> Up
     spec = sent = None
     forced = False
     if turn.offered or turn.has_tool_history or not turn.passes_answers:
-        shown = BODY_OF_MODE[model.tools](turn, model, backend)
+        shown = BODY_OF_MODE[model.mode](turn, model, backend)
         forced = shown.get("structured_outputs") is not None
         forwarded |= shown
         unforced = (f"tools.{name}.format" for name in unforced_texts(turn, model, forwarded))
@@ -102,6 +102,7 @@ def ask(turn: Turn, model: Model, config: Config, *, limited: bool = True) -> Up
             kwargs = {**(forwarded.get("chat_template_kwargs") or {}), "reasoning_effort": effort}
             forwarded["chat_template_kwargs"] = kwargs
         forwarded = {name: value for name, value in forwarded.items() if name in _OF_THE_PROMPT}
+    step = config.steps.get(model.name)
     again = None
     if model.retry and spec is not None and spec.required_tool is not None and (parameters.get("n") or 1) == 1:
         syntax = None if model.tools == "native" else call_syntax(model.format_name)
@@ -127,7 +128,7 @@ def ask(turn: Turn, model: Model, config: Config, *, limited: bool = True) -> Up
         affinity,
         sent,
         again,
-        asked=Asked.of(turn, model, forced=forced),
+        asked=Asked.of(turn, model, forced=forced, step=step.name if step is not None else ""),
     )
 
 

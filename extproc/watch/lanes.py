@@ -74,6 +74,8 @@ class Lanes:
     """It is the client's own, byte for byte."""
     backend: str | None = None
     mode: str | None = None
+    step: str | None = None
+    """At which step of its ladder the model was asked, if it is steered."""
     format: str | None = None
     written: list[Written] = field(default_factory=list)
     passed: bool = False
@@ -158,6 +160,7 @@ class _Reading:
         if "request_body" in what:
             made.timing.forwarded = entry.at
             made.backend = made.metadata.get("backend")
+            made.step = made.metadata.get("step")
             body = what["request_body"].get("response", {}).get("body_mutation", {}).get("body")
             made.same = body is None
             made.shown = made.asked if body is None else _shown(bytes_from_json(body))

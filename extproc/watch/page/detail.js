@@ -152,6 +152,7 @@ function headOf(exchange, actions) {
     ["status", summary.status],
     ["key", summary.client],
     ["mode", exchange.mode],
+    ["step", exchange.step],
     ["format", exchange.format],
     ["tools", summary.tools || null],
     ["first words", exchange.timing.first !== null ? duration(exchange.timing.first) : null],

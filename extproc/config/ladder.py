@@ -1,0 +1,73 @@
+"""What `tools: auto` stands for: the settings that a model may be asked by, from the plainest to the strictest.
+
+Each step is an ordinary model of a configuration, which an operator could have written; it has all of the one before,
+and one thing more.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Annotated, Any, Literal, Self, TypeAlias
+
+from pydantic import Field, model_validator
+
+from extproc.config.base import FieldError, Settings
+
+if TYPE_CHECKING:
+    from extproc.config.backend import Backend
+    from extproc.config.model import Model
+
+StepName: TypeAlias = Literal["template", "prompt", "forced", "retry"]
+
+
+class Bounds(Settings):
+    """When a model steps up, and back."""
+
+    valid: Annotated[float, Field(gt=0, lt=1)] = 0.9
+    """The share of its calls that has to be valid."""
+    calls: Annotated[int, Field(ge=10, le=200)] = 30
+    """How many calls of one step have to be known at least before it steps up."""
+    back: Annotated[int, Field(ge=10, le=1_000_000)] = 500
+    """After how many calls of a step the one below is tried again, for the first time; twice as many each time."""
+
+    @model_validator(mode="after")
+    def _tells_before_it_leaves(self) -> Self:
+        if self.back < self.calls:
+            raise FieldError(("back",), "expected at least as many as `calls`: a step has to show how good it is")
+        return self
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """One way to ask a model."""
+
+    name: StepName
+    model: Model
+
+
+@dataclass(frozen=True, slots=True)
+class Ladder:
+    """The steps of one model, from the first one on."""
+
+    steps: tuple[Step, ...]
+    bounds: Bounds
+
+    @classmethod
+    def of(cls, model: Model, backend: Backend) -> Self:
+        """Those that the model's format, its other settings and its backend allow, and that aren't what another is."""
+        asked = model.model_copy(update={"tools": "template", "steering": Bounds()})
+        steps = [Step("template", asked)]
+        for name, settings in _further(model, backend):
+            asked = steps[-1].model.model_copy(update=settings)
+            if asked != steps[-1].model:
+                steps.append(Step(name, asked))
+        return cls(tuple(steps), model.steering)
+
+
+def _further(model: Model, backend: Backend) -> Iterator[tuple[StepName, dict[str, Any]]]:
+    if model.can_be_shown and model.escape_markers is not False:
+        yield "prompt", {"tools": "prompt", "example": True}
+    if model.can_be_forced and backend.structured_outputs:
+        yield "forced", {"forced": True}
+    yield "retry", {"retry": True}
