@@ -79,7 +79,9 @@ def _key(config: Config) -> str:
 def _models(config: Config) -> str:
     addresses = {backend.name: ", ".join(backend.address) for backend in config.backends}
     rows = [("model", "backend", "tool calls")]
-    rows += [(model.name, addresses[model.backend], f"{model.tools}, {model.format}") for model in config.models]
+    for model in config.models:
+        tools = "auto" if model.name in config.ladders else model.tools
+        rows.append((model.name, addresses[model.backend], f"{tools}, {model.format}"))
     widths = [max(len(row[column]) for row in rows) for column in range(2)]
     return "\n".join(f"  {row[0]:{widths[0]}}  {row[1]:{widths[1]}}  {row[2]}" for row in rows)
 
