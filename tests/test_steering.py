@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from extproc.config import Bounds, Config, ConfigError, parse
+from extproc.config import Bounds, Config, ConfigError, Model, parse
 from extproc.turn.call_quality import CallRate
 from extproc.turn.steering import LONGEST, REFUSALS, Change, Climb, Steering, most_valid
 from extproc.turn.tally import Tally, Violations
@@ -183,6 +183,14 @@ class TestClimb:
             climbing.learn(bad())
         assert [change.direction for change in play(climbing, [good()] * 20)] == ["back"]
 
+    def test_one_answer_of_many_calls_is_no_more_than_a_few(self) -> None:
+        climbing = climb(calls=10, back=20)
+        assert play(climbing, [bad(128), bad(128), bad(128)]) == []
+        (change,) = play(climbing, [bad(128)])
+        assert change.rate == CallRate(0, 12)
+        play(climbing, [Tally(Violations(unknown_tool_call=10), valid=20)])
+        assert [change.rate for change in play(climbing, [bad()] * 10)] == [CallRate(2, 10)]
+
     def test_what_is_no_call_counts_for_nothing(self) -> None:
         climbing = climb()
         assert play(climbing, [Tally(Violations(invalid_response_text=1), cut_off=1)] * 100) == []
@@ -236,24 +244,29 @@ class TestClimb:
     def test_a_model_that_has_learned_to_call_comes_back_and_stays(self, before: list[bool]) -> None:
         climbing = climb(calls=10, back=10)
         play(climbing, [good() if valid else bad() for valid in before])
-        play(climbing, [good(5)] * (3 * 10 * LONGEST // 5))
+        play(climbing, [good(3)] * (10 * LONGEST))
         assert climbing.place == 0
-        assert play(climbing, [good(5)] * 20) == []
+        assert play(climbing, [good(3)] * 20) == []
 
 
 class TestSteering:
     def at(self, steering: Steering, settings: Config) -> str:
         return steering.at(settings).steps["coder"].name
 
+    def learn(self, steering: Steering, model: Model, tally: Tally, times: int = 1) -> None:
+        for _ in range(times):
+            steering.learn(model, tally)
+
     def up(self, steering: Steering, settings: Config) -> None:
-        for _ in range(45):
-            steering.learn(steering.at(settings).models[0], bad(2))
+        for _ in range(30):
+            steering.learn(steering.at(settings).models[0], bad(3))
 
     def test_a_configuration_is_the_same_until_a_step_changes(self) -> None:
         steering, settings = Steering(), config()
         assert steering.at(settings) is settings
-        change = steering.learn(settings.models[0], bad(30))
-        assert change is not None
+        self.learn(steering, settings.models[0], bad(3), 9)
+        assert steering.at(settings) is settings
+        self.learn(steering, settings.models[0], bad(3))
         at = steering.at(settings)
         assert at.steps["coder"].name == "prompt"
         assert steering.at(settings) is at
@@ -263,8 +276,7 @@ class TestSteering:
         steering, settings = Steering(), config()
         steering.at(settings)
         first = settings.models[0]
-        assert steering.learn(first, bad(30)) is not None
-        assert steering.learn(first, bad(100)) is None
+        self.learn(steering, first, bad(3), 100)
         assert steering.refused(first) is None
         assert self.at(steering, settings) == "prompt"
 
@@ -296,7 +308,7 @@ class TestSteering:
         late = steering.at(settings).models[0]
         assert self.at(steering, config(**change)) == step
         if step == "retry":  # what was asked before the reload counts as well
-            steering.learn(late, good(500))
+            self.learn(steering, late, good(3), 167)
             assert self.at(steering, config(**change)) == "forced"
 
 

@@ -39,14 +39,14 @@ class LastCalls:
         self._results = deque[bool](maxlen=window)
         self._valid = 0
 
-    def add(self, tally: Tally) -> None:
+    def add(self, valid: int, invalid: int) -> None:
         """Those of one more answer: the invalid ones as the last."""
-        for valid, count in ((True, tally.valid), (False, _invalid(tally))):
+        for is_valid, count in ((True, valid), (False, invalid)):
             for _ in range(min(count, self._results.maxlen or 0)):
                 if len(self._results) == self._results.maxlen:
                     self._valid -= self._results[0]
-                self._results.append(valid)
-                self._valid += valid
+                self._results.append(is_valid)
+                self._valid += is_valid
 
     @property
     def rate(self) -> CallRate:
@@ -54,12 +54,8 @@ class LastCalls:
         return CallRate(self._valid, len(self._results))
 
 
-def counted(tally: Tally) -> int:
-    """How many calls of an answer say how well its model calls."""
-    return tally.valid + _invalid(tally)
-
-
-def _invalid(tally: Tally) -> int:
+def invalid_of(tally: Tally) -> int:
+    """How many calls of an answer were bad, one that didn't come included."""
     return sum(count for code, count in tally.violations.items() if code != INVALID_TEXT)
 
 
@@ -72,11 +68,12 @@ class CallQuality:
 
     def learn(self, model: str, mode: str, tally: Tally) -> None:
         """What one answer came to."""
-        if not counted(tally):
+        valid, invalid = tally.valid, invalid_of(tally)
+        if not (valid or invalid):
             return
         last = self._last.pop((model, mode), None) or LastCalls(self._window)
         self._last[model, mode] = last
-        last.add(tally)
+        last.add(valid, invalid)
         if len(self._last) > MOST:
             del self._last[next(iter(self._last))]
 

@@ -6,6 +6,8 @@ they were like, it steps back to try the one below, of which nothing old is reme
 it, may have changed. Each trial has to wait for twice as many calls as the one before it, up to a bound, so that a
 model that needs its step is hardly bothered. What stays well at a step for that longest time is trusted anew.
 
+What is wrong with one call of an answer is mostly wrong with all: so no answer counts for more than a few.
+
 There is no clock in it: a model that nobody asks stays where it is.
 """
 
@@ -17,7 +19,7 @@ from math import sqrt
 from typing import Literal, TypeAlias
 
 from extproc.config import Config, Ladder, Model, StepName
-from extproc.turn.call_quality import CallRate, LastCalls, counted
+from extproc.turn.call_quality import CallRate, LastCalls, invalid_of
 from extproc.turn.tally import Tally
 
 Direction: TypeAlias = Literal["up", "back", "barred"]
@@ -26,6 +28,8 @@ LONGEST = 64
 """How much longer than for the first trial, at most, one has to wait for a later one."""
 REFUSALS = 3
 """So many requests with a grammar of the ladder's own a backend refuses in a row until it isn't sent any more."""
+_MOST_OF_ONE = 3
+"""Calls that an answer counts for at most."""
 _CERTAIN = 2.576
 """Standard deviations: one look in 200 finds a model too bad that is just good enough."""
 
@@ -74,8 +78,9 @@ class Climb:
         """What one answer at the present step came to."""
         bounds, place = self.ladder.bounds, self.place
         self._refused = 0
-        self._last.add(tally)
-        self._calls += counted(tally)
+        valid, invalid = _weighed(tally)
+        self._last.add(valid, invalid)
+        self._calls += valid + invalid
         rate, longest = self._last.rate, bounds.back * LONGEST
         if place < self._top and rate.calls >= bounds.calls and most_valid(rate) < bounds.valid:
             return self._to(place + 1, "up")
@@ -104,6 +109,16 @@ class Climb:
         self._calls = self._refused = 0
         model = steps[place].model.name
         return Change(model, steps[before].name, steps[place].name, direction, rate)
+
+
+def _weighed(tally: Tally) -> tuple[int, int]:
+    """For how many valid and invalid calls an answer counts."""
+    invalid = invalid_of(tally)
+    calls = tally.valid + invalid
+    if calls <= _MOST_OF_ONE:
+        return tally.valid, invalid
+    bad = round(_MOST_OF_ONE * invalid / calls)
+    return _MOST_OF_ONE - bad, bad
 
 
 class Steering:
