@@ -24,6 +24,7 @@ from extproc.turn.upstream import UpstreamRequest
 from tests.request_strategies import Json, encoded, legal_requests
 from tests.test_answer import CALL, completion, stream
 from tests.test_exchange import (
+    CHAT,
     EVENTS,
     JSON,
     metadata,
@@ -152,6 +153,19 @@ class TestSteps:
         assert gateway.ask(times=3) == ["forced"] * 3
         assert gateway.ask(times=BACK - 1) == ["prompt"] * (BACK - 1)
         assert gateway.value("steering_changes_total", direction="barred") == 1
+
+    def test_a_prompt_that_is_counted_says_nothing_of_grammars(self) -> None:
+        gateway = Gateway(config(), lambda _: WRONG)
+        gateway.ask(times=2 * CALLS)
+        tool = {"name": "get_weather", "input_schema": {"type": "object"}}
+        fields = {"model": "coder", "messages": MESSAGES["messages"], "tools": [tool]}
+        for _ in range(9):
+            exchange = Exchange(gateway.context, gateway.telemetry)
+            exchange.receive(request_headers({**CHAT, ":path": "/v1/messages/count_tokens"}))
+            exchange.receive(request_body(fields))
+            exchange.receive(response_headers(JSON, status=400))
+            exchange.receive(response_body(b'{"error": {"message": "No."}}'))
+        assert gateway.ask() == ["forced"]
 
     @pytest.mark.parametrize("status", [429, 500, 503])
     def test_other_errors_say_nothing_of_grammars(self, status: int) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 from scripted_vllm import Reply
 from scripted_vllm.checks import ChatRequest
@@ -31,7 +32,7 @@ def test_it_steps_up_stays_and_comes_back(tmp_path: Path) -> None:
 
             def ask(number: int) -> str | None:
                 """The name of the tool that the client is asked to call."""
-                request = {**MESSAGES, "tools": [WEATHER]}
+                request: dict[str, Any] = {**MESSAGES, "tools": [WEATHER]}
                 answer = gateway.openai.chat.completions.create(
                     **request, extra_headers={"x-request-id": f"n-{number}"}
                 )

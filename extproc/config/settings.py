@@ -232,7 +232,7 @@ class Config(Settings):
                     problem = "with these settings there is nothing to step up to: write `tools: template`"
                     raise FieldError(("models", index, "tools"), problem)
                 self._ladders[model.name] = ladder
-        self._place({})
+        self._place({})  # so that nothing else ever meets an `auto`
         return self
 
     @model_validator(mode="after")

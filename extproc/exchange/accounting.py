@@ -49,7 +49,7 @@ class ExchangeStats:
         self._config = context.config
         self._quality = context.quality
         self._steering = context.steering
-        self._steered: Model | None = None  # as which it was asked, if the model is steered, and has a choice
+        self._steered: Model | None = None  # as which it was asked, if the answer says how well that suits it
         self._model: str | None = None
         self._asked: Asked | None = None
         self._began = telemetry.clock()
@@ -79,8 +79,7 @@ class ExchangeStats:
                 self._telemetry.models.forced(prepared.model, asked)
             if asked.step:
                 fields["step"] = asked.step
-                demanded = prepared.answer is not None and prepared.answer.required_tool is not None
-                if asked.offers_tools and not (asked.forced and demanded):  # which is the same at each step
+                if _may_call_freely(prepared, asked):
                     self._steered = self._config.models_by_name[prepared.model]
             fields |= {"mode": asked.mode, "dialect": asked.dialect, "stream": asked.stream, "rewritten": with_tools}
             if asked.format:
@@ -181,3 +180,9 @@ class ExchangeStats:
         self._over = True
         seconds = self._telemetry.clock() - self._began
         self._telemetry.models.ended(self._model, self._asked, seconds, error, self._exemplar)
+
+
+def _may_call_freely(prepared: UpstreamRequest, asked: Asked) -> bool:
+    """Whether what the model calls depends on its step: a demanded call that is forced is the same at each."""
+    demanded = prepared.answer is not None and prepared.answer.required_tool is not None
+    return asked.operation == "chat" and asked.offers_tools and not (asked.forced and demanded)
