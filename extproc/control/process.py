@@ -26,6 +26,7 @@ from extproc.exchange.api_keys import GRACE, ApiKeys
 from extproc.exchange.context import ExchangeContext
 from extproc.observability.logs import line
 from extproc.observability.metrics_page import metrics_served
+from extproc.observability.open_telemetry import PROCESSOR
 from extproc.observability.telemetry import Telemetry
 from extproc.recording.recordings import Recordings
 from extproc.server.cores import worker_count
@@ -33,7 +34,7 @@ from extproc.server.garbage import collect_all_when_quiet, collect_in_small_step
 from extproc.server.loop_lag import LoopLag
 from extproc.server.processor import Processor
 from extproc.server.stopping import StopSignals, completes
-from extproc.tracing.tracers import PROCESSOR, Tracers
+from extproc.tracing.tracers import Tracers
 from extproc.transport.tls import ServerTls, is_open_to_others
 from extproc.turn.memory import Memory
 

@@ -35,8 +35,8 @@ from extproc.control.publishing import EnvoyFiles, RefusedByEnvoyError
 from extproc.control.serving import Serving
 from extproc.control.watched import Watched
 from extproc.exchange.api_keys import GRACE, ApiKeys
+from extproc.observability.open_telemetry import INSTALL, is_installed
 from extproc.observability.telemetry import File, Telemetry
-from extproc.tracing.tracers import INSTALL, can_trace
 from extproc.tracing.tracers import make_ready as make_tracing_ready
 from extproc.turn.modes import make_ready
 
@@ -70,7 +70,7 @@ class Source:
         """Raises ConfigError when a file that `config`, which was read here, names is one that can't be read, or when
         it asks for traces and nothing is installed that makes them."""
         check_files(config, self._text, source=str(self.file.path))
-        if config.tracing is not None and not can_trace():
+        if config.tracing is not None and not is_installed():
             raise self.fault("tracing", message=f"it needs OpenTelemetry's SDK: {INSTALL}")
 
     def fault(self, *location: str, message: str) -> ConfigError:

@@ -20,6 +20,7 @@ from extproc.control.reloading import INTERVAL, Source
 from extproc.control.watched import Watched
 from extproc.observability.logs import line
 from extproc.observability.metrics_page import metrics_served
+from extproc.observability.open_telemetry import RUNNER
 from extproc.observability.run_metrics import RunMetrics
 from extproc.runner.characters import Character, Characters, State
 from extproc.runner.mcp_servers import ToolServers
@@ -27,7 +28,7 @@ from extproc.runner.plan import Plan, problems_of
 from extproc.runner.rounds import connections_to
 from extproc.runner.service import Runner, Terms
 from extproc.server.stopping import StopSignals, completes
-from extproc.tracing.tracers import RUNNER, Tracers
+from extproc.tracing.tracers import Tracers
 from extproc.transport.asgi import application_served
 
 log = logging.getLogger(__name__)

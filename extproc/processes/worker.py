@@ -21,6 +21,7 @@ from extproc.exchange.catalogue import ModelInfo
 from extproc.exchange.concurrency import Concurrency
 from extproc.exchange.context import ExchangeContext
 from extproc.observability.logs import log_to
+from extproc.observability.open_telemetry import PROCESSOR
 from extproc.observability.telemetry import Telemetry
 from extproc.processes.messages import (
     Answer,
@@ -41,7 +42,7 @@ from extproc.recording.recordings import Recordings
 from extproc.server.garbage import collect_all_when_quiet, collect_in_small_steps
 from extproc.server.loop_lag import LoopLag
 from extproc.server.processor import Processor
-from extproc.tracing.tracers import PROCESSOR, Tracers
+from extproc.tracing.tracers import Tracers
 from extproc.tracing.tracers import make_ready as make_tracing_ready
 from extproc.transport.tls import ServerTls
 from extproc.turn.call_quality import CallQuality

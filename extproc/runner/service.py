@@ -41,6 +41,7 @@ from extproc.names import (
     TOOLS_HEADER,
     USAGE_HEADER,
 )
+from extproc.observability.open_telemetry import RUNNER
 from extproc.observability.run_metrics import RunMetrics
 from extproc.runner.answering import StreamedRun, WholeRun
 from extproc.runner.audit import audit, told_of
@@ -51,7 +52,7 @@ from extproc.runner.run import Run
 from extproc.runner.steps import Complete, Step
 from extproc.runner.tools import ToolSource
 from extproc.surfaces import Surface, surface_of
-from extproc.tracing.tracers import RUNNER, Tracers
+from extproc.tracing.tracers import Tracers
 
 if TYPE_CHECKING:
     from extproc.tracing.run import TracedRun

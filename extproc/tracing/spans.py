@@ -15,7 +15,6 @@ from typing import Any
 from opentelemetry import trace
 from opentelemetry.context import Context
 from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter
-from opentelemetry.sdk.resources import SERVICE_NAME, Resource
 from opentelemetry.sdk.trace import ReadableSpan, TracerProvider
 from opentelemetry.sdk.trace.export import BatchSpanProcessor, SpanExporter, SpanExportResult
 from opentelemetry.sdk.trace.sampling import ALWAYS_ON
@@ -23,15 +22,11 @@ from opentelemetry.trace import NonRecordingSpan, Span, SpanContext, SpanKind, S
 
 from extproc.config.tracing import Tracing
 from extproc.names import TRACES_PATH
+from extproc.observability.open_telemetry import EXPORT_SECONDS, LEAVING_SECONDS, Reception, resource_of
 from extproc.tracing.attributes import attributes
 from extproc.tracing.context import Parent
 
 log = logging.getLogger(__name__)
-
-_SECONDS = 5.0
-"""For a batch to be taken."""
-_LEAVING = 2_000
-"""Milliseconds for what is left when a process ends."""
 
 
 class Spans:
@@ -40,13 +35,8 @@ class Spans:
     def __init__(self, settings: Tracing, service: str, exporter: SpanExporter | None = None) -> None:
         """`service` is what the process is called, unless its environment says otherwise."""
         self.settings = settings
-        resource = Resource({SERVICE_NAME: service}).merge(Resource.create())
-        if resource.attributes.get(SERVICE_NAME, "").startswith("unknown_service"):  # type: ignore[union-attr]
-            resource = resource.merge(Resource({SERVICE_NAME: service}))
-        self._provider = TracerProvider(sampler=ALWAYS_ON, resource=resource, shutdown_on_exit=False)
-        for library in ("opentelemetry.exporter", "opentelemetry.sdk"):
-            logging.getLogger(library).setLevel(logging.CRITICAL)  # `_Telling` says what matters
-        exporter = exporter or OTLPSpanExporter(f"http://{settings.collector}{TRACES_PATH}", timeout=_SECONDS)
+        self._provider = TracerProvider(sampler=ALWAYS_ON, resource=resource_of(service), shutdown_on_exit=False)
+        exporter = exporter or OTLPSpanExporter(f"http://{settings.collector}{TRACES_PATH}", timeout=EXPORT_SECONDS)
         self._provider.add_span_processor(BatchSpanProcessor(_Telling(exporter, settings.collector)))
         self._tracer = self._provider.get_tracer("extproc")
 
@@ -63,7 +53,7 @@ class Spans:
 
     def close(self) -> None:
         """Send what is left, as far as that doesn't take long."""
-        self._provider.force_flush(_LEAVING)
+        self._provider.force_flush(round(1000 * LEAVING_SECONDS))
         self._provider.shutdown()
 
 
@@ -110,8 +100,11 @@ class _Telling(SpanExporter):
 
     def __init__(self, exporter: SpanExporter, collector: str) -> None:
         self._exporter = exporter
-        self._collector = collector
-        self._fails = False
+        self._reception = Reception(
+            log,
+            fails=f"spans can't be sent to {collector}, and are lost until they can",
+            works=f"spans are taken by {collector} again",
+        )
 
     def export(self, spans: Sequence[ReadableSpan]) -> SpanExportResult:
         try:
@@ -119,13 +112,7 @@ class _Telling(SpanExporter):
         except Exception as error:  # of the connection, which the SDK would write out at length
             log.debug("spans can't be sent: %s", type(error).__name__)
             result = SpanExportResult.FAILURE
-        fails = result is not SpanExportResult.SUCCESS
-        if fails is not self._fails:
-            self._fails = fails
-            if fails:
-                log.error("spans can't be sent to %s, and are lost until they can", self._collector)
-            else:
-                log.info("spans are taken by %s again", self._collector)
+        self._reception.tell(taken=result is SpanExportResult.SUCCESS)
         return result
 
     def shutdown(self) -> None:

@@ -7,12 +7,12 @@ import asyncio
 import logging
 from collections.abc import Mapping
 from importlib import import_module
-from importlib.util import find_spec
 from typing import TYPE_CHECKING
 
 from extproc.config import Config
 from extproc.config.tracing import Tracing
 from extproc.exchange.machine import Exchange, Inputs
+from extproc.observability.open_telemetry import is_installed
 from extproc.tracing.context import TRACEPARENT, Parent
 from extproc.transport import Metadata
 
@@ -23,19 +23,9 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 
-PROCESSOR, RUNNER = "extproc", "extproc-runner"
-"""What our processes are called in traces, unless their environment says otherwise (`OTEL_SERVICE_NAME`)."""
-INSTALL = "pip install 'extproc[otel]'"
-
-
-def can_trace() -> bool:
-    """Whether what makes spans is installed."""
-    return all(map(find_spec, ("opentelemetry", "opentelemetry.sdk", "opentelemetry.exporter")))
-
-
 def make_ready(config: Config) -> None:
     """Import what exchanges with this configuration would else wait for: some 0.1 s."""
-    if config.tracing is not None and can_trace():
+    if config.tracing is not None and is_installed():
         import_module("extproc.tracing.exchange")
 
 
