@@ -73,7 +73,9 @@ METADATA_NAMESPACE = "extproc"
 """Dynamic metadata of an exchange, for the access log: model, backend, error and counts."""
 
 TRACES_PATH = "/v1/traces"
-"""Where a collector takes spans, by OTLP over HTTP."""
+"""Where a collector takes spans, by OTLP over HTTP,"""
+METRICS_PATH = "/v1/metrics"
+"""and metrics."""
 
 LEASE_NAMESPACE, LEASE_KEY = "extproc.lease", "number"
 """Dynamic metadata of a request that is counted against its client's share: what Envoy says of it when it is over."""

@@ -1,20 +1,26 @@
-"""A collector for tests: takes spans by OTLP over HTTP, as OpenTelemetry's own does, and keeps them."""
+"""A collector for tests: takes spans and metrics by OTLP over HTTP, as OpenTelemetry's own does, and keeps them."""
 
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from typing import Any
+from typing import Any, TypeAlias
 
+from opentelemetry.proto.collector.metrics.v1.metrics_service_pb2 import ExportMetricsServiceRequest
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
 from opentelemetry.proto.common.v1.common_pb2 import AnyValue
+from opentelemetry.proto.metrics.v1.metrics_pb2 import Metric
 from opentelemetry.proto.trace.v1.trace_pb2 import Status
+from prometheus_client.parser import text_string_to_metric_families
 
-from extproc.names import TRACES_PATH
+from extproc.names import METRICS_PATH, TRACES_PATH
 from tests.gateway import wait_until
+
+Series: TypeAlias = tuple[str, frozenset[tuple[str, str]]]
+"""Its name and its labels, as a page of Prometheus has them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,6 +39,19 @@ class Span:
     failed: bool
 
 
+@dataclass(frozen=True, slots=True)
+class Batch:
+    """Metrics, as they came together."""
+
+    resource: dict[str, Any]
+    metrics: tuple[Metric, ...]
+
+    @property
+    def numbers(self) -> dict[Series, float]:
+        """Every number of it."""
+        return {series: value for metric in self.metrics for series, value in _numbers(metric)}
+
+
 class Collector:
     """What has come by now."""
 
@@ -41,9 +60,23 @@ class Collector:
         self.raw = b""
         """All that was sent, for whoever looks for what must not be in it."""
         self.spans: list[Span] = []
+        self.batches: list[Batch] = []
+        self.headers: list[Mapping[str, str]] = []
+        """Of each request, by names in small letters."""
+        self.status = 200
+        """What it answers."""
 
-    def take(self, body: bytes) -> None:
+    def take(self, path: str, body: bytes) -> None:
         self.raw += body
+        {TRACES_PATH: self._take_spans, METRICS_PATH: self._take_metrics}[path](body)
+
+    def _take_metrics(self, body: bytes) -> None:
+        for of in ExportMetricsServiceRequest.FromString(body).resource_metrics:
+            resource = {each.key: _value(each.value) for each in of.resource.attributes}
+            metrics = tuple(metric for scope in of.scope_metrics for metric in scope.metrics)
+            self.batches.append(Batch(resource, metrics))
+
+    def _take_spans(self, body: bytes) -> None:
         for resource in ExportTraceServiceRequest.FromString(body).resource_spans:
             service = next(
                 each.value.string_value for each in resource.resource.attributes if each.key == "service.name"
@@ -64,9 +97,11 @@ class Collector:
             protocol_version = "HTTP/1.1"
 
             def do_POST(self) -> None:
-                assert self.path == TRACES_PATH, self.path
-                collector.take(self._body())
-                self.send_response(200)
+                collector.headers.append({name.lower(): value for name, value in self.headers.items()})
+                body = self._body()
+                if collector.status == 200:
+                    collector.take(self.path, body)
+                self.send_response(collector.status)
                 self.send_header("content-length", "0")
                 self.end_headers()
 
@@ -112,3 +147,46 @@ def _span(service: str, each: Any) -> Span:
 
 def _value(value: AnyValue) -> Any:
     return getattr(value, kind) if (kind := value.WhichOneof("value")) is not None else None
+
+
+# Metrics, as Prometheus shows what it takes by OTLP: dots become underscores, the unit stands at the end.
+
+_SUFFIXES = {"s": "_seconds", "By": "_bytes"}
+
+
+def numbers_of(page: str) -> dict[Series, float]:
+    """Every number of a page of Prometheus'. A label that is empty is none."""
+    return {
+        _series(sample.name, sample.labels): sample.value
+        for family in text_string_to_metric_families(page)
+        for sample in family.samples
+        if not sample.name.endswith("_created")
+    }
+
+
+def _numbers(metric: Metric) -> Iterator[tuple[Series, float]]:
+    name = metric.name.replace(".", "_")
+    suffix = _SUFFIXES.get(metric.unit, "")
+    name += suffix if not name.endswith(suffix) else ""
+    for point in metric.histogram.data_points:
+        labels = _labels(point)
+        count = 0
+        bounds = [str(bound) for bound in point.explicit_bounds] + ["+Inf"]
+        for bound, more in zip(bounds, point.bucket_counts, strict=True):
+            count += more
+            yield _series(f"{name}_bucket", {**labels, "le": bound}), count
+        yield _series(f"{name}_count", labels), point.count
+        yield _series(f"{name}_sum", labels), point.sum
+    total = "_total" if metric.sum.is_monotonic else ""
+    for single in (*metric.sum.data_points, *metric.gauge.data_points):
+        kind = single.WhichOneof("value")
+        assert kind is not None
+        yield _series(f"{name}{total}", _labels(single)), getattr(single, kind)
+
+
+def _labels(point: Any) -> dict[str, str]:
+    return {each.key.replace(".", "_"): each.value.string_value for each in point.attributes}
+
+
+def _series(name: str, labels: Mapping[str, str]) -> Series:
+    return name, frozenset((label, value) for label, value in labels.items() if value)

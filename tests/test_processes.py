@@ -27,6 +27,7 @@ from extproc.processes.fleet import Fleet
 from extproc.transport.lean.server import accepts
 from scripted_vllm import Reply, ScriptedVLLM
 from scripted_vllm.troubles import Stall
+from tests.collector import Collector, Series
 from tests.gateway import EXTPROC, free_port, until_healthy, wait_until
 from tests.reloadable import CHAT, PATIENCE, TOOLS, Gateway, Stream, request, running
 
@@ -38,6 +39,8 @@ SHARE = 4
 """Requests that one client may have under way."""
 RESTARTS = "extproc_worker_restarts_total"
 REQUESTS = 'extproc_requests_total{model="coder"}'
+ASKED: Series = ("extproc_requests_total", frozenset({("model", "coder")}))
+"""The same, as a collector has it."""
 
 
 def keys_of(*names: str) -> str:
@@ -133,6 +136,16 @@ class TestOne:
         assert [answer.status_code for answer in answers] == [200] * 40
         assert gateway.metric(REQUESTS) == before + 40
         assert all(now > then for now, then in zip(taken(gateway), at_first, strict=True))
+
+    def test_a_collector_gets_the_sum_once(self, gateway: Gateway) -> None:
+        with Collector().running() as collector:
+            told = {"collector": f"127.0.0.1:{collector.port}", "interval_seconds": 1}
+            gateway.reload(settings(gateway, metrics=told))
+            assert [gateway.ask("coder").status_code for _ in range(4)] == [200] * 4
+            requests = gateway.metric(REQUESTS)
+            wait_until(lambda: [batch.numbers[ASKED] for batch in collector.batches][-1:] == [requests])
+            gateway.reload(settings(gateway))
+        assert len({batch.resource["service.instance.id"] for batch in collector.batches}) == 1
 
     def test_a_change_is_in_force_in_both_when_it_is_in_force(self, gateway: Gateway) -> None:
         [model] = settings(gateway)["models"]
@@ -256,9 +269,13 @@ class Broken(Stream):
 
 
 def test_when_it_is_asked_to_stop_the_streams_of_both_come_to_their_end() -> None:
-    with ScriptedVLLM(model="qwen").running() as backend, tempfile.TemporaryDirectory() as folder:
+    with ExitStack() as stack:
+        backend = stack.enter_context(ScriptedVLLM(model="qwen").running())
+        collector = stack.enter_context(Collector().running())
+        folder = stack.enter_context(tempfile.TemporaryDirectory())
         gateway = Gateway(Path(folder), backend)
-        gateway.write(gateway.settings("coder"))
+        told = {"collector": f"127.0.0.1:{collector.port}", "interval_seconds": 3600}
+        gateway.write(gateway.settings("coder", metrics=told))
         with running(gateway, "--workers", "2", workers=2):
             streams = [Stream(gateway, "coder", words=10) for _ in range(4)]
             assert len([each for each in taken(gateway) if each >= 2]) == 2
@@ -267,6 +284,7 @@ def test_when_it_is_asked_to_stop_the_streams_of_both_come_to_their_end() -> Non
             wait_until(lambda: "State:\tZ" in Path(f"/proc/{gateway.process}/status").read_text())  # no second signal
         assert not [socket for socket in sockets(gateway) if socket.exists()]
         assert [each["message"] for each in gateway.logged("stopping")] == ["stopping; exchanges still running: 4"]
+        assert [batch.numbers[ASKED] for batch in collector.batches] == [4]  # what both have counted, and once
 
 
 def test_workers_never_outlive_the_process_that_keeps_them() -> None:

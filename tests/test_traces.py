@@ -1,4 +1,5 @@
-"""Traces at the front door: one trace from the client by Envoy, processor, runner and tool to the backend."""
+"""Traces at the front door: one trace from the client by Envoy, processor, runner and tool to the backend. And
+what both processes count, at the same collector."""
 
 from __future__ import annotations
 
@@ -13,7 +14,7 @@ import pytest
 from extproc.names import CHAT_PATH
 from extproc.wire import SERVICE
 from scripted_vllm import Reply
-from tests.collector import Collector, Span
+from tests.collector import Collector, Series, Span, numbers_of
 from tests.gateway import MODEL, AskedVLLM, Gateway, configured_gateway, wait_until
 from tests.test_runs import call
 
@@ -42,6 +43,7 @@ tool_servers:
     environment: {{PYTHONPATH: "{root}"}}
     allowed_tools: [add]
 tracing: {{collector: "127.0.0.1:{collector}", sampling: 0.0}}
+metrics: {{collector: "127.0.0.1:{collector}", interval_seconds: 1}}
 """
 
 
@@ -185,3 +187,35 @@ def test_the_backend_stays_unnamed_where_a_request_is_wrong(gateway: Gateway, co
     chat = named(collector.of(trace, "ingress", "chat"), "chat")
     assert (chat.failed, chat.attributes["error.type"]) == (True, json.loads(answer.text)["error"]["code"])
     assert "gen_ai.request.model" not in chat.attributes
+
+
+@pytest.mark.parametrize("service", ["extproc", "extproc-runner"])
+def test_what_is_sent_is_what_the_page_shows(gateway: Gateway, collector: Collector, service: str) -> None:
+    gateway.backend.forget()
+    gateway.backend.play(Reply(call("box__add", a=1, b=2)), Reply("It is 3."))
+    ask(gateway, 8, model="tools/coder", tools=[])
+    page = gateway.metrics if service == "extproc" else gateway.runner_metrics
+    counted = ("extproc_requests", "extproc_tokens", "extproc_runs_total", "extproc_answers", "gen_ai", "extproc_run_")
+
+    def shown() -> dict[Series, float]:
+        """What changes with requests alone."""
+        return _of_requests(numbers_of(gateway.http.get(page).text), counted)
+
+    def sent() -> dict[Series, float]:
+        batches = [batch for batch in collector.batches if batch.resource["service.name"] == service]
+        return _of_requests(batches[-1].numbers, counted) if batches else {}
+
+    wait_until(lambda: sent() == shown(), 30)  # Envoy's log, by which answers' ends are known, comes a second later
+    assert len(shown()) > 30
+    sums = {name for (name, _), value in sent().items() if value > 0 and name.endswith(("_total", "_count"))}
+    assert (
+        sums
+        >= {
+            "extproc": {"extproc_requests_total", "gen_ai_client_operation_duration_seconds_count"},
+            "extproc-runner": {"extproc_runs_total", "gen_ai_execute_tool_duration_seconds_count"},
+        }[service]
+    )
+
+
+def _of_requests(numbers: dict[Series, float], names: tuple[str, ...]) -> dict[Series, float]:
+    return {series: value for series, value in numbers.items() if series[0].startswith(names)}

@@ -26,6 +26,7 @@ from extproc.config.base import (
     Settings,
 )
 from extproc.config.ladder import Ladder, Step
+from extproc.config.metrics import Metrics
 from extproc.config.model import Model
 from extproc.config.recording import Recording
 from extproc.config.tools import Runs, ToolServer
@@ -186,6 +187,8 @@ class Config(Settings):
     """Put exchanges into files, for bug reports."""
     tracing: Tracing | None = None
     """Send traces of exchanges to a collector."""
+    metrics: Metrics | None = None
+    """Send metrics to a collector, besides the page of them."""
     watch: bool = False
     """Show exchanges to `extproc watch`, if that runs."""
     _ladders: dict[str, Ladder] = PrivateAttr(default_factory=dict)

@@ -24,6 +24,7 @@ from extproc.control.serving import Serving
 from extproc.control.watched import Watched
 from extproc.exchange.api_keys import GRACE, ApiKeys
 from extproc.exchange.context import ExchangeContext
+from extproc.observability.export import MetricsExport
 from extproc.observability.logs import line
 from extproc.observability.metrics_page import metrics_served
 from extproc.observability.open_telemetry import PROCESSOR
@@ -125,6 +126,8 @@ async def serve(options: Options, lag: LoopLag) -> int:
             served.push_async_callback(tracers.close)
             if options.metrics is not None:
                 await served.enter_async_context(metrics_served(options.metrics, processor.page))
+            export = MetricsExport(PROCESSOR, processor.metrics, lambda: processor.context.config.metrics)
+            await served.enter_async_context(export.running())
             # An Envoy that runs already is served while its files are made; one that waits for our health finds them.
             running = processor.running(options.address, options.health, healthy=envoy is None, tls=options.tls)
             await served.enter_async_context(running)

@@ -68,10 +68,16 @@ class Source:
 
     def check_files(self, config: Config) -> None:
         """Raises ConfigError when a file that `config`, which was read here, names is one that can't be read, or when
-        it asks for traces and nothing is installed that makes them."""
+        it asks for what isn't installed."""
         check_files(config, self._text, source=str(self.file.path))
-        if config.tracing is not None and not is_installed():
-            raise self.fault("tracing", message=f"it needs OpenTelemetry's SDK: {INSTALL}")
+        self.check_installed(config)
+
+    def check_installed(self, config: Config) -> None:
+        """Raises ConfigError when `config`, which was read here, asks for traces or metrics, and nothing is installed
+        that sends them."""
+        for name, settings in (("tracing", config.tracing), ("metrics", config.metrics)):
+            if settings is not None and not is_installed():
+                raise self.fault(name, message=f"it needs OpenTelemetry's SDK: {INSTALL}")
 
     def fault(self, *location: str, message: str) -> ConfigError:
         """For what the file says at this place."""
@@ -312,7 +318,7 @@ def _leaving(config: Config, left: list[Config]) -> list[Backend]:
 
 
 _NOT_FOR_ENVOY = {
-    *("models", "api_keys", "recording", "watch", "withheld", "media_urls", "allowed_origins"),
+    *("models", "api_keys", "recording", "watch", "metrics", "withheld", "media_urls", "allowed_origins"),
     *("characters", "tool_servers", "runs", "transport", "workers"),
 }
 """Settings that Envoy's configuration doesn't depend on, but for whether there are keys at all, tools that run on our

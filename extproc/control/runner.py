@@ -18,6 +18,7 @@ from pathlib import Path
 from extproc.config import Config, ConfigError
 from extproc.control.reloading import INTERVAL, Source
 from extproc.control.watched import Watched
+from extproc.observability.export import MetricsExport
 from extproc.observability.logs import line
 from extproc.observability.metrics_page import metrics_served
 from extproc.observability.open_telemetry import RUNNER
@@ -63,13 +64,16 @@ async def serve_runs(options: RunnerOptions) -> int:
         logging.getLogger(library).setLevel(logging.WARNING)
     source = Source(Watched(options.config), sockets=options.sockets)
     config = source.read()
+    source.check_installed(config)
     metrics = RunMetrics()
+    tools = _Tools(config, metrics)
     with StopSignals() as signals:
         async with AsyncExitStack() as served:
             if options.metrics is not None:
                 await served.enter_async_context(metrics_served(options.metrics, metrics.page_in_turns))
+            export = MetricsExport(RUNNER, metrics.metrics_in_turns, lambda: tools.config.metrics)
+            await served.enter_async_context(export.running())
             connections = await served.enter_async_context(connections_to(config.inner_socket))
-            tools = _Tools(config, metrics)
             await served.enter_async_context(tools.running())
             tracers = Tracers(RUNNER)
             served.push_async_callback(tracers.close)
@@ -97,7 +101,8 @@ class _Tools:
     """Characters and tool servers, as the configuration in force has them."""
 
     def __init__(self, config: Config, metrics: RunMetrics) -> None:
-        self._config = config
+        self.config = config
+        """What is in force."""
         self._metrics = metrics
         self._servers = ToolServers(config.tool_servers)
         self._characters: Characters | None = None
@@ -109,7 +114,7 @@ class _Tools:
         """Have all of them there inside the block."""
         async with self._servers:
             try:
-                await self._open_characters(self._config)
+                await self._open_characters(self.config)
                 await self._servers.tried()
                 self.tell()
                 yield
@@ -130,11 +135,11 @@ class _Tools:
 
     async def reconfigure(self, config: Config) -> None:
         """Go by another configuration; runs under way keep what they use."""
-        before = self._config
+        before = self.config
         memory = (before.runs.character_memory, config.runs.character_memory)
         if before.characters != config.characters or memory[0] != memory[1]:
             await self._open_characters(config)
-        self._config = config
+        self.config = config
         self._servers.reconfigure(config.tool_servers)
 
     async def look(self) -> None:
@@ -145,8 +150,8 @@ class _Tools:
     def terms(self) -> Terms:
         """For a run that begins now."""
         usable = {character.character_name: character for character in self._usable()}
-        servers = {server.name: self._servers.source(server.name) for server in self._config.tool_servers}
-        return Terms(self._config, usable, servers, self._held)
+        servers = {server.name: self._servers.source(server.name) for server in self.config.tool_servers}
+        return Terms(self.config, usable, servers, self._held)
 
     @contextmanager
     def _held(self, planned: Plan) -> Iterator[None]:
@@ -160,7 +165,7 @@ class _Tools:
     def _usable(self) -> Iterator[Character]:
         """The characters that are well, and have a model and servers."""
         for character in self._characters or ():
-            if character.state is not State.FAILED_VALIDATION and not problems_of(character, self._config):
+            if character.state is not State.FAILED_VALIDATION and not problems_of(character, self.config):
                 yield character
 
     def tell(self) -> None:
@@ -168,7 +173,7 @@ class _Tools:
         problems: set[str] = set()
         by_state = {state.value: 0 for state in State}
         for character in self._characters or ():
-            found = problems_of(character, self._config) if character.state is not State.FAILED_VALIDATION else []
+            found = problems_of(character, self.config) if character.state is not State.FAILED_VALIDATION else []
             state = State.FAILED_VALIDATION if found else character.state
             by_state[state.value] += 1
             problems |= {f"{character.file.name}: {problem}" for problem in found}
@@ -188,7 +193,9 @@ async def _follow(source: Source, tools: _Tools, interval: float) -> None:
         try:
             is_pending |= await source.file.changed()
             if is_pending:
-                await tools.reconfigure(source.read())
+                config = source.read()
+                source.check_installed(config)
+                await tools.reconfigure(config)
                 is_pending = False
                 log.info("the configuration has been read again")
             await tools.look()

@@ -7,6 +7,7 @@ from typing import Protocol
 
 from extproc.config import Config
 from extproc.exchange.context import ExchangeContext
+from extproc.observability.added_metrics import Metrics
 from extproc.transport.tls import ServerTls
 
 
@@ -43,6 +44,9 @@ class Serving(Protocol):
     def show_envoy_health(self) -> None: ...
 
     def show_config_health(self, *, valid: bool) -> None: ...
+
+    async def metrics(self) -> Metrics:
+        """All of them, as they are now."""
 
     async def page(self, *, openmetrics: bool = False) -> bytes:
         """All metrics in Prometheus' text format."""

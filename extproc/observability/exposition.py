@@ -37,6 +37,15 @@ def pieces_of(metrics: Iterable[Metric], *, openmetrics: bool = False) -> Iterat
         yield _EOF
 
 
+async def collected(registry: CollectorRegistry) -> list[Metric]:
+    """All metrics; others have their turn between any two."""
+    found = []
+    for metric in registry.collect():
+        found.append(metric)
+        await asyncio.sleep(0)
+    return found
+
+
 class _Alone(CollectorRegistry):
     """A registry of one, which is collected already."""
 

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
+from prometheus_client.metrics_core import Metric
 
-from extproc.observability.exposition import pieces_of, whole
+from extproc.observability.exposition import collected, pieces_of, whole
 from extproc.observability.model_metrics import SECONDS
 
 _QUICK = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 120, 300, 600)
@@ -88,3 +89,7 @@ class RunMetrics:
     async def page_in_turns(self, *, openmetrics: bool = False) -> bytes:
         """The same, while others have their turn; in OpenMetrics' format, if so."""
         return await whole(pieces_of(self._registry.collect(), openmetrics=openmetrics))
+
+    async def metrics_in_turns(self) -> list[Metric]:
+        """All of them, while others have their turn."""
+        return await collected(self._registry)

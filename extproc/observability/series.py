@@ -6,6 +6,7 @@ takes some 25 ms to be imported, which who waits for the processor's start would
 
 from __future__ import annotations
 
+import time
 from bisect import bisect_left
 from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
@@ -81,7 +82,7 @@ class Histogram:
         of.counts[place] += 1
         of.total += value
         if exemplar is not None:
-            of.exemplars[place] = (exemplar, value)
+            of.exemplars[place] = (exemplar, value, time.time())
 
     def _buckets_of(self, labels: tuple[str, ...]) -> _Buckets:
         made = self._values[labels] = _Buckets([0] * (len(self._bounds) + 1))
@@ -94,7 +95,7 @@ class Histogram:
         family = HistogramMetricFamily(*self._described, labels=self._labels)
         up_to = [*(str(float(bound)) for bound in self._bounds), "+Inf"]
         for labels, of in self._values.items():
-            shown = {place: Shown(dict(by), value) for place, (by, value) in of.exemplars.items()}
+            shown = {place: Shown(dict(by), value, at) for place, (by, value, at) in of.exemplars.items()}
             counts = zip(up_to, accumulate(of.counts), strict=True)
             buckets: list[tuple[str, float] | tuple[str, float, Shown]] = [
                 (bound, count, shown[place]) if place in shown else (bound, count)
@@ -108,8 +109,8 @@ class Histogram:
 class _Buckets:
     counts: list[int]
     total: float = 0.0
-    exemplars: dict[int, tuple[Exemplar, float]] = field(default_factory=dict)
-    """By the bucket's place: no more than there are buckets."""
+    exemplars: dict[int, tuple[Exemplar, float, float]] = field(default_factory=dict)
+    """With their value and the time, in seconds of Unix time, by the bucket's place: no more than there are buckets."""
 
 
 class Info:

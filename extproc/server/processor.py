@@ -14,6 +14,7 @@ from extproc.exchange.context import ExchangeContext
 from extproc.exchange.host import ADVICE, Hosts
 from extproc.exchange.machine import Exchange, Inputs
 from extproc.names import INNER_LAYOUT, LAYOUT, LAYOUT_METADATA
+from extproc.observability.added_metrics import Metrics
 from extproc.observability.telemetry import Telemetry
 from extproc.server.access_log import Ends, access_log
 from extproc.server.exchange_call import ExchangeCall
@@ -125,8 +126,12 @@ class Processor:
         """The same, for whoever may have to ask others for it."""
         return self.exchanges
 
+    async def metrics(self) -> Metrics:
+        """All metrics."""
+        return await self.telemetry.metrics_in_turns()
+
     async def page(self, *, openmetrics: bool = False) -> bytes:
-        """The metrics."""
+        """The page of them."""
         return await self.telemetry.page_in_turns(openmetrics=openmetrics)
 
     async def go_by(self, context: ExchangeContext) -> None:
