@@ -8,8 +8,10 @@ a JSON text, `{}` when the model gave none.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TypeAlias
+
+from extproc.toolcalls.repairs import Repair
 
 # Not frozen, because thousands of them are made per second and a frozen one takes three times as long.
 
@@ -53,6 +55,8 @@ class CallEnd:
     index: int
     whole: bool = True
     """False when the output ended, or broke, before the call did."""
+    repair: Repair | None = field(default=None, compare=False)
+    """What had to be repaired first in its JSON, if anything had."""
 
 
 Event: TypeAlias = Text | Reasoning | CallStart | ArgumentsDelta | CallEnd

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from extproc.toolcalls.events import ArgumentsDelta, CallEnd, CallStart, Event, Reasoning, Text
 from extproc.toolcalls.line import Line
+from extproc.toolcalls.repairs import Repair
 from extproc.toolcalls.table import Sink
 
 
@@ -100,10 +101,10 @@ class Output:
             if self._made is not None:
                 self._made.append(piece)
 
-    def end_call(self, *, whole: bool) -> None:
+    def end_call(self, *, whole: bool, repair: Repair | None = None) -> None:
         if not self._sent:
             self._events.append(ArgumentsDelta(self.calls, "{}"))
-        self._events.append(CallEnd(self.calls, whole))
+        self._events.append(CallEnd(self.calls, whole, repair))
         if self._made is not None:
             self.made.add((self._name, "".join(self._made) or "{}"))
             self._made.clear()

@@ -15,7 +15,20 @@ from extproc.toolcalls.names import decoded, offered_name
 from extproc.toolcalls.notations.repeated_call import RepeatedCall
 from extproc.toolcalls.notations.tagged import ArgumentsWriter
 from extproc.toolcalls.output import Output
-from extproc.toolcalls.table import Behind, Body, Gap, Header, Key, Marker, Name, Reader, Rules, Transition, Value
+from extproc.toolcalls.table import (
+    Behind,
+    Body,
+    Gap,
+    Header,
+    Key,
+    Marker,
+    Name,
+    Reader,
+    Rules,
+    Transition,
+    Value,
+    repair_of,
+)
 
 LONGEST_WORD = 512
 """No tool and no argument has a longer name; what is longer is text."""
@@ -185,7 +198,7 @@ class PendingCall:
         return text
 
     def end(self, *, whole: bool) -> None:
-        self._output.end_call(whole=whole)
+        self._output.end_call(whole=whole, repair=repair_of(self.reader))
         self.forget()
         self.candidate.origin = None
 

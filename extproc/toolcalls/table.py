@@ -29,6 +29,7 @@ from typing import Any, Protocol, TypeAlias
 
 from extproc.toolcalls.lexer import Lexer
 from extproc.toolcalls.notations.tagged import Trim
+from extproc.toolcalls.repairs import Repair
 from extproc.toolcalls.states import State, StateName
 from extproc.toolcalls.syntax.call_syntax import CallSyntax
 
@@ -265,6 +266,13 @@ def left_by(reader: Reader) -> str:
     than belongs to its call, it has what is left of it as `left`."""
     left: str = getattr(reader, "left", "")
     return left
+
+
+def repair_of(reader: Reader | None) -> Repair | None:
+    """What had to be repaired first in a call. Only readers of JSON know; in other notations nothing can be told from a
+    translation."""
+    repair: Repair | None = getattr(reader, "repair", None)
+    return repair
 
 
 @dataclass(frozen=True, slots=True)

@@ -127,6 +127,8 @@ class CheckedCalls:
             self._tally.cut_off += 1
         else:
             self._tally.valid += 1
+            if end.repair is not None:
+                self._tally.repairs[end.repair] += 1
         if self._ruled_out:
             return []
         if violation is not None and self._policy == "text":

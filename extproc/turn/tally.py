@@ -34,6 +34,8 @@ class Tally:
     """Calls that were open when the backend ended the output, which nobody checks."""
     finish_reasons: list[str] = field(default_factory=list)
     """Why each choice has ended that has."""
+    repairs: Counter[str] = field(default_factory=Counter)
+    """By what was repaired first (`toolcalls.repairs`), how many of the valid ones had been malformed."""
 
     @classmethod
     def of(cls, code: str) -> Self:

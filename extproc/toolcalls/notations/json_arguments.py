@@ -10,6 +10,7 @@ from extproc.toolcalls.notations.json_encoded import QuotedArguments
 from extproc.toolcalls.notations.json_scanner import JsonValue
 from extproc.toolcalls.notations.json_words import BareWord, Place
 from extproc.toolcalls.notations.plain_text import EmptyList, PlainText, PlainTextEnds
+from extproc.toolcalls.repairs import Repair
 from extproc.toolcalls.table import Body, Reader, Verdict
 
 NO_ARGUMENTS = frozenset({"null", '"null"', '"None"', '""', '" "'})
@@ -49,6 +50,11 @@ class JsonArgumentsReader:
         self._plain = plain
         self._ready = ""
         self._room = _LONGEST_PLAIN
+
+    @property
+    def repair(self) -> Repair | None:
+        """See `table.repair_of`."""
+        return self._part.repair if isinstance(self._part, JsonValue | QuotedArguments) else None
 
     def take(self) -> str:
         taken = self._ready

@@ -18,6 +18,7 @@ from extproc.toolcalls.notations.json_members import Member, arguments_of
 from extproc.toolcalls.notations.json_scanner import JsonValue
 from extproc.toolcalls.notations.json_stage import Stage
 from extproc.toolcalls.notations.values import parameter_schemas
+from extproc.toolcalls.repairs import Repair
 from extproc.toolcalls.table import Verdict
 
 if TYPE_CHECKING:
@@ -52,6 +53,7 @@ class JsonCallReader:
         "_value",
         "done",
         "left",
+        "repair",
         "verdict",
         "whole",
     )
@@ -61,6 +63,8 @@ class JsonCallReader:
         self.done = False
         self.whole = False
         self.left = ""
+        self.repair: Repair | None = None
+        """See `table.repair_of`."""
         self._table = table
         self._tools = tools
         self._stage = Stage.OBJECT
@@ -127,6 +131,7 @@ class JsonCallReader:
                     if self._quoted.done:
                         self._plain = self._quoted.plain
                         self._sound = self._quoted.sound
+                        self.repair = self.repair or self._quoted.repair
                         self._end_arguments()
                         self.left = self._quoted.rest[self.scan(self._quoted.rest, 0) :]
                 case Stage.IN_KEY | Stage.IN_NAME:
@@ -184,6 +189,7 @@ class JsonCallReader:
                 pass
             case Stage.KEY, "{" if not self._has_key:
                 self._depth += 1  # who copies from a template may write `{{`
+                self.repair = self.repair or "brackets"
             case Stage.KEY, "}" if self._depth:
                 self._depth -= 1
             case Stage.KEY, "}":
@@ -191,6 +197,7 @@ class JsonCallReader:
                 self._decide_at_end()
             case (Stage.COMMENT, "/") | (Stage.KEY, "#") if not self._table.offered_only:
                 self._stage = Stage.IN_COMMENT
+                self.repair = self.repair or "comments"
             case Stage.KEY, "/":
                 self._stage = Stage.COMMENT
             case Stage.KEY, _ if _bare_begin(character):
@@ -221,6 +228,8 @@ class JsonCallReader:
     def _begin_string(self, stage: Stage, quote: str | None) -> None:
         self._stage = stage
         self._string = HeadString(quote)
+        if quote != '"':
+            self.repair = self.repair or ("quotes" if quote else "words")
 
     def _in_string(self, text: str, position: int) -> int:
         string = self._string
@@ -326,6 +335,7 @@ class JsonCallReader:
         """Where there are arguments, what else there is doesn't count."""
         if self._stage is not Stage.IN_OTHER:
             self._sound = self._value.sound
+            self.repair = self.repair or self._value.repair
         elif not self._has_arguments:
             self._sound = self._sound and self._value.sound and any(self._members[-1].pieces)
 
@@ -340,6 +350,7 @@ class JsonCallReader:
         self._stage = Stage.IN_ARGUMENTS
         if character == ":":  # it is the first key, and the brace before it is missing
             plain, self._plain = self._plain, ""
+            self.repair = self.repair or "brackets"
             self._ready.append(self._value.scan("{" + plain, 0)[1])
             return
         self._end_plain_arguments()
@@ -369,6 +380,7 @@ class JsonCallReader:
         """`character` can't stand here. A call that has begun ends; what opens a marker or closes the list around it
         ends one that has at least a name; anything else shows that this is no call."""
         self.done = True
+        self.repair = self.repair or "brackets"
         if self.verdict is Verdict.CALL:
             self.whole = self._sound and self._stage is Stage.KEY and character in "<`]"
         elif character in "<`]":

@@ -10,6 +10,7 @@ from extproc.toolcalls.notations.json_following import ANYTHING, WINDOW
 from extproc.toolcalls.notations.json_scanner import JsonValue
 from extproc.toolcalls.notations.json_strings import DoubleQuoted
 from extproc.toolcalls.notations.quoted_text import QuotedText
+from extproc.toolcalls.repairs import Repair
 
 _half_pair = re.compile(r"(?<!\\)((?:\\\\)*+)(\\u[dD][89abAB][0-9a-fA-F]{2})\Z").search
 _BEHIND_ARGUMENTS = re.compile(r"\s*+(?:(\Z)|[,}\]<`])")
@@ -102,6 +103,11 @@ class QuotedArguments:
     def sound(self) -> bool:
         """What came of the object is JSON."""
         return self._value.sound
+
+    @property
+    def repair(self) -> Repair | None:
+        """What had to be repaired first: that it is a string at all."""
+        return "encoded" if self.is_object else None
 
     @property
     def plain(self) -> str:

@@ -43,7 +43,7 @@ class JsonParts(RepairedText):
                 return self._wait(text, position)
             if text.startswith('""', position):
                 self._read(OtherQuotes('"""', self._brackets.follows()), then=Expect.NEXT)
-                return self._replace(text, position, position + 2, "")
+                return self._repair("quotes", text, position, position + 2, "")
         self._part = DoubleQuoted(self._brackets.follows(), self._brackets.closers, opens=text[position] in "{[")
         self._then = Expect.NEXT
         self._expect = Expect.STRING
@@ -68,13 +68,13 @@ class JsonParts(RepairedText):
             return self._wait(text, position)
         quote = quotes if quotes == quote * 3 else quote
         self._read(OtherQuotes(quote, self._brackets.follows(), raw=raw), then=Expect.NEXT)
-        return self._replace(text, position, position + len(quote), '"')
+        return self._repair("quotes", text, position, position + len(quote), '"')
 
     def _open_other_quotes(self, text: str, position: int) -> int:
         """JavaScript's backticks, and the quotes of books."""
         quote = text[position]
         self._read(OtherQuotes(CURLY.get(quote, quote), self._brackets.follows()), then=Expect.NEXT)
-        return self._replace(text, position, position + 1, '"')
+        return self._repair("quotes", text, position, position + 1, '"')
 
     def _prefix(self, text: str, position: int) -> int | None:
         """Leave out what may stand before a string's quotes in Python; None if nothing of the kind does."""
@@ -84,12 +84,12 @@ class JsonParts(RepairedText):
         if found[1] is not None:
             return self._wait(text, position)
         if "r" not in found.group().lower():
-            return self._replace(text, position, found.start(2), "")
+            return self._repair("quotes", text, position, found.start(2), "")
         # A quote of a raw string ends it as any other does, and is not preceded by an escape.
         quotes = text[found.start(2) : found.start(2) + 3]
         if quotes == found[2] * len(quotes) and len(quotes) < 3 and not self._final:
             return self._wait(text, position)
-        self._replace(text, position, found.start(2), "")
+        self._repair("quotes", text, position, found.start(2), "")
         return self._open_quotes(text, found.start(2), raw=True)
 
     def _read(self, part: _Part, *, then: Expect) -> None:
@@ -101,6 +101,8 @@ class JsonParts(RepairedText):
         if isinstance(part, DoubleQuoted):
             before = self._character_before(text, position)
             end, piece = part.scan(text, position, before, final=self._final)
+            if self.repair is None and piece != text[position : end - part.done]:
+                self.repair = "quotes" if part.odd else "escapes"
         else:
             end, piece = part.scan(text, position, final=self._final)
         self._replace(text, position, end, piece)
@@ -115,6 +117,8 @@ class JsonParts(RepairedText):
         if isinstance(part, BareWord):
             self._expect = self._then
             self.sound = self.sound and part.is_json
+            if part.is_changed:
+                self.repair = self.repair or "words"
             if self._then is Expect.COLON and not part.is_key:
                 self._expect = Expect.NEXT
         elif part.ended is Ended.CONTINUES:
@@ -136,4 +140,4 @@ class JsonParts(RepairedText):
                 self._expect = Expect.STRING
             case "'":
                 self._read(OtherQuotes("'", self._brackets.follows()), then=self._then)
-        return self._replace(text, position, position + 1, "")
+        return self._repair("quotes", text, position, position + 1, "")

@@ -66,6 +66,7 @@ class JsonValue(JsonParts):
     def break_off(self) -> str:
         """What closes the value where something else begins, or nothing more comes."""
         piece = self._rest_of_held()
+        self.repair = self.repair or "brackets"
         if self._expect is Expect.PART and isinstance(self._part, BareWord):
             piece += self._part.end()
             self._end_part(self._part)
@@ -123,7 +124,7 @@ class JsonValue(JsonParts):
         found = json_runs.blanks(text, position)
         end = position if found is None else found.end()
         if end == position and text[position].isspace():
-            return self._replace(text, position, position + 1, " ")
+            return self._repair("signs", text, position, position + 1, " ")
         return end
 
     def _leave(self, position: int) -> int:
@@ -133,7 +134,7 @@ class JsonValue(JsonParts):
 
     def _leave_out(self, text: str, position: int, end: int) -> int:
         """Leave out a comment, or wait for more of it."""
-        return self._replace(text, position, end, "") if end > position else self._wait(text, position)
+        return self._repair("comments", text, position, end, "") if end > position else self._wait(text, position)
 
     def _otherwise(self, text: str, position: int) -> int:
         """What may stand between any two parts; what makes no sense stays."""
@@ -175,6 +176,7 @@ class JsonValue(JsonParts):
                 return self._otherwise(text, position)
         # Behind what makes no sense a comma wouldn't make any either.
         self._owes_comma = self.sound
+        self.repair = self.repair or "commas"
         self._expect = Expect.KEY if in_object else Expect.VALUE
         return position
 
@@ -188,8 +190,8 @@ class JsonValue(JsonParts):
             return self._wait(text, position)
         if found.group()[-1] not in "}]":
             self._expect = Expect.KEY if in_object else Expect.VALUE
-            return self._replace(text, position, position + 1, ",")
-        return self._replace(text, position, position + 1, "")
+            return self._repair("commas", text, position, position + 1, ",")
+        return self._repair("commas", text, position, position + 1, "")
 
     def _comma(self, text: str, position: int) -> int:
         """A comma is one when something follows that it may stand before; until then it is owed."""
@@ -197,6 +199,8 @@ class JsonValue(JsonParts):
         if self._is_last(text, end) and end < position + WINDOW:
             return self._wait(text, position)
         self._expect = Expect.KEY if self._brackets.in_object else Expect.VALUE
+        if self._owes_comma:
+            self.repair = self.repair or "commas"
         if self._owes_comma or end == position + WINDOW or text[end : end + 1] in ("", *"}]),<`/#"):
             self._owes_comma = True
             return self._replace(text, position, position + 1, "")
@@ -221,10 +225,16 @@ class JsonValue(JsonParts):
         if count == 0:
             return self._leave(position)
         closing = self._brackets.close(count)
-        self._owes_comma = False
+        if self._owes_comma:
+            self._owes_comma = False
+            self.repair = self.repair or "commas"
         self._expect = Expect.NEXT
         self.done = not self._brackets.closers
-        return position + 1 if closing == text[position] else self._replace(text, position, position + 1, closing)
+        return (
+            position + 1
+            if closing == text[position]
+            else self._repair("brackets", text, position, position + 1, closing)
+        )
 
     # Keys
 
@@ -244,20 +254,20 @@ class JsonValue(JsonParts):
             case "'":
                 self._pay_comma(text, position)
                 self._read(QuotedText("'", ANYTHING), then=Expect.COLON)
-                return self._replace(text, position, position + 1, '"')
+                return self._repair("quotes", text, position, position + 1, '"')
             case "“" | "‘":
                 self._pay_comma(text, position)
                 self._read(QuotedText(CURLY[character], ANYTHING), then=Expect.COLON)
-                return self._replace(text, position, position + 1, '"')
+                return self._repair("quotes", text, position, position + 1, '"')
             case "}" | "]" | ")":
                 self.sound = self.sound and self._brackets.closers[-1] != ""
                 return self._close(text, position)
             case ",":
-                return self._replace(text, position, position + 1, "")
+                return self._repair("commas", text, position, position + 1, "")
             case "{" if self._character_before(text, position) == "{":
                 # Templates write `{{` for a brace; who copies from one does, too.
                 self._brackets.open_twice()
-                return self._replace(text, position, position + 1, "")
+                return self._repair("brackets", text, position, position + 1, "")
             case "{" | "[":
                 self._open(character)
                 return self._leave(position)
@@ -279,10 +289,10 @@ class JsonValue(JsonParts):
                 if self._is_last(text, position, 2):
                     return self._wait(text, position)
                 self._expect = Expect.VALUE
-                return self._replace(text, position, position + 1 + text.startswith("=>", position), ":")
+                return self._repair("signs", text, position, position + 1 + text.startswith("=>", position), ":")
             case '"' | "'" | "“" | "‘" | "{" | "[":
                 self._expect = Expect.VALUE
-                return self._replace(text, position, position, ": ")
+                return self._repair("signs", text, position, position, ": ")
             case "}" | "]" | ",":
                 self.sound = False
                 self._expect = Expect.NEXT
@@ -306,7 +316,7 @@ class JsonValue(JsonParts):
             case "}" | "]" | ")" if in_list:
                 return self._close(text, position)
             case "," if in_list:
-                return self._replace(text, position, position + 1, "")
+                return self._repair("commas", text, position, position + 1, "")
             case "}" | "]" | "," | ";" if is_inside:
                 self.sound = False
                 self._expect = Expect.NEXT
@@ -332,7 +342,7 @@ class JsonValue(JsonParts):
                 return position + 1
             case "(" if is_inside:
                 self._open(character)
-                return self._replace(text, position, position + 1, "[")
+                return self._repair("brackets", text, position, position + 1, "[")
             case "`" | "“" | "‘" if is_inside:
                 return self._open_other_quotes(text, position)
             case _ if is_inside and character in "rRbBuUfF":

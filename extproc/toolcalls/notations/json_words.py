@@ -80,13 +80,15 @@ class BareWord:
     the next key.
     """
 
-    __slots__ = ("_is_string", "_parts", "_place", "_stop", "done", "is_json", "is_key")
+    __slots__ = ("_is_string", "_parts", "_place", "_stop", "done", "is_changed", "is_json", "is_key")
 
     def __init__(self, place: Place) -> None:
         self.done = False
         self.is_key = False
         self.is_json = True
-        """What it has become is JSON."""
+        """What it has become is JSON,"""
+        self.is_changed = False
+        """and not what was written."""
         self._place = place
         self._stop = _STOPS[place]
         self._parts: list[str] = []
@@ -119,12 +121,14 @@ class BareWord:
         word = "".join(self._parts)
         self._parts.clear()
         if self._place is Place.KEY:
-            self.is_json = self.is_key
+            self.is_json = self.is_changed = self.is_key
             return json_text(word) if self.is_key else word
         self.is_json = word not in _NO_JSON
         if word in ("...", "…"):
             return word  # something is left out here
-        return word_as_json(word) if word else ""
+        json = word_as_json(word) if word else ""
+        self.is_changed = json != word
+        return json
 
     def so_far(self) -> str:
         """What came, as it is."""

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+from extproc.toolcalls.repairs import Repair
+
 
 class RepairedText:
     """The text that is being scanned: what of it is replaced, and what has to come again with more text behind it."""
 
-    __slots__ = ("_before", "_final", "_held", "_mark", "_out", "_settled")
+    __slots__ = ("_before", "_final", "_held", "_mark", "_out", "_settled", "repair")
 
     def __init__(self) -> None:
+        self.repair: Repair | None = None
+        """What had to be repaired first."""
         self._final = False
         """There is no more text."""
         self._held = ""
@@ -40,6 +44,11 @@ class RepairedText:
         self._out += (text[self._mark : start], replacement)
         self._mark = end
         return end
+
+    def _repair(self, what: Repair, text: str, start: int, end: int, replacement: str) -> int:
+        """The same, because it is wrong."""
+        self.repair = self.repair or what
+        return self._replace(text, start, end, replacement)
 
     def _wait(self, text: str, position: int) -> int:
         """What stands at `position` has to come again."""

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Collection, Set
 
-from extproc.toolcalls.table import Reader, Verdict, left_by
+from extproc.toolcalls.repairs import Repair
+from extproc.toolcalls.table import Reader, Verdict, left_by, repair_of
 
 
 class RepeatedCall:
@@ -29,6 +30,11 @@ class RepeatedCall:
     @property
     def name(self) -> str | None:
         return self._reader.name if self.verdict is Verdict.CALL else None
+
+    @property
+    def repair(self) -> Repair | None:
+        """See `table.repair_of`."""
+        return repair_of(self._reader)
 
     def take(self) -> str:
         if self.verdict is not Verdict.CALL:
