@@ -162,7 +162,7 @@ class TestExchange:
         assert WORDS.encode() not in body
         assert exchange.phase is Phase.ENDED
         numbers = counted.all()
-        assert numbers['retries_total{model="coder",result="helped"}'] == 1
+        assert numbers['retries_total{format="hermes",mode="prompt",model="coder",result="helped"}'] == 1
         assert numbers['invalid_calls_total{fault="missing_tool_call",model="coder"}'] == 1
         # Both were the backend's work.
         spent = sum(count for name, count in numbers.items() if name.startswith("tokens_total"))
@@ -191,7 +191,7 @@ class TestExchange:
         body = mutation.streamed_response.body if kind is EVENTS else mutation.body
         assert WORDS.encode() in body
         assert exchange.phase is Phase.ENDED
-        assert counted.all()['retries_total{model="coder",result="in_vain"}'] == 1
+        assert counted.all()['retries_total{format="hermes",mode="prompt",model="coder",result="in_vain"}'] == 1
         with pytest.raises(ProtocolError):
             exchange.resume(None)
 

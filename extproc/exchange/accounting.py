@@ -147,7 +147,8 @@ class ExchangeStats:
     def retried(self, *, helped: bool) -> None:
         """A second answer was asked for, and is the one that the client gets, or not."""
         assert self._model is not None
-        self._telemetry.retried(self._model, helped=helped)
+        assert self._asked is not None  # an answer was
+        self._telemetry.models.retried(self._model, self._asked, helped=helped)
 
     def complete(self) -> dict[str, Any]:
         """The client has its answer."""

@@ -56,6 +56,8 @@ OTHER = "other"
 UNFINISHED = "unfinished"
 """The `error_type` of an exchange that ended before its answer did: Envoy's log tells who left."""
 
+RETRIES = ("helped", "in_vain")
+"""What comes of asking a backend once more."""
 CALL_RESULTS = ("valid", "cut_off", *sorted(CALL_VIOLATIONS))
 
 End: TypeAlias = Literal["complete", "error", "cut_by_backend", "left_by_client", "timeout"]
@@ -157,6 +159,7 @@ class ModelMetrics:
         )
         self._reasons = Counter("extproc_finish_reasons", "Why answers' choices ended.", *of_model, "reason")
         self._forced = Counter("extproc_forced_requests", "Requests whose calls a grammar forces.", *of_model)
+        self._retries = Counter("extproc_retries", "Demanded calls asked for once more.", *of_model, "result")
         ended = (*of_model, "dialect", "tools")
         self._ended = Counter("extproc_answers", "Answers by how they ended, as Envoy saw it.", *ended, "end")
         self._bytes = Counter("extproc_answer_bytes", "Bytes of bodies to and from clients.", *ended, "direction")
@@ -181,6 +184,7 @@ class ModelMetrics:
             self._offers,
             self._reasons,
             self._forced,
+            self._retries,
             self._ended,
             self._bytes,
             self._first_byte,
@@ -197,12 +201,18 @@ class ModelMetrics:
                 self._calls.add(*of_model, result, count=0)
             for called in ("yes", "no"):
                 self._offers.add(*of_model, called, count=0)
+            for result in RETRIES:
+                self._retries.add(*of_model, result, count=0)
 
     # What the processor sees itself
 
     def forced(self, model: str, asked: Asked) -> None:
         """A grammar goes along with the request."""
         self._forced.add(model, asked.mode, asked.format)
+
+    def retried(self, model: str, asked: Asked, *, helped: bool) -> None:
+        """A demanded call was asked for once more, and came, or not."""
+        self._retries.add(model, asked.mode, asked.format, RETRIES[0] if helped else RETRIES[1])
 
     def first_token(self, model: str, asked: Asked, seconds: float, exemplar: Exemplar | None) -> None:
         """The first chunk of a stream has come."""

@@ -68,9 +68,6 @@ OpenAI's others."""
 TOKENS = {"prompt": "prompt_tokens", "completion": "completion_tokens"}
 """The kinds of tokens that are counted, and what OpenAI's usage calls them."""
 
-RETRIES = ("helped", "in_vain")
-"""What comes of asking a backend once more."""
-
 OTHER = "other"
 
 File: TypeAlias = Literal["config", "api_keys"]
@@ -111,7 +108,6 @@ class Telemetry:
         self._dropped = counter("dropped_parameters", "Request parameters that backends didn't get.", "parameter")
         self._repaired = counter("repaired_arguments", "Malformed arguments in histories that were repaired.", "model")
         self._invalid_calls = counter("invalid_calls", "Calls that don't fit the offered tools.", "model", "fault")
-        self._asked_again = counter("retries", "Demanded calls asked for once more.", "model", "result")
         self._tokens = counter("tokens", "Tokens of exchanges with tools, as backends count them.", "model", "kind")
         self._unfinished = counter("unfinished_exchanges", "Exchanges that ended before their answer.", "phase")
         self._aborted = counter("aborted_exchanges", "Exchanges that the processor broke off.", "reason")
@@ -183,8 +179,6 @@ class Telemetry:
                 self._invalid_calls.add(model, violation, count=0)
             for kind in TOKENS:
                 self._tokens.add(model, kind, count=0)
-            for result in RETRIES:
-                self._asked_again.add(model, result, count=0)
 
     def reloaded(self, file: File, *, valid: bool) -> None:
         """A file was changed, and is in force as it is now, or not."""
@@ -278,10 +272,6 @@ class Telemetry:
                 self._tokens.add(model, kind, count=count)
         for violation, count in violations.items():
             self._invalid_calls.add(model, violation, count=count)
-
-    def retried(self, model: str, *, helped: bool) -> None:
-        """A demanded call was asked for once more, and came, or not."""
-        self._asked_again.add(model, RETRIES[0] if helped else RETRIES[1])
 
     def unfinished(self, phase: str) -> None:
         """An exchange ended while it waited for `phase`: the client left, or the backend's connection broke."""

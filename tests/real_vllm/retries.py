@@ -151,7 +151,7 @@ def count(gateway: Gateway, asks: Sequence[Ask], *, named: bool) -> Counted:
 
 def _retries(gateway: Gateway) -> tuple[int, int]:
     helped, in_vain = (
-        int(gateway.metric(f'extproc_retries_total{{model="real",result="{result}"}}'))
+        int(gateway.metric(f'extproc_retries_total{{format="hermes",mode="prompt",model="real",result="{result}"}}'))
         for result in ("helped", "in_vain")
     )
     return helped, in_vain
