@@ -17,6 +17,7 @@ from extproc.exchange.machine import Exchange
 from extproc.observability.exposition import pieces_of
 from extproc.observability.model_metrics import Passed
 from extproc.observability.telemetry import Telemetry
+from extproc.toolcalls.repairs import REPAIRS
 from extproc.turn.asked import Asked
 from extproc.turn.call_quality import CallQuality, CallRate
 from extproc.turn.tally import Tally, Violations
@@ -128,6 +129,16 @@ class TestCalls:
         tokens = "gen_ai_client_token_usage_sum"
         assert watched.value(tokens, **OF_MODEL, gen_ai_token_type="input") == 42
         assert watched.value(tokens, **OF_MODEL, gen_ai_token_type="output") == 8
+
+    def test_valid_ones_by_what_had_to_be_repaired(self) -> None:
+        watched = Watched(WITH_TOOLS)
+        watched.exchange.receive(response_headers(JSON))
+        broken = (CALL.replace('"Zürich"', "'Zürich'"), CALL.replace('"city":', "city:"), INVALID.replace('"', "'"))
+        assert CALL not in broken
+        watched.exchange.receive(response_body(completion(CALL + "".join(broken))))
+        found = {repair: watched.value("extproc_repaired_calls_total", **COUNTED, repair=repair) for repair in REPAIRS}
+        assert found == {**dict.fromkeys(REPAIRS, 0), "quotes": 1, "words": 1}
+        assert watched.value("extproc_calls_total", **COUNTED, result="valid") == 3
 
     def test_an_answer_in_words_to_a_request_that_offered_tools(self) -> None:
         watched = Watched(WITH_TOOLS)

@@ -19,6 +19,7 @@ from extproc.config import Config
 from extproc.config.model import Mode
 from extproc.contract.errors import CALL_VIOLATIONS
 from extproc.observability.series import Counter, Exemplar, Histogram, Series
+from extproc.toolcalls.repairs import REPAIRS
 
 PROVIDER = "vllm"
 """`gen_ai.provider.name`: the conventions know no name for it, and allow one's own."""
@@ -89,6 +90,8 @@ class Tally(Protocol):
     @property
     def cut_off(self) -> int: ...
     @property
+    def repairs(self) -> Mapping[str, int]: ...
+    @property
     def finish_reasons(self) -> Iterable[str | None]: ...
     @property
     def called(self) -> bool: ...
@@ -154,6 +157,12 @@ class ModelMetrics:
         self._calls = Counter(
             "extproc_calls", "Calls that models made, by what was wrong with them.", *of_model, "result"
         )
+        self._repaired = Counter(
+            "extproc_repaired_calls",
+            "Valid ones that were malformed, by what was repaired.",
+            *of_model,
+            "repair",
+        )
         self._offers = Counter(
             "extproc_tool_answers", "Whole answers to requests that offered tools.", *of_model, "called"
         )
@@ -181,6 +190,7 @@ class ModelMetrics:
             self._first_token,
             self._per_token,
             self._calls,
+            self._repaired,
             self._offers,
             self._reasons,
             self._forced,
@@ -199,6 +209,8 @@ class ModelMetrics:
             # Prometheus doesn't see the first event of a series that begins with it.
             for result in CALL_RESULTS:
                 self._calls.add(*of_model, result, count=0)
+            for repair in REPAIRS if label else ():
+                self._repaired.add(*of_model, repair, count=0)
             for called in ("yes", "no"):
                 self._offers.add(*of_model, called, count=0)
             for result in RETRIES:
@@ -242,6 +254,8 @@ class ModelMetrics:
         for violation, count in tally.violations.items():
             if violation in CALL_VIOLATIONS:
                 self._calls.add(*of_model, violation, count=count)
+        for repair, count in tally.repairs.items():
+            self._repaired.add(*of_model, repair, count=count)
         whole = False
         for reason in tally.finish_reasons:
             self._reasons.add(*of_model, reason if reason in FINISH_REASONS else OTHER)
