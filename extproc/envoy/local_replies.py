@@ -23,7 +23,7 @@ from extproc.contract.errors import ApiError
 from extproc.envoy.extensions import packed
 from extproc.envoy.web_pages import REFUSED
 from extproc.exchange.admission import CHALLENGE, KEY_ERRORS, WHERE
-from extproc.names import MESSAGES_PATH, REPLY_DETAILS, REPLY_HEADER, without_version
+from extproc.names import MESSAGES_PATH, METADATA_NAMESPACE, REPLY_DETAILS, REPLY_HEADER, without_version
 from extproc.surfaces import CHAT, MESSAGES, RESPONSES, Surface
 
 _PATH = "%PATH(NQ:PATH):200%"
@@ -76,6 +76,13 @@ def _replies(limits: Limits, silence: str, processing: str) -> Iterator[LocalRep
             fields=CHALLENGE,
         )
         for policy, error in KEY_ERRORS.items()
+    )
+    yield LocalReply(
+        # A limit that the operator has added behind the processor (docs/envoy.md): ours comes before it.
+        _is("local_rate_limited") + f" && '{METADATA_NAMESPACE}' in metadata.filter_metadata",
+        "rate_limit_exceeded",
+        "Too many requests of this kind: a limit of this gateway is reached. Try again later.",
+        type="requests",
     )
     yield LocalReply(
         _is("local_rate_limited"),
