@@ -115,20 +115,17 @@ def piece(index: int, arguments: str, **more: Any) -> dict[str, Any]:
 
 
 def test_a_stream_becomes_the_message_of_the_history() -> None:
-    answer = Answer()
-    shown = [
-        each
-        for data in (
-            chunk(role="assistant", reasoning="Hm."),
-            chunk(content="I'll "),
-            chunk(content="ask."),
-            chunk(tool_calls=[piece(0, "", name="one"), piece(1, '{"a"', name="two")]),
-            chunk(tool_calls=[piece(1, ": 1}")]),
-            {"choices": [{"index": 0, "delta": {}, "finish_reason": "tool_calls"}]},
-            {"choices": [], "usage": {}},
-        )
-        for each in answer.add(data)
+    chunks: list[dict[str, Any]] = [
+        chunk(role="assistant", reasoning="Hm."),
+        chunk(content="I'll "),
+        chunk(content="ask."),
+        chunk(tool_calls=[piece(0, "", name="one"), piece(1, '{"a"', name="two")]),
+        chunk(tool_calls=[piece(1, ": 1}")]),
+        {"choices": [{"index": 0, "delta": {}, "finish_reason": "tool_calls"}]},
+        {"choices": [], "usage": {}},
     ]
+    answer = Answer()
+    shown = [each for data in chunks for each in answer.add(data)]
     assert shown == [Thinking("Hm."), Text("I'll "), Text("ask."), CallBegun("one"), CallBegun("two")]
     assert answer.finish_reason == "tool_calls"
     assert answer.message["content"] == "I'll ask."
