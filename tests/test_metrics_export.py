@@ -7,6 +7,7 @@ import logging
 import re
 import socket
 from collections.abc import Awaitable, Callable
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -22,7 +23,11 @@ from opentelemetry.sdk.resources import Resource
 from opentelemetry.sdk.util.instrumentation import InstrumentationScope
 from prometheus_client.metrics_core import Metric as Family
 
+from extproc.config import ConfigError
 from extproc.config.metrics import Metrics as Settings
+from extproc.control import reloading
+from extproc.control.reloading import Source
+from extproc.control.watched import Watched
 from extproc.observability import export, otlp_sender
 from extproc.observability.export import MetricsExport
 from extproc.observability.exposition import pieces_of
@@ -193,13 +198,28 @@ class TestWhen:
             asyncio.run(exported.during(count))
         assert [requests_in(batch) for batch in collector.batches] == [2]
 
-    def test_nothing_is_sent_unless_it_is_asked_for(self) -> None:
+    def test_nothing_is_made_unless_it_is_asked_for(
+        self, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+    ) -> None:
+        made: list[tuple[object, ...]] = []
+        monkeypatch.setattr(export, "_sender", lambda *of: made.append(of))
+        monkeypatch.setattr(export, "_LOOK", 0.001)
         exported = Exported()
+        asyncio.run(exported.during(partial(asyncio.sleep, 0.01)))
+        assert (made, caplog.records) == ([], [])
 
-        async def nothing() -> None:
-            await asyncio.sleep(0)
-
-        asyncio.run(exported.during(nothing))  # nobody is there who could take it, and nothing complains
+    def test_without_the_sdk_it_cant_be_asked_for(self, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+        file = tmp_path / "extproc.yaml"
+        file.write_text(
+            "models: [{name: m, backend: b, tools: prompt}]\n"
+            'backends: [{name: b, address: "127.0.0.1:1"}]\n'
+            'metrics: {collector: "127.0.0.1:1"}\n'
+        )
+        source = Source(Watched(file))
+        source.check_installed(source.read())
+        monkeypatch.setattr(reloading, "is_installed", lambda: False)
+        with pytest.raises(ConfigError, match=r"metrics: it needs OpenTelemetry's SDK: pip install"):
+            source.check_installed(source.read())
 
     def test_they_follow_the_settings(self, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr(export, "_LOOK", 0.01)
@@ -224,7 +244,7 @@ class TestWhen:
         assert len(starts) == 1
 
     def test_a_collector_that_hangs_holds_up_nobody(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        monkeypatch.setattr(otlp_sender, "EXPORT_SECONDS", 600.0)
+        monkeypatch.setattr(otlp_sender, "EXPORT_SECONDS", 60.0)
         monkeypatch.setattr(export, "LEAVING_SECONDS", 0.05)
         with socket.create_server(("127.0.0.1", 0)) as silent:
             silent.settimeout(20)
@@ -232,9 +252,9 @@ class TestWhen:
             address = f"127.0.0.1:{silent.getsockname()[1]}"
             exported.settings = Settings.model_construct(collector=address, interval_seconds=0.0)
 
-            async def hang() -> None:
-                taken: list[socket.socket] = []
+            taken: list[socket.socket] = []
 
+            async def hang() -> None:
                 async def until_asked() -> None:
                     taken.append((await asyncio.to_thread(silent.accept))[0])
 
@@ -243,3 +263,4 @@ class TestWhen:
                 taken[0].close()
 
             asyncio.run(hang())
+        assert len(taken) == 1
