@@ -49,9 +49,11 @@ def ask(gateway: Gateway, fields: dict[str, Any]) -> None:
     [
         (Reply(WORDS), "complete"),
         (Reply(WORDS, trouble=Fail(500)), "error"),
+        (Reply(WORDS, trouble=Fail(429)), "error"),
+        (Reply(WORDS, trouble=Fail(400)), "refused"),
         (Reply(WORDS, pieces=4, trouble=Cut(after=2)), "cut_by_backend"),
     ],
-    ids=["complete", "error", "cut"],
+    ids=["complete", "error", "full", "refused", "cut"],
 )
 def test_how_an_answer_ended(gateway: Gateway, reply: Reply, end: str, tools: str, *, stream: bool) -> None:
     fields = PLAIN | (TOOLS if tools == "yes" else {}) | {"stream": stream}

@@ -61,8 +61,8 @@ RETRIES = ("helped", "in_vain")
 """What comes of asking a backend once more."""
 CALL_RESULTS = ("valid", "cut_off", *sorted(CALL_VIOLATIONS))
 
-End: TypeAlias = Literal["complete", "error", "cut_by_backend", "left_by_client", "timeout"]
-"""How an answer ended, as Envoy saw it."""
+End: TypeAlias = Literal["complete", "refused", "error", "cut_by_backend", "left_by_client", "timeout"]
+"""How an answer ended, as Envoy saw it; `refused` is an error of the client's own."""
 ENDS: tuple[End, ...] = get_args(End)
 MODES: frozenset[str] = frozenset(get_args(Mode))
 
@@ -282,7 +282,7 @@ class ModelMetrics:
         self._ended.add(*ended, passed.end)
         self._bytes.add(*ended, "from_client", count=passed.request_bytes)
         self._bytes.add(*ended, "to_client", count=passed.answer_bytes)
-        if passed.tools or passed.end == "error" or not 0 < passed.status < 400:
+        if passed.tools or passed.end in ("error", "refused") or not 0 < passed.status < 400:
             return  # the processor has counted it itself
         error = "" if passed.end == "complete" else passed.end
         self.ended(passed.model, passed, passed.seconds, error, None)

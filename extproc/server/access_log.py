@@ -8,6 +8,7 @@ request costs a message of its own. They are counted; nothing of them is kept or
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from http import HTTPStatus
 from typing import Protocol, TypeAlias
 
 from google.protobuf.duration_pb2 import Duration
@@ -22,6 +23,9 @@ from extproc.wire.access_log_service_pb2 import StreamAccessLogsMessage, StreamA
 SERVICE = "envoy.service.accesslog.v3.AccessLogService"
 
 Count: TypeAlias = Callable[[Passed], None]
+
+_FULL = frozenset({HTTPStatus.REQUEST_TIMEOUT, HTTPStatus.TOO_MANY_REQUESTS})
+"""Statuses by which a backend says that it is slow or full: no mistake of the client's."""
 
 
 class Ends(Protocol):
@@ -105,6 +109,8 @@ def end_of(flags: ResponseFlags, status: int, *, failed: bool) -> End:
         return "cut_by_backend"
     if flags.stream_idle_timeout or flags.upstream_request_timeout or flags.duration_timeout:
         return "timeout"
+    if 400 <= status < 500 and status not in _FULL:
+        return "refused"
     if failed or status >= 400:
         return "error"
     return "complete" if status else "left_by_client"
