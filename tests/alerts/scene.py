@@ -59,8 +59,11 @@ HAPPENING = [
     ("ExtprocAnswersCut", "faulty"),
     ("ExtprocBackendFull", "faulty"),
     ("ExtprocGatewayErrors", "faulty"),
+    ("ExtprocObjectiveBurnsFast", "faulty"),
 ]
 """Where something goes wrong again and again; how often within some seconds, a busy machine has a say in."""
+LINGERING = [("ExtprocObjectiveBurnsSlowly", "faulty")]
+"""What looks back for hours, and goes on for longer than all this takes: test_objectives.py sees it end."""
 
 BACKENDS = ("fails", "cut", "errors", "invalid", "full", "slow")
 KEY = "k" * 32
@@ -183,7 +186,7 @@ class Scene:
             self._break_files()
             self._ignored_until_mended(prometheus_sees)
             self._end_processor()
-            expected = {*STATES, *HAPPENING}
+            expected = {*STATES, *HAPPENING, *LINGERING}
             prometheus_sees.until(lambda _: prometheus_sees.ever >= expected, FAULTS, each=self._disturb)
             prometheus_sees.until(lambda _: False, LONGER)
             lasting = prometheus_sees.for_some_seconds()
@@ -194,7 +197,7 @@ class Scene:
         self.model.ill = False
         self._mend()
         with asking(self.ca, *self._clients_of(self.well), *self._clients_of(self.faulty)):
-            prometheus_sees.until(lambda firing: not firing, MENDED)
+            prometheus_sees.until(lambda firing: not firing - {*LINGERING}, MENDED)
             after = prometheus_sees.now()
         return Seen(before, lasting, after, prometheus_sees.ever, cut)
 

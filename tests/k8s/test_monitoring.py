@@ -16,30 +16,32 @@ from prometheus_client.parser import text_string_to_metric_families
 from extproc.config import parse
 from extproc.contract.errors import ApiError
 from extproc.observability.metrics_page import PATH
+from extproc.observability.model_metrics import Passed
 from extproc.observability.run_metrics import RunMetrics
 from extproc.observability.telemetry import Telemetry
+from extproc.turn.asked import Asked
 from tests.k8s.envoy_container import METRICS, running
 from tests.k8s.rendered import BASE, K8S, ROOT, Object, Pod, of_kind, one, pods, render, rendered, settings
 
 OBJECTS = rendered(K8S / "overlays/monitoring")
 POD = Pod(one(OBJECTS, "Deployment", "extproc"))
-RULES: dict[str, Object] = {
-    rule["alert"]: rule
-    for rules in of_kind(OBJECTS, "PrometheusRule")
-    for group in rules["spec"]["groups"]
-    for rule in group["rules"]
-}
-each_alert = pytest.mark.parametrize("alert", RULES.values(), ids=RULES)
+RULES: list[Object] = [
+    rule for rules in of_kind(OBJECTS, "PrometheusRule") for group in rules["spec"]["groups"] for rule in group["rules"]
+]
+ALERTS: dict[str, Object] = {rule["alert"]: rule for rule in RULES if "alert" in rule}
+each_alert = pytest.mark.parametrize("alert", ALERTS.values(), ids=ALERTS)
 
 RUNNER = "runner-metrics"
 """The port of a container that only some pods have."""
 
 Metrics = dict[str, set[str]]
 """Labels by the name of a sample."""
-FOUND = {"namespace", "pod", "container", "job"}
+FOUND = {"namespace", "pod", "container", "instance", "job"}
 """Labels that Prometheus gives to whatever it reads from a pod."""
 ITS_OWN: Metrics = {"up": set(), "ALERTS": {"alertname", "alertstate"}}
 """Series that Prometheus makes itself."""
+RECORDED: Metrics = {rule["record"]: {"namespace", "model", "objective"} for rule in RULES if "record" in rule}
+"""Series that rules make."""
 WITH_TLS: Metrics = {
     "envoy_listener_server_ssl_socket_factory_ssl_context_update_by_sds": {"envoy_listener_address"},
     "envoy_cluster_client_ssl_socket_factory_ssl_context_update_by_sds": {"envoy_cluster_name"},
@@ -63,6 +65,10 @@ def processors() -> Metrics:
     telemetry.stream_error("qwen-coder", error)
     telemetry.unfinished("response_stream")
     telemetry.accepted("qwen-coder", ["logit_bias"], 1)
+    asked = Asked("prompt", "hermes", "chat")
+    telemetry.models.first_token("qwen-coder", asked, 0.5, None)
+    of_it = ("qwen-coder", asked.mode, asked.format, asked.dialect, asked.operation)
+    telemetry.models.logged(Passed(*of_it, True, False, "complete", 200, 1.0, 0.5, 10, 20))
     return labels_of(telemetry.page().decode())
 
 
@@ -74,7 +80,7 @@ def metrics(tmp_path_factory: pytest.TempPathFactory) -> Metrics:
             upstream.sendall(b"HTTP/1.1 500 Oh\r\ncontent-length: 0\r\n\r\n")
             assert client.getresponse().status == 500
         page = httpx.get(f"http://127.0.0.1:{envoy.metrics}/metrics").raise_for_status().text
-    return labels_of(page) | processors() | ITS_OWN | WITH_TLS
+    return labels_of(page) | processors() | ITS_OWN | RECORDED | WITH_TLS
 
 
 def test_the_port_for_envoys_statistics_shows_nothing_else(tmp_path: Path) -> None:
@@ -171,8 +177,10 @@ def test_prometheus_may_go_where_it_is_sent(foreign: tuple[Object, ...], name: s
 
 
 def test_alerts_without_an_envoy_are_those_on_the_processors_metrics(foreign: tuple[Object, ...]) -> None:
-    (rules,) = of_kind(foreign, "PrometheusRule")
-    assert rules == one(OBJECTS, "PrometheusRule", "extproc")
+    rules = of_kind(foreign, "PrometheusRule")
+    assert len(rules) == 2
+    for name in ("extproc", "extproc-objectives"):
+        assert one(foreign, "PrometheusRule", name) == one(OBJECTS, "PrometheusRule", name)
     assert "envoy_" not in yaml.safe_dump(rules)
 
 
@@ -199,15 +207,18 @@ def selectors(node: Any) -> Iterator[Any]:
                 yield from selectors(each)
 
 
-@each_alert
-def test_an_alert_speaks_of_metrics_and_labels_that_exist(alert: Object, metrics: Metrics) -> None:
-    asked = list(selectors(promql_parser.parse(alert["expr"])))
+@pytest.mark.parametrize("rule", RULES, ids=lambda rule: rule.get("alert", rule.get("record")))
+def test_a_rule_speaks_of_metrics_and_labels_that_exist(rule: Object, metrics: Metrics) -> None:
+    if rule.get("record") == "extproc:objective:ratio":
+        return  # a number
+    asked = list(selectors(promql_parser.parse(rule["expr"])))
     assert asked
     for selector in asked:
         assert selector.name in metrics
         matched = {matcher.name for matcher in selector.matchers.matchers}
         assert matched <= metrics[selector.name] | FOUND
-    grouped = {name for group in re.findall(r"\bby \(([^)]*)\)", alert["expr"]) for name in group.split(", ")}
+    renamed = set(re.findall(r'label_replace\(.*, "(\w+)", "\$1"', rule["expr"]))
+    grouped = {name for group in re.findall(r"\bby \(([^)]*)\)", rule["expr"]) for name in group.split(", ")} - renamed
     assert grouped <= set.union(*(metrics[selector.name] for selector in asked)) | FOUND
 
 
@@ -218,7 +229,8 @@ def test_an_alert_says_how_bad_it_is_and_what_to_do(alert: Object) -> None:
     assert said.keys() == {"summary", "description"}
     named = {name for text in said.values() for name in re.findall(r"\$labels\.(\w+)", text)}
     grouped = {name for group in re.findall(r"\bby \(([^)]*)\)", alert["expr"]) for name in group.split(", ")}
-    assert named <= grouped, "a label that the expression leaves out would be empty"
+    recorded = set.union(set(), *(RECORDED[name] for name in RECORDED if name in alert["expr"]))
+    assert named <= grouped | recorded, "a label that the expression leaves out would be empty"
 
 
 @each_alert
