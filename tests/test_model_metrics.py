@@ -194,6 +194,7 @@ class TestExemplars:
         [
             ({"x-request-id": UUID}, {"request_id": UUID}),
             ({"x-request-id": UUID, "traceparent": f"00-{TRACE}-b7ad6b7169203331-01"}, {"trace_id": TRACE}),
+            ({"x-request-id": UUID, "traceparent": f"00-{TRACE}-b7ad6b7169203331-00"}, {"request_id": UUID}),
             ({"x-request-id": "please tell nobody"}, None),
             ({"x-request-id": "x", "traceparent": "00-secret-words-01"}, None),
         ],

@@ -18,7 +18,8 @@ from extproc.turn.upstream import UpstreamRequest
 
 _SHOWN = ("prompt_tokens", "completion_tokens", "total_tokens")
 
-_TRACE = re.compile(r"[0-9a-f]{2}-([0-9a-f]{32})-[0-9a-f]{16}-[0-9a-f]{2}")
+_TRACE = re.compile(r"[0-9a-f]{2}-([0-9a-f]{32})-[0-9a-f]{16}-[0-9a-f][13579bdf]")
+"""The context of a trace that is kept: the last bit says `sampled`."""
 _UUID = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}")
 """Request ids as Envoy makes them: a client's own may say anything, and is shown to nobody else."""
 
