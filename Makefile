@@ -86,10 +86,11 @@ test-clients: $(VENV)/.ready
 test-image: $(VENV)/.ready
 	@$(BIN)/pytest tests/pods/image.py
 
-# A real Prometheus over gateways with real faults: two minutes or so. Debian's package, of 19 MB, unless one is on PATH.
+# A real Prometheus over gateways with real faults, and dashboards' queries: three minutes or so. Debian's package, of 19 MB,
+# unless one is on PATH. `make test-alerts PICTURES=1` makes the pictures of docs/dashboards.md anew.
 test-alerts: $(VENV)/.ready
 	@$(BIN)/python -m tests.alerts.setup
-	@$(BIN)/pytest -m alerts tests/alerts
+	@PICTURES=$(PICTURES) $(BIN)/pytest -m alerts tests/alerts
 
 # The page of `extproc watch` in a real Chromium: a minute or so. The first time it installs Debian's, as root, unless one
 # is on PATH, and what drives it. `make test-browser PICTURES=1` makes the pictures of docs/watch.md anew.

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -88,6 +88,10 @@ class Collector:
         """Those of a trace, once spans of these names are there: of a process the last to end."""
         wait_until(lambda: not set(names) - {span.name for span in self.spans if span.trace == trace}, 20)
         return [span for span in self.spans if span.trace == trace]
+
+    def has(self, traces: Iterable[str]) -> bool:
+        """Whether there are spans of all of these."""
+        return set(traces) <= {span.trace for span in self.spans}
 
     @contextmanager
     def running(self) -> Iterator[Collector]:

@@ -183,13 +183,16 @@ class Gateway:
         """The lines of a request that has so many, in their order."""
         deadline = time.monotonic() + 10
         while time.monotonic() < deadline:
-            self._admin.post("/reopen_logs")
-            lines = [json.loads(line) for line in self._log.read_text().splitlines() if line.startswith("{")]
-            found: list[dict[str, Any]] = [line for line in lines if line["request_id"] == request_id]
+            found = [line for line in self.whole_access_log() if line["request_id"] == request_id]
             if len(found) >= number:
                 return found
             time.sleep(0.02)
         raise AssertionError(f"no {number} access-log lines for {request_id}")
+
+    def whole_access_log(self) -> list[dict[str, Any]]:
+        """All lines so far."""
+        self._admin.post("/reopen_logs")
+        return [json.loads(line) for line in self._log.read_text().splitlines() if line.startswith("{")]
 
     def ready(self) -> bool:
         """Whether Envoy serves."""

@@ -58,6 +58,21 @@ class Prometheus:
         found = self._http.get("/api/v1/query", params={"query": query}).raise_for_status().json()["data"]["result"]
         return float(found[0]["value"][1]) if found else 0.0
 
+    def range(self, query: str, begin: float, end: float) -> list[tuple[dict[str, str], list[tuple[float, float]]]]:
+        """Each series of the result, with its values of each second. Times are seconds since 1970."""
+        found = self._get("query_range", query=query, start=begin, end=end, step=1)["result"]
+        return [(each["metric"], [(float(time), float(value)) for time, value in each["values"]]) for each in found]
+
+    def exemplars(self, query: str, begin: float, end: float) -> list[tuple[dict[str, str], float, float]]:
+        """Those of the query's series: their labels, time and value."""
+        found = self._get("query_exemplars", query=query, start=begin, end=end)
+        return [
+            (dot["labels"], float(dot["timestamp"]), float(dot["value"])) for each in found for dot in each["exemplars"]
+        ]
+
+    def _get(self, what: str, **parameters: Any) -> Any:
+        return self._http.get(f"/api/v1/{what}", params=parameters).raise_for_status().json()["data"]
+
     def close(self) -> None:
         self._http.close()
 
@@ -82,6 +97,7 @@ def watching(folder: Path, groups: Sequence[Mapping[str, Any]], targets: Sequenc
     ]
     settings = {
         "global": {"scrape_interval": often, "scrape_timeout": often, "evaluation_interval": often},
+        "storage": {"exemplars": {"max_exemplars": 10_000}},
         "rule_files": [str(folder / "rules.yaml")],
         "scrape_configs": [{"job_name": "pods", "static_configs": watched}],
     }
@@ -93,6 +109,7 @@ def watching(folder: Path, groups: Sequence[Mapping[str, Any]], targets: Sequenc
         f"--storage.tsdb.path={folder / 'prometheus'}",
         f"--web.listen-address={address}",
         f"--query.lookback-delta={_scaled(f'{_LOOKBACK}s')}",
+        "--enable-feature=exemplar-storage",
         "--log.level=warn",
     ]
     with (folder / "prometheus.log").open("wb") as log:

@@ -146,18 +146,8 @@ class Scene:
         return self.stack.enter_context(running)
 
     def _metrics_listener(self, name: str) -> list[str]:
-        """What the manifests add to Envoy's arguments, with another port and way to its admin interface."""
-        (added,) = (
-            yaml.safe_load(patch["value"])
-            for patch in yaml.safe_load((K8S / "components/monitoring/deployment.yaml").read_text())
-            if "static_resources" in patch["value"]
-        )
-        (listener,), (cluster,) = added["static_resources"]["listeners"], added["static_resources"]["clusters"]
         port = self.envoy_metrics[name] = free_port()
-        listener["address"]["socket_address"] = {"address": "127.0.0.1", "port_value": port}
-        (endpoint,) = cluster["load_assignment"]["endpoints"][0]["lb_endpoints"]
-        endpoint["endpoint"]["address"] = {"pipe": {"path": str(self.folder / name / "admin.sock")}}
-        return ["--config-yaml", yaml.safe_dump(added)]
+        return metrics_listener(port, self.folder / name)
 
     def _foreign_gateway(self) -> Gateway:
         settings = f'{self._backends()}  - {{name: dead, address: "127.0.0.1:{self.vllm.port}"}}\n'
@@ -285,6 +275,20 @@ class Scene:
             metrics,
         ]
         _serve(self.stack, options)
+
+
+def metrics_listener(port: int, folder: Path) -> list[str]:
+    """What the manifests add to Envoy's arguments, with another port and way to its admin interface, in `folder`."""
+    (added,) = (
+        yaml.safe_load(patch["value"])
+        for patch in yaml.safe_load((K8S / "components/monitoring/deployment.yaml").read_text())
+        if "static_resources" in patch["value"]
+    )
+    (listener,), (cluster,) = added["static_resources"]["listeners"], added["static_resources"]["clusters"]
+    listener["address"]["socket_address"] = {"address": "127.0.0.1", "port_value": port}
+    (endpoint,) = cluster["load_assignment"]["endpoints"][0]["lb_endpoints"]
+    endpoint["endpoint"]["address"] = {"pipe": {"path": str(folder / "admin.sock")}}
+    return ["--config-yaml", yaml.safe_dump(added)]
 
 
 class Bare:

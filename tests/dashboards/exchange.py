@@ -28,7 +28,7 @@ EXCHANGE = Dashboard(
     about="From a slow or failed request's dot in a graph to its trace, and to its line in the access log.",
     asks=[("trace", "Trace ID"), ("request", "Request ID")],
     rows=[
-        Row("How to find one", [Panel("From many to one", "text", says=_HOW, width=24, height=9)]),
+        Row("How to find one", [Panel("From many to one", "text", says=_HOW, width=24, height=8)]),
         Row(
             "Which one",
             [

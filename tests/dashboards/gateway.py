@@ -280,16 +280,17 @@ GATEWAY = Dashboard(
                         Query(
                             "sum by (envoy_cluster_name) (rate(envoy_cluster_upstream_rq_active_overflow"
                             '{OURS, envoy_cluster_name!~"_.*"}[RATE]) + rate(envoy_cluster_upstream_rq_pending_overflow'
-                            '{OURS, envoy_cluster_name!~"_.*"}[RATE]))',
+                            '{OURS, envoy_cluster_name!~"_.*"}[RATE])) > 0',
                             "{{envoy_cluster_name}}: has max_requests",
                         ),
                         Query(
                             "sum by (envoy_cluster_name) (rate(envoy_cluster_upstream_cx_protocol_error"
-                            '{OURS, envoy_cluster_name!~"_.*"}[RATE]))',
+                            '{OURS, envoy_cluster_name!~"_.*"}[RATE])) > 0',
                             "{{envoy_cluster_name}}: cut",
                         ),
                         Query(
-                            "sum by (envoy_cluster_name) (rate(envoy_cluster_upstream_cx_connect_fail{OURS}[RATE]))",
+                            "sum by (envoy_cluster_name)"
+                            " (rate(envoy_cluster_upstream_cx_connect_fail{OURS}[RATE])) > 0",
                             "{{envoy_cluster_name}}: no connection",
                         ),
                     ],

@@ -179,7 +179,7 @@ MODELS = Dashboard(
             [
                 Panel(
                     "Tokens by model and kind",
-                    unit="suffix: tokens/s",
+                    unit="suffix: tok/s",
                     queries=[
                         Query("sum by (model, kind) (rate(extproc_tokens_total{MODEL}[RATE]))", "{{model}}: {{kind}}")
                     ],

@@ -8,11 +8,13 @@ from __future__ import annotations
 import json
 import re
 from typing import Any
+from xml.etree import ElementTree
 
 import promql_parser
 import pytest
 
 from tests.dashboards import DASHBOARDS
+from tests.dashboards.drawing import PICTURES
 from tests.dashboards.grafana import COLUMNS, OBSERVABILITY, Dashboard
 from tests.generate_dashboards import FOLDER, files
 from tests.k8s.rendered import K8S, of_kind, rendered
@@ -72,6 +74,15 @@ def test_each_panel_says_what_it_means(dashboard: Dashboard) -> None:
     assert len({panel.title for panel in dashboard.panels}) == len(dashboard.panels)
     for panel in dashboard.panels:
         assert len(panel.description) > 20 or panel.kind == "text", panel.title
+
+
+@each_dashboard
+def test_its_picture_shows_every_panel(dashboard: Dashboard) -> None:
+    path = PICTURES / f"{dashboard.uid.removeprefix('extproc-')}.svg"
+    texts = [element.text for element in ElementTree.parse(path).iter() if element.tag.endswith("text")]
+    titles = [panel["title"] for panel in dashboard.json()["panels"]]
+    assert [title for title in texts if title in titles] == titles, "run `make test-alerts PICTURES=1`"
+    assert path.stat().st_size < 150_000
 
 
 def test_every_metric_of_ours_is_on_a_dashboard() -> None:
