@@ -165,7 +165,7 @@ api_keys: {self._folder}/keys
             return Clients(url, model, per_second, texts, key=key, traced=4, **more)
 
         return [
-            ask("coder", 3, _some("look it up", ["write a lot", "be full", "break off", "fail amid it"], of=32)),
+            ask("coder", 3, _some("look it up", ["write a lot", "be full", "break off", "fail amid it"], of=20)),
             ask("coder", 1, _some("look it up", ["call what isn't there", "write no JSON"], of=20), key=shop),
             ask("coder", 0.4, ["look it up"], fields={"tool_choice": "required"}),
             ask("coder", 0.3, ["look it up"], fields={"prediction": {"type": "content", "content": "x"}}),

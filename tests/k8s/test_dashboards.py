@@ -6,6 +6,7 @@ That each query is answered, tests/alerts/test_dashboards.py sees in a real Prom
 from __future__ import annotations
 
 import json
+import math
 import re
 from typing import Any
 from xml.etree import ElementTree
@@ -14,8 +15,9 @@ import promql_parser
 import pytest
 
 from tests.dashboards import DASHBOARDS
-from tests.dashboards.drawing import PICTURES
-from tests.dashboards.grafana import COLUMNS, OBSERVABILITY, Dashboard
+from tests.dashboards.answers import Answer, Series
+from tests.dashboards.drawing import PICTURES, picture
+from tests.dashboards.grafana import COLUMNS, OBSERVABILITY, Dashboard, Panel, Query, Row
 from tests.generate_dashboards import FOLDER, files
 from tests.k8s.rendered import K8S, of_kind, rendered
 
@@ -83,6 +85,18 @@ def test_its_picture_shows_every_panel(dashboard: Dashboard) -> None:
     titles = [panel["title"] for panel in dashboard.json()["panels"]]
     assert [title for title in texts if title in titles] == titles, "run `make test-alerts PICTURES=1`"
     assert path.stat().st_size < 150_000
+
+
+def test_a_picture_shows_what_was_answered_and_where_nothing_was() -> None:
+    number = Panel("One number", "stat", "s", [Query("up", "it")], below=1)
+    line = Panel("A line", queries=[Query("up", "it")])
+    empty = Panel("An empty one", queries=[Query("up", "it")])
+    dashboard = Dashboard("some", "Some", "", [Row("Here", [number, line, empty])])
+    moments = [(0.0, math.nan), (10.0, 0.25), (60.0, 0.5)]
+    answers = {panel.title: [Answer([Series("it", moments)])] for panel in (number, line)}
+    texts = [each.text for each in ElementTree.fromstring(picture(dashboard, answers)).iter() if each.text]
+    assert {"500 ms", "One number", "A line", "An empty one", "Here"} <= set(texts)
+    assert texts.count("No data") == 1
 
 
 def test_every_metric_of_ours_is_on_a_dashboard() -> None:

@@ -238,3 +238,14 @@ def test_an_alert_about_the_processor_is_explained(alert: Object) -> None:
     explained = (K8S.parent.parent / "docs/observability.md").read_text(encoding="utf-8")
     for name in re.findall(r"extproc_\w+", alert["expr"]):
         assert f"`{name}" in explained
+
+
+def test_goals_are_those_of_the_page_and_where_its_patch_looks_for_them() -> None:
+    rules = one(OBJECTS, "PrometheusRule", "extproc-objectives")["spec"]["groups"][0]["rules"]
+    page = (ROOT / "docs/observability.md").read_text(encoding="utf-8")
+    told = re.findall(r"^\| `(\w+)` \| (\d+) % \|", page, re.MULTILINE)
+    assert len(told) == 3
+    assert [(rule["labels"]["objective"], rule["expr"]) for rule in rules[:3]] == [
+        (name, f"vector({int(percent) / 100:g})") for name, percent in told
+    ]
+    assert "path: /spec/groups/0/rules/0/expr" in page
