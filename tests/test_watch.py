@@ -26,7 +26,8 @@ from extproc.recording.frames import Frame, FrameError, Frames, Tag, entry, told
 from extproc.recording.kept import Kept
 from extproc.recording.recordings import Recordings
 from extproc.recording.tap import Tap
-from extproc.watch.process import WatchOptions, watching
+from extproc.watch.collecting import Collected, collecting
+from extproc.watch.process import PageOptions, page_served
 from extproc.watch.watched import Exchanges
 from extproc.wire import HeaderMap, HeaderValue, HttpBody, HttpHeaders, ProcessingRequest
 from scripted_vllm import Fail, Reply, ScriptedVLLM
@@ -380,6 +381,10 @@ def test_when_the_setting_goes_nothing_is_shown_any_more(tmp_path: Path) -> None
 # What is kept
 
 
+def taken(folder: Path) -> Collected:
+    return Collected(folder / "watch.sock", 1 << 26, 60)
+
+
 def exchanges(most_bytes: int = 1 << 30, seconds: float = 60) -> Exchanges:
     return Exchanges(most_bytes, seconds, lambda _: None)
 
@@ -438,7 +443,7 @@ def test_what_ended_long_ago_is_forgotten(monkeypatch: pytest.MonkeyPatch) -> No
     now = time.monotonic()
     monkeypatch.setattr(time, "monotonic", lambda: now + 61)
     kept.forget_old()
-    assert kept.summaries()[0]["id"] == f"{connection}-2"
+    assert kept.all()[0].summary.id == f"{connection}-2"
     assert len(kept) == 1
     assert kept.size > 0
 
@@ -463,8 +468,8 @@ def test_its_recording_is_the_one_that_would_have_been_made() -> None:
 
 def test_two_processors_are_told_apart_and_nonsense_ends_only_its_own_connection(tmp_path: Path) -> None:
     async def scene() -> None:
-        options = WatchOptions(tmp_path / "watch.sock", Address("127.0.0.1", 0), "http://127.0.0.1:10000", 1 << 26, 60)
-        async with watching(options, TOKEN) as (address, kept):
+        page = PageOptions(Address("127.0.0.1", 0), "http://127.0.0.1:10000", TOKEN)
+        async with collecting(taken(tmp_path)) as kept, page_served(kept, page) as url:
             one, other = Feeder(tmp_path), Feeder(tmp_path)
             one.say(frames_of(STREAM, 1, began=BEGAN))
             other.say(frames_of(STREAM, 1, began=BEGAN))
@@ -474,10 +479,8 @@ def test_two_processors_are_told_apart_and_nonsense_ends_only_its_own_connection
             await until(lambda: len(kept.processors) == 1)
             one.say(frames_of(STREAM, 2, began=BEGAN))
             await until(lambda: len(kept) == 3)
-            async with httpx.AsyncClient(
-                base_url=f"http://{address}", cookies={f"extproc_watch_{address.port}": TOKEN}
-            ) as http:
-                assert (await http.get("/")).status_code == 200
+            async with httpx.AsyncClient(follow_redirects=True) as http:
+                assert (await http.get(url)).status_code == 200
             one.close()
             other.close()
         assert not (tmp_path / "watch.sock").exists()
@@ -487,10 +490,9 @@ def test_two_processors_are_told_apart_and_nonsense_ends_only_its_own_connection
 
 def test_a_second_watcher_is_refused(tmp_path: Path) -> None:
     async def scene() -> None:
-        options = WatchOptions(tmp_path / "watch.sock", Address("127.0.0.1", 0), "", 1 << 26, 60)
-        async with watching(options, TOKEN):
+        async with collecting(taken(tmp_path)):
             with pytest.raises(OSError, match="somebody does already"):
-                async with watching(options, TOKEN):
+                async with collecting(taken(tmp_path)):
                     pass
 
     asyncio.run(scene())

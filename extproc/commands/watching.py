@@ -74,7 +74,8 @@ def _watch(options: argparse.Namespace) -> int:
     if options.config is None and options.sockets is None:
         options.misused("give --config, or --sockets")
     try:
-        from extproc.watch.process import WatchOptions, is_loopback, watch
+        from extproc.watch.collecting import Collected
+        from extproc.watch.process import PageOptions, is_loopback, watch
     except ModuleNotFoundError as missing:
         print(f"extproc: the page needs {missing.name}; install it with pip install 'extproc[watch]'", file=sys.stderr)
         return 1
@@ -91,16 +92,9 @@ def _watch(options: argparse.Namespace) -> int:
     if config is not None and not config.watch and options.sockets is None:
         log.warning("%s has no `watch: true`: exchanges are only shown if the processor has --watch", options.config)
     sockets = options.sockets.absolute() if options.sockets is not None else config.sockets if config else Path()
-    told = WatchOptions(
-        sockets / "watch.sock",
-        listen,
-        _gateway(config),
-        options.megabytes * 1024 * 1024,
-        options.minutes * 60,
-        os.environ.get(TOKEN) or None,
-    )
+    collected = Collected(sockets / "watch.sock", options.megabytes * 1024 * 1024, options.minutes * 60)
     try:
-        return asyncio.run(watch(told))
+        return asyncio.run(watch(collected, PageOptions(listen, _gateway(config), os.environ.get(TOKEN) or None)))
     except (ConfigError, OSError) as error:
         log.error("%s", error)
         return 1

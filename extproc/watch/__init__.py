@@ -6,11 +6,13 @@
                      got; of these, written.py and received.py read the two answers,
     spans.py         each character of what the model wrote, and what it became
     repairs.py       what was repaired in a call, in words
-    curl.py          the request as a command
+    viewed.py        one of them as it is shown, and what one can take along of it; curl.py, the request as a command
+    collecting.py    what processors show, as it comes
+    following.py     what changes, as it does
     page.py, page/   the page, and a file that holds it with one exchange
     guard.py         who gets to see any of it
     application.py   the page over HTTP
-    process.py       all of it as a process
+    process.py       the page as a process
 
 A process of its own, so that nothing of it is on the way of a request. docs/watch.md tells when and how.
 """

@@ -52,7 +52,7 @@ class Watched:
 
 
 class Listener:
-    """Who is told of changes: the page of one browser."""
+    """Who is told of changes."""
 
     def __init__(self, wake: Callable[[], None]) -> None:
         self._wake = wake
@@ -96,9 +96,9 @@ class Exchanges:
     def get(self, identity: str) -> Watched | None:
         return self._exchanges.get(identity)
 
-    def summaries(self) -> list[dict[str, Any]]:
+    def all(self) -> list[Watched]:
         """All of them, the oldest first."""
-        return [watched.summary.as_json() for watched in self._exchanges.values()]
+        return list(self._exchanges.values())
 
     def numbers(self) -> dict[str, Any]:
         """What there is to be told of all together."""
