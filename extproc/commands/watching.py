@@ -1,4 +1,4 @@
-"""`extproc watch`: exchanges on a page, while they run."""
+"""`extproc watch`: exchanges on a page, or in a terminal, while they run."""
 
 from __future__ import annotations
 
@@ -7,12 +7,17 @@ import asyncio
 import logging
 import os
 import sys
+from collections.abc import Callable, Coroutine
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 from extproc.commands.options import Commands, add
 from extproc.commands.values import address, interval, number
 from extproc.config import Address, Config, ConfigError, load, reachable
 from extproc.observability.logs import log_to
+
+if TYPE_CHECKING:  # nothing of it is loaded unless it is wanted
+    from extproc.watch.collecting import Collected
 
 log = logging.getLogger(__name__)
 
@@ -27,10 +32,11 @@ def add_commands(commands: Commands) -> None:
         commands,
         "watch",
         _watch,
-        "show exchanges on a page of their own, while they run, for whoever has the address that is printed",
+        "show exchanges while they run, on a page of their own for whoever has the address that is printed, or here",
         """
         extproc watch --config extproc.yaml
         extproc watch --sockets /run/extproc --listen 127.0.0.1:9004 --megabytes 256 --minutes 120
+        extproc watch --config extproc.yaml --tui
         """,
     )
     watch.add_argument(
@@ -43,11 +49,16 @@ def add_commands(commands: Commands) -> None:
         help="where the sockets between Envoy, the processor and the runner are, instead of where the file says",
     )
     watch.add_argument(
+        "--tui",
+        action="store_true",
+        help="show them in this terminal, and serve no page unless --listen says where; what is saved of them is put "
+        "where the command is started",
+    )
+    watch.add_argument(
         "--listen",
         type=address,
-        default=LISTEN,
         metavar="HOST:PORT",
-        help="where the page is (default: %(default)s); another than the loopback needs --open-to-others",
+        help=f"where the page is (default: {LISTEN}); another than the loopback needs --open-to-others",
     )
     watch.add_argument(
         "--open-to-others",
@@ -73,31 +84,53 @@ def add_commands(commands: Commands) -> None:
 def _watch(options: argparse.Namespace) -> int:
     if options.config is None and options.sockets is None:
         options.misused("give --config, or --sockets")
+    if options.tui and not (sys.stdin.isatty() and sys.stdout.isatty()):
+        options.misused("--tui needs a terminal")
+    config = load(options.config) if options.config is not None else None
     try:
-        from extproc.watch.collecting import Collected
-        from extproc.watch.process import PageOptions, is_loopback, watch
+        showing = _showing(options, _gateway(config))
     except ModuleNotFoundError as missing:
-        print(f"extproc: the page needs {missing.name}; install it with pip install 'extproc[watch]'", file=sys.stderr)
+        package = (missing.name or "").partition(".")[0]
+        what, extra = ("--tui", "tui") if package == "textual" else ("the page", "watch")
+        print(f"extproc: {what} needs {package}; install it with pip install 'extproc[{extra}]'", file=sys.stderr)
         return 1
-    listen = Address.parse(options.listen)
-    if not is_loopback(listen) and not options.open_to_others:
+    from extproc.watch.collecting import Collected
+
+    log_to(sys.stderr)
+    for library in ("uvicorn",):  # which tells of each start and end
+        logging.getLogger(library).setLevel(logging.WARNING)
+    if config is not None and not config.watch and options.sockets is None:
+        log.warning("%s has no `watch: true`: exchanges are only shown if the processor has --watch", options.config)
+    sockets = options.sockets.absolute() if options.sockets is not None else config.sockets if config else Path()
+    try:
+        return asyncio.run(
+            showing(Collected(sockets / "watch.sock", options.megabytes * 1024 * 1024, options.minutes * 60))
+        )
+    except (ConfigError, OSError) as error:
+        log.error("%s", error)
+        return 1
+
+
+def _showing(options: argparse.Namespace, gateway: str) -> Callable[[Collected], Coroutine[Any, Any, int]]:
+    """What shows exchanges: the page, the terminal, or both. Raises ModuleNotFoundError for what isn't installed."""
+    if options.tui:
+        from extproc.watch.tui.process import watch_in_terminal
+    listen = options.listen or (None if options.tui else LISTEN)
+    if listen is None:
+        return lambda collected: watch_in_terminal(collected, gateway, Path.cwd())
+    from extproc.watch.process import PageOptions, is_loopback, page_served, watch
+
+    page = PageOptions(Address.parse(listen), gateway, os.environ.get(TOKEN) or None)
+    if not is_loopback(page.listen) and not options.open_to_others:
         options.misused(
             f"{listen} can be reached from other machines, and all that is said is on the page: use 127.0.0.1 and a "
             "tunnel (ssh -L), or add --open-to-others"
         )
-    log_to(sys.stderr)
-    for library in ("uvicorn",):  # which tells of each start and end
-        logging.getLogger(library).setLevel(logging.WARNING)
-    config = load(options.config) if options.config is not None else None
-    if config is not None and not config.watch and options.sockets is None:
-        log.warning("%s has no `watch: true`: exchanges are only shown if the processor has --watch", options.config)
-    sockets = options.sockets.absolute() if options.sockets is not None else config.sockets if config else Path()
-    collected = Collected(sockets / "watch.sock", options.megabytes * 1024 * 1024, options.minutes * 60)
-    try:
-        return asyncio.run(watch(collected, PageOptions(listen, _gateway(config), os.environ.get(TOKEN) or None)))
-    except (ConfigError, OSError) as error:
-        log.error("%s", error)
-        return 1
+    if not options.tui:
+        return lambda collected: watch(collected, page)
+    return lambda collected: watch_in_terminal(
+        collected, gateway, Path.cwd(), lambda exchanges: page_served(exchanges, page)
+    )
 
 
 def _gateway(config: Config | None) -> str:

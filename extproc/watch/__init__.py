@@ -1,4 +1,4 @@
-"""`extproc watch`: exchanges on a page, while they run.
+"""`extproc watch`: exchanges on a page, or in a terminal, while they run.
 
     watched.py       the exchanges that are kept, within bounds; by the frames that processors send (`recording.frames`)
     summary.py       one of them as a line of the list
@@ -13,6 +13,8 @@
     guard.py         who gets to see any of it
     application.py   the page over HTTP
     process.py       the page as a process
+    listing.py       the list in its order, and what of it is wanted
+    tui/             the same in a terminal
 
 A process of its own, so that nothing of it is on the way of a request. docs/watch.md tells when and how.
 """
