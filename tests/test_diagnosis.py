@@ -14,7 +14,8 @@ import pytest
 
 from extproc.corpus import load
 from extproc.corpus.rows import Row
-from extproc.diagnosis import CAUSES, Finding, diagnose
+from extproc.diagnosis import CAUSES, Finding
+from extproc.diagnosis.diagnosing import diagnose
 from extproc.recording.document import Document, Entry, Kind
 from extproc.recording.envoy_json import as_json
 from extproc.recording.replay import replay

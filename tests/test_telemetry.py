@@ -100,6 +100,7 @@ def everything_happens(telemetry: Telemetry) -> None:
     telemetry.stream_error("coder", backend_garbage("no."))
     telemetry.answered("coder", {"prompt_tokens": 1, "completion_tokens": 1}, dict.fromkeys(ANSWER_VIOLATIONS, 1))
     telemetry.unfinished("response_stream")
+    telemetry.diagnosed("coder", "other_format")
     telemetry.aborted("bug")
     telemetry.reloaded("config", valid=True)
     telemetry.reloaded("api_keys", valid=False)

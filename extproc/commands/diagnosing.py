@@ -33,7 +33,8 @@ def add_commands(commands: Commands) -> None:
 
 
 def _diagnose(options: argparse.Namespace) -> int:
-    from extproc.diagnosis import CAUSES, Severity, diagnose, told
+    from extproc.diagnosis import CAUSES, Severity, told
+    from extproc.diagnosis.diagnosing import diagnose
     from extproc.recording.document import Document, RecordingError
     from extproc.recording.reading import printable
 

@@ -22,6 +22,7 @@ from extproc.control.publishing import EnvoyFiles
 from extproc.control.reloading import INTERVAL, Reloading, Source
 from extproc.control.serving import Serving
 from extproc.control.watched import Watched
+from extproc.diagnosis.live import LiveDiagnosis, in_a_thread
 from extproc.exchange.api_keys import GRACE, ApiKeys
 from extproc.exchange.context import ExchangeContext
 from extproc.observability.export import MetricsExport
@@ -188,7 +189,8 @@ def _processor(
         memory = Memory()
         telemetry.shows(memory, context.quality, context.steering)
         tracers.spans(context.config.tracing)
-        processor = Processor(replace(context, memory=memory), telemetry, recording.of, trace=tracers.over)
+        context = replace(context, memory=memory, advice=LiveDiagnosis(telemetry, look=in_a_thread))
+        processor = Processor(context, telemetry, recording.of, trace=tracers.over)
         lag.gather = processor.gather
         return processor
     if context.config.transport != "lean":

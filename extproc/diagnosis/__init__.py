@@ -8,12 +8,14 @@
     answers     rules for the backend, and for how an answer ended
     writing     rules for what the model wrote
     diagnosing  all rules, on one exchange
+    live        what of it can be told while answers come, for the log and a metric
+    at_hand     the rules for the text, on what is left of an answer that has gone through
 
-Nothing here is on an exchange's way: it reads what was recorded, and may take its time.
+Only `live` is beside an exchange's way, and imports nothing of the others before it is needed; they read what was
+recorded, and may take their time.
 """
 
 from extproc.diagnosis.causes import CAUSES, PAGE, Cause, told
-from extproc.diagnosis.diagnosing import diagnose
 from extproc.diagnosis.finding import Finding, Severity
 
-__all__ = ["CAUSES", "PAGE", "Cause", "Finding", "Severity", "diagnose", "told"]
+__all__ = ["CAUSES", "PAGE", "Cause", "Finding", "Severity", "told"]

@@ -57,6 +57,20 @@ class Choice:
             kept["arguments"] += function.get("arguments") or ""
 
 
+def parsed_of(spec: ResponseSpec, said: Choice) -> Parsed:
+    """What the gateway makes of a choice."""
+    reader = reader_for(spec)
+    calls = [
+        {"index": place, "id": f"call_{place}", "type": "function", "function": call}
+        for place, call in enumerate(said.calls.values())
+    ]
+    message = {"content": said.content[:MOST_READ], **({"tool_calls": calls} if calls else {})}
+    cut_off = said.finish_reason == "length"
+    parsed = collect([*reader.feed(message), *reader.close(cut_off=cut_off)])
+    parsed.reasoning = f"{said.reasoning}{parsed.reasoning or ''}" or None
+    return parsed
+
+
 @dataclass(frozen=True)
 class Observed:
     """One exchange."""
@@ -189,16 +203,7 @@ class Observed:
         """What the gateway makes of the first choice."""
         if self.spec is None:
             return Parsed(self.said.content or None, self.said.reasoning or None, [])
-        reader = reader_for(self.spec)
-        calls = [
-            {"index": place, "id": f"call_{place}", "type": "function", "function": call}
-            for place, call in enumerate(self.said.calls.values())
-        ]
-        message = {"content": self.said.content[:MOST_READ], **({"tool_calls": calls} if calls else {})}
-        cut_off = self.said.finish_reason == "length"
-        parsed = collect([*reader.feed(message), *reader.close(cut_off=cut_off)])
-        parsed.reasoning = f"{self.said.reasoning}{parsed.reasoning or ''}" or None
-        return parsed
+        return parsed_of(self.spec, self.said)
 
     @property
     def ended_with(self) -> str | None:

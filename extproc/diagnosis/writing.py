@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from difflib import get_close_matches
-from typing import Any
+from typing import Any, Protocol
 
 import jiter
 
 from extproc.contract.arguments import ArgumentChecker
 from extproc.diagnosis.finding import Finding, excerpt
 from extproc.diagnosis.notation import written_in
-from extproc.diagnosis.observed import MOST_READ, Observed
+from extproc.diagnosis.observed import MOST_READ, Choice, Observed
+from extproc.toolcalls import Parsed
+from extproc.turn.spec import ResponseSpec
 
 _NEAR = 48
 """Characters between a tool's name and its arguments, where nothing else marks a call."""
@@ -21,6 +23,19 @@ _BYTES_PER_TOKEN = 12
 """Of a tool's definition there are fewer: JSON has 3 to 5."""
 _HOT = 0.7
 _FENCE = re.compile(r"```|~~~")
+
+
+class Text(Protocol):
+    """What a model wrote, and what it was read as."""
+
+    @property
+    def spec(self) -> ResponseSpec | None: ...
+    @property
+    def tools(self) -> Mapping[str, Mapping[str, Any]]: ...
+    @property
+    def said(self) -> Choice: ...
+    @property
+    def parsed(self) -> Parsed: ...
 
 
 def missing_call(seen: Observed) -> Iterator[Finding]:
@@ -36,6 +51,15 @@ def missing_call(seen: Observed) -> Iterator[Finding]:
         f"`tool_choice` asks for {wanted}; `structured_outputs` of the backend is {str(forced).lower()}",
         change=change if forced else "",
     )
+
+
+def hides_tools(spec: ResponseSpec, usage: Mapping[str, Any]) -> Finding | None:
+    """The tools went along, and the prompt is too short to hold them."""
+    tokens = usage.get("prompt_tokens")
+    size = sum(len(str(tool)) for tool in spec.tools)
+    if not isinstance(tokens, int) or tokens * _BYTES_PER_TOKEN >= size:
+        return None
+    return Finding("tools_not_shown", f"the prompt has {tokens} tokens, and its tools alone {size} bytes")
 
 
 def tools_not_shown(seen: Observed) -> Iterator[Finding]:
@@ -78,22 +102,26 @@ def no_call_read(seen: Observed) -> Iterator[Finding]:
     spec = seen.spec
     if spec is None or not spec.tools or not _ended_well(seen) or seen.parsed.calls:
         return
-    for rule in (_other_format, _stripped_markers, _thought_only, _spoken_of, _words):
-        if (finding := rule(seen)) is not None:
-            yield finding
-            return
+    if (finding := text_without_calls(seen) or _words(seen)) is not None:
+        yield finding
+
+
+def text_without_calls(seen: Text) -> Finding | None:
+    """What can be told of a text in which tools were offered and no call was read. The first of these that holds:"""
+    rules = (_other_format, _stripped_markers, _thought_only, _spoken_of)
+    return next((finding for rule in rules if (finding := rule(seen)) is not None), None)
 
 
 def _ended_well(seen: Observed) -> bool:
     return seen.status == "200" and seen.ended_with not in (None, "length", "content_filter")
 
 
-def _written(seen: Observed) -> str:
+def _written(seen: Text) -> str:
     """All that the model wrote, thinking too."""
     return f"{seen.said.reasoning}\n{seen.said.content}"[:MOST_READ].strip()
 
 
-def _thought_only(seen: Observed) -> Finding | None:
+def _thought_only(seen: Text) -> Finding | None:
     """All of it is thinking, though the model ended by itself."""
     parsed = seen.parsed
     if (parsed.content or "").strip() or not (parsed.reasoning or "").strip():
@@ -102,7 +130,7 @@ def _thought_only(seen: Observed) -> Finding | None:
     return Finding("unclosed_thinking", f"there is nothing behind it.{setting}", excerpt(parsed.reasoning or ""))
 
 
-def _other_format(seen: Observed) -> Finding | None:
+def _other_format(seen: Text) -> Finding | None:
     """Another format's parser reads calls of offered tools in it."""
     assert seen.spec is not None  # else nothing would be read
     text, own = _written(seen), seen.spec.format
@@ -117,7 +145,7 @@ def _other_format(seen: Observed) -> Finding | None:
     return Finding("other_format", f"`{found}` has calls as they stand in the text", excerpt(text, min(places)), change)
 
 
-def _stripped_markers(seen: Observed) -> Finding | None:
+def _stripped_markers(seen: Text) -> Finding | None:
     """A tool's name right before an object with its parameters, and nothing that marks a call."""
     assert seen.spec is not None  # else nothing would be read
     text = _written(seen)
@@ -156,7 +184,7 @@ def _as_object(text: str) -> dict[str, Any] | None:
     return value if isinstance(value, dict) else None
 
 
-def _spoken_of(seen: Observed) -> Finding | None:
+def _spoken_of(seen: Text) -> Finding | None:
     """It speaks of a tool, or has a block of code with one."""
     text = seen.parsed.content or ""
     named = [(at, name) for name in seen.tools if (at := text.find(name)) >= 0]

@@ -13,6 +13,7 @@ from extproc.exchange.context import ExchangeContext
 from extproc.observability.model_metrics import FINISH_REASONS, OTHER, UNFINISHED
 from extproc.observability.telemetry import Telemetry, error_type
 from extproc.turn.asked import Asked
+from extproc.turn.spec import ResponseSpec
 from extproc.turn.tally import Tally
 from extproc.turn.upstream import UpstreamRequest
 
@@ -28,6 +29,7 @@ class ExchangeStats:
     """Of one exchange. What returns something returns fields for Envoy's metadata."""
 
     __slots__ = (
+        "_advice",
         "_asked",
         "_began",
         "_calls",
@@ -38,6 +40,7 @@ class ExchangeStats:
         "_model",
         "_over",
         "_quality",
+        "_spec",
         "_steered",
         "_steering",
         "_telemetry",
@@ -48,7 +51,9 @@ class ExchangeStats:
     def __init__(self, telemetry: Telemetry, context: ExchangeContext) -> None:
         self._telemetry = telemetry
         self._config = context.config
+        self._advice = context.advice
         self._quality = context.quality
+        self._spec: ResponseSpec | None = None
         self._steering = context.steering
         self._steered: Model | None = None  # as which it was asked, if the answer says how well that suits it
         self._model: str | None = None
@@ -71,7 +76,7 @@ class ExchangeStats:
     def accepted(self, prepared: UpstreamRequest) -> dict[str, Any]:
         """The request goes to its backend."""
         assert prepared.model is not None  # a chat completion names one
-        self._model, self._asked = prepared.model, prepared.asked
+        self._model, self._asked, self._spec = prepared.model, prepared.asked, prepared.answer
         with_tools = prepared.answer is not None
         self._telemetry.accepted(prepared.model, prepared.dropped, prepared.repaired, with_tools=with_tools)
         fields: dict[str, Any] = {"model": prepared.model, "backend": prepared.backend}
@@ -136,6 +141,8 @@ class ExchangeStats:
         self._quality.learn(self._model, asked.mode, tally)
         if self._steered is not None and (change := self._steering.learn(self._steered, tally)) is not None:
             self._telemetry.steering.changed(change)
+        if self._advice is not None and self._spec is not None and asked.offers_tools:
+            self._advice.answered(self._model, asked, self._spec, tally, usage or {})
         models = self._telemetry.models
         offered = asked.offers_tools
         models.answered(self._model, asked, tally, tokens, self._exemplar, offered=offered)

@@ -2,15 +2,27 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
+from typing import Any, Protocol
 
 from extproc.config import Config
 from extproc.exchange.api_keys import ApiKeys
 from extproc.exchange.catalogue import ModelInfos
 from extproc.exchange.concurrency import Concurrency
+from extproc.turn.asked import Asked
 from extproc.turn.call_quality import CallQuality
 from extproc.turn.memory import Memory
+from extproc.turn.spec import ResponseSpec
 from extproc.turn.steering import Steering
+from extproc.turn.tally import Tally
+
+
+class Advice(Protocol):
+    """Whoever finds out why models don't call (`extproc.diagnosis.live`)."""
+
+    def answered(self, model: str, asked: Asked, spec: ResponseSpec, tally: Tally, usage: Mapping[str, Any]) -> None:
+        """An answer to a request with tools has come to this."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,6 +42,7 @@ class ExchangeContext:
     """How well models call lately: it changes with each answer."""
     steering: Steering = field(default_factory=Steering)
     """At which steps models are asked that are steered: it changes with some answers."""
+    advice: Advice | None = None
     since: int = 0
     """When the settings were read, in Unix time."""
 

@@ -108,6 +108,9 @@ class Telemetry:
         self._dropped = counter("dropped_parameters", "Request parameters that backends didn't get.", "parameter")
         self._repaired = counter("repaired_arguments", "Malformed arguments in histories that were repaired.", "model")
         self._invalid_calls = counter("invalid_calls", "Calls that don't fit the offered tools.", "model", "fault")
+        self._diagnosed = counter(
+            "diagnosed", "Answers of which it was found why there is no call in them, by the cause.", "model", "cause"
+        )
         self._tokens = counter("tokens", "Tokens of exchanges with tools, as backends count them.", "model", "kind")
         self._unfinished = counter("unfinished_exchanges", "Exchanges that ended before their answer.", "phase")
         self._aborted = counter("aborted_exchanges", "Exchanges that the processor broke off.", "reason")
@@ -272,6 +275,10 @@ class Telemetry:
                 self._tokens.add(model, kind, count=count)
         for violation, count in violations.items():
             self._invalid_calls.add(model, violation, count=count)
+
+    def diagnosed(self, model: str, cause: str) -> None:
+        """`cause` is a name of `extproc.diagnosis.CAUSES`."""
+        self._diagnosed.add(model, cause)
 
     def unfinished(self, phase: str) -> None:
         """An exchange ended while it waited for `phase`: the client left, or the backend's connection broke."""

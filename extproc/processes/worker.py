@@ -17,6 +17,7 @@ from typing import assert_never
 
 from extproc.config import Config
 from extproc.config.recording import Recording
+from extproc.diagnosis.live import LiveDiagnosis, in_a_thread
 from extproc.exchange.catalogue import ModelInfo
 from extproc.exchange.concurrency import Concurrency
 from extproc.exchange.context import ExchangeContext
@@ -147,7 +148,15 @@ class _Worker:
         self.telemetry.shows(memory, quality, steering)
         self.processor = Processor(
             ExchangeContext(
-                first.config, first.keys, self._reports, concurrency, memory, quality, steering, first.since
+                first.config,
+                first.keys,
+                self._reports,
+                concurrency,
+                memory,
+                quality,
+                steering,
+                LiveDiagnosis(self.telemetry, look=in_a_thread),
+                first.since,
             ),
             self.telemetry,
             recordings.of,

@@ -81,6 +81,8 @@ def rewrite_completion(body: bytes, spec: ResponseSpec, writer: AnswerWriter, se
     if count is None and sent is not None:
         usage = estimated(sent, written(message for _, message in choices))
     checker, tally = ArgumentChecker(spec.callable_tools), Tally()
+    if spec.tools and len(body) <= _LARGE_CHUNK:
+        tally.last.append(body)
     outputs = [Output(spec, checker, tally) for _ in choices]
     said: list[Said] = []
     for index, (output, (choice, message)) in enumerate(zip(outputs, choices, strict=True)):
@@ -108,6 +110,7 @@ class StreamedAnswer:
         self._ended = False
         self.tally = Tally()
         """The violation in `error` is among its own."""
+        self._last = self.tally.last if spec.tools else None
         self.error: ApiError | None = None
         """What the client was told in an error event, if anything."""
 
@@ -146,6 +149,8 @@ class StreamedAnswer:
         return self._decoder.held + sum(output.held for output in self._outputs.values())
 
     def feed(self, piece: bytes) -> bytes:
+        if self._last is not None:
+            self._last.append(piece)
         if not (self._ended or self._decoder.held) and self._repeated.read(piece):
             return self._again()
         return b"".join(self.steps(piece))

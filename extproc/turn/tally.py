@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections import Counter
+from collections import Counter, deque
 from dataclasses import dataclass, field
 from typing import Any, Self
 
@@ -23,6 +23,10 @@ class Violations(Counter[str]):
         self.first = self.first or message
 
 
+LAST_PIECES = 64
+"""Of a stream: some hundred tokens, and mostly less than 16 kB."""
+
+
 @dataclass(slots=True)
 class Tally:
     """Of one answer, over all of its choices."""
@@ -36,6 +40,8 @@ class Tally:
     """Why each choice has ended that has."""
     repairs: Counter[str] = field(default_factory=Counter)
     """By what was repaired first (`toolcalls.repairs`), how many of the valid ones had been malformed."""
+    last: deque[bytes] = field(default_factory=lambda: deque(maxlen=LAST_PIECES))
+    """The last bytes that the backend sent, in any cut, where the model might have called: they show why it hasn't."""
 
     @classmethod
     def of(cls, code: str) -> Self:

@@ -6,7 +6,8 @@ import re
 from dataclasses import dataclass
 from typing import Any
 
-from extproc.diagnosis import Finding, diagnose, told
+from extproc.diagnosis import Finding, told
+from extproc.diagnosis.diagnosing import diagnose
 from extproc.recording.difference import first_difference, steps_of
 from extproc.recording.document import Document, RecordingError
 from extproc.recording.replay import ReplayResult, replay
