@@ -235,6 +235,47 @@ def test_a_reasoning_parser_is_told_by_what_it_counts() -> None:
     assert config_of(report).backends[0].structured_outputs
 
 
+@pytest.mark.parametrize(
+    ("answers", "said"),
+    [
+        ({}, ["no_tool_parser: The backend was sent tools as they are, and has no tool parser. Set `tools: template`"]),
+        (
+            {"none": completion("I can't know the weather.", prompt=38)},
+            [
+                "tools_not_shown: The model never saw the tools",
+                "(the prompt has 38 tokens with a tool, and 38 without;",
+            ],
+        ),
+        (
+            {
+                "auto": completion("I would use get_weather.", prompt=182),
+                "none": completion("Hm.", prompt=182, finish="length"),
+            },
+            ["call_as_prose: The model spoke of a tool, and called none.", "tools: prompt` with `example: true`"],
+        ),
+        (
+            {"none": completion("[get_weather(city='Paris')]", prompt=182)},
+            ["other_format: The model wrote calls in another format", "it is `hermes` now."],
+        ),
+        (
+            {"chat": completion(None, reasoning="ready")},
+            ["unclosed_thinking: ", "Start vLLM without `--reasoning-parser`."],
+        ),
+    ],
+)
+def test_what_stands_in_the_way_of_calls_is_named_as_in_a_diagnosis(
+    answers: dict[str, Played], said: list[str]
+) -> None:
+    summary = asked(**answers).summary()
+    for words in said:
+        assert words in summary
+    assert "docs/no-tool-calls.md#" in summary
+
+
+def test_where_a_parser_finds_calls_nothing_stands_in_their_way() -> None:
+    assert "cause " not in asked(auto=CALLED).summary()
+
+
 @pytest.mark.parametrize("field", ["reasoning", "reasoning_content"])
 def test_a_reasoning_parser_that_takes_everything_is_a_warning(field: str) -> None:
     message: dict[str, Any] = {field: "ready"}

@@ -1,7 +1,8 @@
 """Asks a running vLLM what it can do, and says how it is best served.
 
-`probe` puts the questions (`questions.py`) over `server.py`, `advice.py` decides, and the `Report` prints the YAML. It
-changes nothing at the server, and costs it a few hundred tokens for each model.
+`probe` puts the questions (`questions.py`) over `server.py`, `advice.py` decides, `causes.py` says what would stand in
+the way of calls, and the `Report` prints the YAML. It changes nothing at the server, and costs it a few hundred tokens
+for each model.
 """
 
 from __future__ import annotations

@@ -10,12 +10,15 @@ from pathlib import Path
 
 import yaml
 
+from extproc.diagnosis import told
 from extproc.probe.advice import Advice, Findings, shows_tools
+from extproc.probe.causes import causes
 from extproc.probe.questions import Card, Forcing
 from extproc.probe.server import Origin, one_line
 
 _REPAIRS = "repairs vLLM's slips: finish_reason `stop` for a call by name, calls without arguments or without an id"
 _COMMENT_WIDTH = 110
+_QUOTED = 160
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,6 +128,11 @@ def _rows(probed: Probed) -> Iterable[tuple[str, str]]:
     yield "format", f"{advice.format}: {advice.format_because}"
     yield "mode", f"{advice.tools}: {advice.because}"
     yield from (("WARNING", warning) for warning in advice.warnings)
+    for finding in causes(findings, advice):
+        words = told(finding, quotes=True)
+        quoted = f': "{one_line(words["quoted"], _QUOTED)}"' if "quoted" in words else ""
+        shown_by = one_line(words["shown_by"], _QUOTED)
+        yield "cause", f"{finding.cause}: {words['what']} {words['change']} ({shown_by}{quoted}; {words['page']})"
 
 
 def _parser(findings: Findings) -> str:
