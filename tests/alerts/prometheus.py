@@ -135,7 +135,8 @@ def _faster(group: Mapping[str, Any]) -> dict[str, Any]:
         }
         for rule in group["rules"]
     ]
-    return {**group, "rules": rules}
+    often = {"interval": _scaled(group["interval"])} if "interval" in group else {}
+    return {**group, **often, "rules": rules}
 
 
 def _scaled(duration: str) -> str:
