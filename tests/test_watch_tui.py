@@ -269,13 +269,13 @@ def test_the_four_lanes_stand_side_by_side(tmp_path: Path) -> None:
             assert "call end" in wrote
             assert '"city": "Zürich"' in got
             assert "finish_reason: tool_calls" in got
-            for words in (
+            wanted = (
                 "coder  called  POST /v1/chat/completions",
                 "status 200",
                 "the model writes",
                 "1 The client asked",
-            ):
-                assert words in view.screen
+            )
+            await view.until(lambda: all(words in view.screen for words in wanted))
 
     played(scene)
 
@@ -408,10 +408,13 @@ def test_what_was_said_is_text_and_never_a_command_to_the_terminal(tmp_path: Pat
             row = view.kept.all()[0].summary
             row.words, row.model, row.calls = "\x1b]0;evil\x07[/]", "\x1b[31mcoder", ["\x9bcall"]
             await view.opened(row.id)
+            await view.until(lambda: "␛[31mcoder  called" in view.screen)
             both = view.screen
             await view.press("escape")
+            await view.until(lambda: "␛]0;evil␇[/]" in view.screen)
             both += view.screen
             await view.press("u")
+            await view.until(lambda: "␛[2Jalice[red]" in view.screen)
             both += view.screen
             assert not set(both) & {"\x1b", "\x07", "\x9b"}
             assert "␛[31mcoder" in both
@@ -478,8 +481,7 @@ def test_the_keys_are_told_and_every_one_of_them_is_there(tmp_path: Path) -> Non
             await view.press("question_mark")
             await view.until(lambda: "one lane alone, and all again" in view.screen)
             await view.press("escape")
-            assert view.app.screen is view.app.screen_stack[0]
-            assert isinstance(view.app.focused, Rows | Input)
+            await view.until(lambda: len(view.app.screen_stack) == 1 and isinstance(view.app.focused, Rows | Input))
             await view.press("q")
             await view.until(lambda: not view.app.is_running)
 
