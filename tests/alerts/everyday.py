@@ -48,6 +48,7 @@ REPLIES = {
     "think aloud": Reply("I would rather not."),
     "call what isn't there": Reply(_called("fly")),
     "write no JSON": Reply('<tool_call>\n{"name": "look", "arguments": {the door}}\n</tool_call>'),
+    "write loosely": Reply("<tool_call>\n{'name': 'look', 'arguments': {}}\n</tool_call>"),
     "write a lot": Reply(WORDS * 4, pieces=40, pace=0.1, finish_reason="length"),
     "be full": Reply(trouble=Fail(503)),
     "break off": Reply(WORDS, pieces=4, trouble=Cut(after=5)),
@@ -138,6 +139,7 @@ class _Everyday:
 models:
   - {{name: coder, upstream_model: {MODEL}, backend: large, tools: prompt}}
   - {{name: thinker, upstream_model: {MODEL}, backend: small, tools: template, format: qwen3_coder, retry: true}}
+  - {{name: climber, upstream_model: {MODEL}, backend: small, tools: auto, steering: {{calls: 10}}}}
   - {{name: writer, upstream_model: {MODEL}, backend: small, tools: native}}
   - {{name: assistant, upstream_model: {MODEL}, backend: large, tools: prompt, tool_servers: [box]}}
   - {{name: painter, upstream_model: {MODEL}, backend: full, tools: native}}
@@ -171,6 +173,8 @@ api_keys: {self._folder}/keys
             ask("coder", 0.3, ["look it up"], fields={"prediction": {"type": "content", "content": "x"}}),
             ask("coder", 0.3, ["say it"], history=_BROKEN_HISTORY),
             ask("coder", 0.2, ["write a lot"], leave=True),
+            ask("coder", 0.5, ["write loosely"]),
+            ask("climber", 2, ["write no JSON"], key=shop),
             ask("nobody", 0.2, ["hello"]),
             ask(
                 "thinker",

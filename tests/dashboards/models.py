@@ -86,12 +86,36 @@ MODELS = Dashboard(
                     ],
                 ),
                 Panel(
+                    "Steps of models that are steered",
+                    queries=[
+                        Query("sum by (model, step) (extproc_steering_step{MODEL})", "{{model}}: {{step}}"),
+                        Query(
+                            "sum by (model, direction) (increase(extproc_steering_changes_total{MODEL}[RATE]) > 0)",
+                            "{{model}}: goes {{direction}}",
+                        ),
+                    ],
+                ),
+                Panel(
+                    "Why there is no call, or no whole one",
+                    unit="cps",
+                    queries=[
+                        Query(
+                            "sum by (model, cause) (rate(extproc_diagnosed_total{MODEL}[RATE]) > 0)",
+                            "{{model}}: {{cause}}",
+                        )
+                    ],
+                ),
+                Panel(
                     "Repaired, dropped, withheld",
                     unit="cps",
                     queries=[
                         Query(
                             "sum by (model) (rate(extproc_repaired_arguments_total{MODEL}[RATE]) > 0)",
-                            "{{model}}: repaired",
+                            "{{model}}: repaired in the history",
+                        ),
+                        Query(
+                            "sum by (model, repair) (rate(extproc_repaired_calls_total{MODEL}[RATE]) > 0)",
+                            "{{model}}: repaired {{repair}}",
                         ),
                         Query(
                             "sum by (parameter) (rate(extproc_dropped_parameters_total{OURS}[RATE]))",
