@@ -13,7 +13,7 @@ from extproc.conformance.cases import CASES
 from extproc.conformance.cases.case import Case, Session
 from extproc.conformance.client import GrpcServer, UnreachableError, is_local
 from extproc.conformance.driver import TooManyRepliesError, UnplayableError, play
-from extproc.conformance.host.outcome import Ending
+from extproc.conformance.host.outcome import WELL, Ending
 from extproc.conformance.host.settings import BodyMode, HostSettings
 from extproc.conformance.recipe import Recipe
 from extproc.conformance.verdicts import Finding, Report, Result, Verdict, skipped
@@ -47,7 +47,7 @@ async def at_home(session: Session) -> Session:
         outcome = await play(replace(settings, release=session.release), session.recipe.passes, session.open())
         if outcome.ending is not Ending.REFUSED:
             status = outcome.status if outcome.ending is Ending.IMMEDIATE else None
-            well = outcome.ending in (Ending.COMPLETE, Ending.LEFT, Ending.IMMEDIATE)
+            well = outcome.ending in WELL
             return replace(session, home=settings, ordinary=status, fails="" if well else outcome.ending.value)
     return session
 

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from extproc.conformance.cases.case import Session, scripted
-from extproc.conformance.cases.unknown import refused_layout, request_headers, told
+from extproc.conformance.cases.unknown import refused_layout, request_headers, told, unserved
 from extproc.conformance.driver import Link
 from extproc.conformance.host import messages
 from extproc.conformance.host.machine import Wait
-from extproc.conformance.host.outcome import Closed, Ending
+from extproc.conformance.host.outcome import Closed
 from extproc.conformance.host.settings import BodyMode
 from extproc.conformance.invariants import Level
 from extproc.conformance.verdicts import Finding, skipped
@@ -54,21 +54,12 @@ async def _half_close(session: Session) -> str | Finding | None:
     return None
 
 
-async def _still_serves(session: Session) -> str | Finding | None:
-    if session.fails:
-        return skipped(f"any exchange ends as {session.fails}")
-    outcome = await session.play(session.home, session.recipe.passes)
-    if outcome.ending in (Ending.COMPLETE, Ending.LEFT, Ending.IMMEDIATE, Ending.REFUSED):
-        return None
-    return f"the next exchange ends as {outcome.ending.value}"
-
-
 async def _cancel(session: Session) -> str | Finding | None:
     for number in range(_STEPS + 1):
         link = session.open()
         await _after(session, number, link)
         link.cancel()
-    return await _still_serves(session)
+    return await unserved(session)
 
 
 async def _deadline(session: Session) -> str | Finding | None:
@@ -80,7 +71,7 @@ async def _deadline(session: Session) -> str | Finding | None:
         link.cancel()
         if answer is None:
             return f"behind {number} messages: open beyond its deadline"
-    return await _still_serves(session)
+    return await unserved(session)
 
 
 async def _many(session: Session) -> str | Finding | None:

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from dataclasses import replace
 
 from extproc.conformance.cases.case import Case, Session, Variant, chain, hosted, shaped, with_header, with_pieces
-from extproc.conformance.host.outcome import Ending, Outcome
+from extproc.conformance.host.outcome import WELL, Ending, Outcome
 from extproc.conformance.host.settings import BodyMode, HostSettings, HttpExchange, HttpMessage
 from extproc.conformance.invariants import Level
 from extproc.conformance.verdicts import Finding, complaint, passed, skipped
@@ -104,7 +104,7 @@ def _large(mib: int) -> Case:
         outcome = await session.play(session.home, exchange)
         if outcome.ending is Ending.IMMEDIATE and outcome.status == 413:
             return passed("413")
-        if outcome.ending in (Ending.COMPLETE, Ending.LEFT, Ending.IMMEDIATE):
+        if outcome.ending in WELL:
             return passed()
         return complaint(_SHOULD, f"ends as {outcome.ending.value}: {outcome.closed or 'no reply'}", outcome.trace)
 

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from extproc.conformance.cases.case import Session, scripted
+from extproc.conformance.cases.case import REFUSALS, Session, scripted
 from extproc.conformance.driver import Link
 from extproc.conformance.host import messages
 from extproc.conformance.host.machine import Answer, Wait
-from extproc.conformance.host.outcome import Closed
+from extproc.conformance.host.outcome import WELL, Closed, Ending
 from extproc.conformance.host.settings import HttpMessage
 from extproc.conformance.invariants import Level
 from extproc.conformance.verdicts import Finding, skipped
@@ -26,11 +26,22 @@ def request_headers(session: Session, message: HttpMessage | None = None, *, fir
     return result
 
 
-def refused_layout(answer: Answer) -> Finding | None:
-    """Where the first message alone is refused, there is nothing to be seen."""
-    if isinstance(answer, Closed) and answer.status != "OK":
-        return skipped(f"the layout is refused: {answer}")
-    return None
+def refused_layout(answer: Answer) -> str | Finding | None:
+    """Where the first message alone is refused, there is nothing to be seen. Any other error status is a complaint."""
+    if not isinstance(answer, Closed) or answer.status == "OK":
+        return None
+    return skipped(f"the layout is refused: {answer}") if answer.status in REFUSALS else f"the call ends with {answer}"
+
+
+async def unserved(session: Session) -> str | Finding | None:
+    """Why the recipe's passing exchange isn't answered in the home layout, if it isn't."""
+    if session.fails:
+        return skipped(f"any exchange ends as {session.fails}")
+    outcome = await session.play(session.home, session.recipe.passes)
+    if outcome.ending in WELL:
+        return None
+    refusal = refused_layout(outcome.closed) if outcome.ending is Ending.REFUSED else None
+    return refusal or f"a usual exchange ends as {outcome.ending.value}"
 
 
 def told(answer: Answer) -> str:
@@ -50,6 +61,8 @@ async def _first(session: Session, message: ProcessingRequest | bytes) -> tuple[
 
 
 async def _unknown_field(session: Session) -> str | Finding | None:
+    if (why := await unserved(session)) is not None:
+        return why
     link, usual = await _first(session, request_headers(session))
     link.cancel()
     link, answer = await _first(session, request_headers(session).SerializeToString() + _UNKNOWN_FIELD)
@@ -68,6 +81,8 @@ async def _unknown_kind(session: Session) -> str | Finding | None:
 
 
 async def _garbage(session: Session) -> str | Finding | None:
+    if (why := await unserved(session)) is not None:
+        return why
     link, answer = await _first(session, b"\xff\xff\xff\xff")
     link.cancel()
     if isinstance(answer, Closed) and answer.status != "OK":

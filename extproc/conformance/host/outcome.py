@@ -45,6 +45,10 @@ class Ending(Enum):
     """The client has headers of a response whose body never ends properly."""
 
 
+WELL = (Ending.COMPLETE, Ending.LEFT, Ending.IMMEDIATE)
+"""The endings with an answer for the client that somebody meant."""
+
+
 @dataclass(frozen=True, slots=True)
 class Outcome:
     """What the upstream and the client get.

@@ -1,0 +1,63 @@
+"""What the suite makes of servers that break in ways of their own, and of those that are right in unusual ways."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+
+from extproc.conformance.cases import CASES
+from extproc.conformance.cases.case import Session
+from extproc.conformance.driver import DirectLink, Link
+from extproc.conformance.host.outcome import Closed
+from extproc.conformance.reference import Reference
+from extproc.conformance.verdicts import Finding, Verdict
+from tests.conformance_servers import Broken, crash
+from tests.test_conformance_cases import RECIPE
+
+
+def judged(id_: str, session: Session) -> Finding:
+    [case] = [case for case in CASES if case.id == id_]
+    return asyncio.run(case.judge(session))
+
+
+def session(make: Callable[[], Reference]) -> Session:
+    return Session(RECIPE, lambda: DirectLink(make()))
+
+
+class Sulking(DirectLink):
+    """To a server that answers every call with INTERNAL once one was cancelled in the middle."""
+
+    sulks = False
+
+    def cancel(self) -> None:
+        Sulking.sulks |= self._over is None
+        super().cancel()
+
+    async def send(self, message: object) -> None:
+        if self.sulks:
+            self._take([Closed("INTERNAL")])
+        else:
+            await super().send(message)  # type: ignore[arg-type]
+
+
+def test_a_server_that_breaks_for_good_is_not_taken_for_one_that_refuses() -> None:
+    def opened() -> Link:
+        return Sulking(Reference())
+
+    assert judged("LIV-02", Session(RECIPE, opened)).verdict is Verdict.FAIL
+    for id_, wanted in {
+        "LIV-02": "FAIL",
+        "LIV-04": "FAIL",
+        "LIV-13": "FAIL",
+        "UNK-01": "FAIL",
+        "UNK-03": "WARN",
+    }.items():
+        found = judged(id_, session(lambda: Broken(lambda _: True, crash)))
+        assert (id_, found.verdict.value) == (id_, wanted), found
+
+
+def test_a_layout_that_is_refused_is_no_failure_of_what_else_is_tried() -> None:
+    refusing = session(lambda: Broken(lambda _: True, lambda _: [Closed("FAILED_PRECONDITION", "not here")]))
+    for id_ in ("LIV-02", "LIV-04", "UNK-01", "UNK-03"):
+        found = judged(id_, refusing)
+        assert (found.verdict, found.reason) == (Verdict.SKIP, "the layout is refused: FAILED_PRECONDITION: not here")
