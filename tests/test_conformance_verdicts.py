@@ -4,12 +4,16 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
+from typing import NoReturn
 
 from extproc.conformance.cases import CASES
-from extproc.conformance.cases.case import Session
+from extproc.conformance.cases.case import Case, Session
 from extproc.conformance.driver import DirectLink, Link
 from extproc.conformance.host.outcome import Closed
+from extproc.conformance.invariants import Level
+from extproc.conformance.pings import pings
 from extproc.conformance.reference import Reference
+from extproc.conformance.runner import judge
 from extproc.conformance.verdicts import Finding, Verdict
 from tests.conformance_servers import Broken, crash
 from tests.test_conformance_cases import RECIPE
@@ -61,3 +65,13 @@ def test_a_layout_that_is_refused_is_no_failure_of_what_else_is_tried() -> None:
     for id_ in ("LIV-02", "LIV-04", "UNK-01", "UNK-03"):
         found = judged(id_, refusing)
         assert (found.verdict, found.reason) == (Verdict.SKIP, "the layout is refused: FAILED_PRECONDITION: not here")
+
+
+def test_a_server_that_dies_fails_a_case_and_the_run_goes_on() -> None:
+    async def dies(_: Session) -> NoReturn:
+        raise ConnectionRefusedError(111, "Connection refused")
+
+    found = asyncio.run(judge(Case("X-01", Level.MUST, "", "", dies), session(Reference)))
+    assert (found.verdict, found.finding.reason) == (Verdict.FAIL, "[Errno 111] Connection refused")
+    assert (asyncio.run(pings("127.0.0.1:1", "/", 1, 0.01)) or "").startswith("no connection: ")
+    assert (asyncio.run(pings("unix:/nobody/there", "/", 1, 0.01)) or "").startswith("no connection: ")

@@ -21,11 +21,10 @@ def _frame(kind: int, flags: int, stream: int, content: bytes = b"") -> bytes:
 
 async def pings(target: str, path: str, number: int, seconds: float) -> str | None:
     """Open a call that stays silent, and send `number` PINGs, `seconds` apart. What went wrong, if anything did."""
-    if target.startswith("unix:"):
-        reader, writer = await asyncio.open_unix_connection(target.removeprefix("unix:").removeprefix("//"))
-    else:
-        host, _, port = target.rpartition(":")
-        reader, writer = await asyncio.open_connection(host.strip("[]"), int(port))
+    try:
+        reader, writer = await _connection(target)
+    except OSError as error:
+        return f"no connection: {error}"
     head = Encoder().encode(
         [
             (":method", "POST"),
@@ -51,6 +50,13 @@ async def pings(target: str, path: str, number: int, seconds: float) -> str | No
         with contextlib.suppress(ConnectionError):
             await writer.wait_closed()
     return None
+
+
+async def _connection(target: str) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
+    if target.startswith("unix:"):
+        return await asyncio.open_unix_connection(target.removeprefix("unix:").removeprefix("//"))
+    host, _, port = target.rpartition(":")
+    return await asyncio.open_connection(host.strip("[]"), int(port))
 
 
 async def _read(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> str:

@@ -60,7 +60,7 @@ async def judge(case: Case, session: Session) -> Result:
             finding = await case.judge(session)
     except TimeoutError:
         finding = Finding(Verdict.FAIL, f"isn't over in {session.recipe.limits.case:g} seconds")
-    except TooManyRepliesError as error:
+    except (TooManyRepliesError, OSError) as error:
         finding = Finding(Verdict.FAIL, str(error))
     except UnplayableError as error:
         finding = skipped(str(error))
