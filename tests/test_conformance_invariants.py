@@ -7,12 +7,14 @@ from itertools import product
 
 import pytest
 
+from extproc.conformance.checks import Place, content
 from extproc.conformance.driver import DirectLink, play
 from extproc.conformance.faults import FAULTS, Broken, Fault, exchange
 from extproc.conformance.host.outcome import Closed, Ending, Outcome
 from extproc.conformance.host.settings import BodyMode, HostSettings, HttpExchange
 from extproc.conformance.invariants import INVARIANTS
-from extproc.conformance.reference import REFUSAL, SUFFIX, Reference
+from extproc.conformance.reference import REFUSAL, SUFFIX, Reference, set_headers
+from extproc.wire import HeadersResponse, ProcessingResponse
 
 NONE, STREAMED, BUFFERED, PARTIAL, FULL = BodyMode
 LAYOUTS = list(product(BodyMode, BodyMode))
@@ -68,3 +70,13 @@ def test_a_fault_breaks_its_own_invariant_and_no_other(fault: Fault) -> None:
 
 def test_each_invariant_has_a_fault() -> None:
     assert {fault.invariant for fault in FAULTS} == {invariant.id for invariant in INVARIANTS}
+
+
+@pytest.mark.parametrize(("set_", "removed", "broken"), [(60, 60, 0), (100, 100, 0), (101, 0, 1), (0, 101, 1)])
+def test_headers_that_are_set_and_removed_are_counted_apart(set_: int, removed: int, broken: int) -> None:
+    reply = ProcessingResponse(request_headers=HeadersResponse())
+    mutation = reply.request_headers.response.header_mutation
+    mutation.MergeFrom(set_headers((f"x-{at}", b"1") for at in range(set_)))
+    mutation.remove_headers.extend(f"y-{at}" for at in range(removed))
+    found = list(content(reply, Place("request", BUFFERED, HostSettings(), client_has_headers=False)))
+    assert [violation.id for violation in found] == ["INV-18"] * broken

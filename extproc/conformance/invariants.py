@@ -169,7 +169,11 @@ INVARIANTS = (
         "the response is cut; 1.39: before the first of the body it goes out as it is",
     ),
     Invariant(
-        "INV-18", _SHOULD, "A reply sets and removes at most 100 headers", "mutation_utils.cc; header limits", "500"
+        "INV-18",
+        _SHOULD,
+        "A reply sets at most 100 headers, and removes at most 100",
+        "mutation_utils.cc; header limits",
+        "500",
     ),
     Invariant("INV-19", _MUST, "`mode_override` stands on a reply to headers only", f"{_P} mode_override", "ignored"),
     Invariant(

@@ -191,8 +191,7 @@ class Host:
         """The invariants about content; raises where the exchange is over, be it by an immediate response."""
         if got is None:
             self.break_off("INV-03", "a reply without content")
-        trailers = (self.request if self.way == "request" else self.response).trailers is not None
-        place = Place(self.way, self.mode(self.way), self.settings, self.client_has_headers, trailers)
+        place = Place(self.way, self.mode(self.way), self.settings, self.client_has_headers)
         found = list(content(reply, place))
         self.violations += found
         ignored = {"INV-05"} if place.mode in (BodyMode.BUFFERED, BodyMode.BUFFERED_PARTIAL) else set()
