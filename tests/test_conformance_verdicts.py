@@ -8,9 +8,13 @@ from typing import NoReturn
 
 from extproc.conformance.cases import CASES
 from extproc.conformance.cases.case import Case, Session
+from extproc.conformance.cases.case import judged as judge_outcome
 from extproc.conformance.driver import DirectLink, Link
-from extproc.conformance.host.outcome import Closed
-from extproc.conformance.invariants import Level
+from extproc.conformance.faults import FAULTS
+from extproc.conformance.faults import Broken as Faulty
+from extproc.conformance.host.outcome import Closed, Ending, Outcome
+from extproc.conformance.host.settings import HostSettings
+from extproc.conformance.invariants import Level, Violation
 from extproc.conformance.pings import pings
 from extproc.conformance.reference import Reference
 from extproc.conformance.runner import judge
@@ -75,3 +79,13 @@ def test_a_server_that_dies_fails_a_case_and_the_run_goes_on() -> None:
     assert (found.verdict, found.finding.reason) == (Verdict.FAIL, "[Errno 111] Connection refused")
     assert (asyncio.run(pings("127.0.0.1:1", "/", 1, 0.01)) or "").startswith("no connection: ")
     assert (asyncio.run(pings("unix:/nobody/there", "/", 1, 0.01)) or "").startswith("no connection: ")
+
+
+def test_an_exchange_that_the_host_ends_with_an_error_is_a_failure_whatever_was_broken() -> None:
+    fault = next(fault for fault in FAULTS if fault.invariant == "INV-18")
+    found = judged("LAY-06", Session(RECIPE, lambda: DirectLink(Faulty(fault))))
+    assert (found.verdict, found.broken) == (Verdict.FAIL, ("INV-18",))
+    lost = Outcome(Ending.HUNG, None, None, (Violation("INV-25", "a mutation"),))
+    found = judge_outcome(lost, session(Reference), HostSettings(), odd=False, may_answer=False, claimed=False)
+    assert (found.verdict, found.broken) == (Verdict.FAIL, ("INV-25",))
+    assert found.reason.startswith("ends as hung; INV-25: a mutation")

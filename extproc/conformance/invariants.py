@@ -170,7 +170,7 @@ INVARIANTS = (
     ),
     Invariant(
         "INV-18",
-        _SHOULD,
+        _MUST,
         "A reply sets at most 100 headers, and removes at most 100",
         "mutation_utils.cc; header limits",
         "500",

@@ -189,8 +189,9 @@ def judged(
         case Ending.IMMEDIATE if not may_answer and outcome.status != session.ordinary:
             reason = f"answers {outcome.status} itself, and elsewhere {session.ordinary}"
             return Finding(Verdict.FAIL, reason, (), outcome.trace)
-        case Ending.ERROR | Ending.TIMEOUT | Ending.HUNG | Ending.CORRUPT if not broken:
-            return Finding(Verdict.FAIL, f"ends as {outcome.ending.value} {outcome.detail}".rstrip(), (), outcome.trace)
+        case Ending.ERROR | Ending.TIMEOUT | Ending.HUNG | Ending.CORRUPT:
+            reasons = [f"ends as {outcome.ending.value} {outcome.detail}".rstrip(), *map(str, outcome.violations[:3])]
+            return Finding(Verdict.FAIL, "; ".join(reasons), broken, outcome.trace)
     if should := of_level[Level.SHOULD]:
         return Finding(Verdict.WARN, "; ".join(map(str, should[:3])), broken, outcome.trace)
     if may := of_level[Level.MAY]:
