@@ -21,7 +21,7 @@ from extproc.conformance.envoys.lab import Measured, measure
 from extproc.conformance.envoys.releases import RELEASES, ReleaseError, binary, version
 from extproc.conformance.faults import FAULTS
 from extproc.conformance.host.outcome import Ending, Outcome
-from extproc.conformance.host.settings import HttpMessage
+from extproc.conformance.host.settings import Headers, HttpMessage
 from extproc.conformance.runner import run
 from extproc.conformance.verdicts import Report, Verdict
 from tests import conformance_ours
@@ -113,6 +113,18 @@ def test_what_is_the_servers_to_choose_is_no_difference() -> None:
     assert difference(one, outcome(b'{"no": "call_2b"}'), three) is not None
     assert difference(one, outcome(b'{"id": "call_2b", '), three) is not None
     assert difference(one, outcome(b'{"id": "call_1a"}', Ending.HUNG)) is not None
+
+
+def test_a_difference_tells_no_value_of_a_header() -> None:
+    def message(headers: Headers, trailers: Headers) -> Outcome:
+        told = HttpMessage(((":status", b"200"), *headers), (), trailers)
+        return Outcome(Ending.COMPLETE, told, told)
+
+    key, bare = (("authorization", b"Bearer sk-secret"),), message((), ())
+    assert difference(message(key, ()), bare) == (
+        "the client's header authorization has no value, not 1 value of 16 bytes, or another value"
+    )
+    assert difference(bare, message((), key)) == "the client's trailers are authorization[16], not none"
 
 
 @pytest.mark.envoys

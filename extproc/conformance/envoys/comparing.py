@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 from extproc.conformance.host.outcome import Ending, Outcome
-from extproc.conformance.host.settings import HttpMessage
+from extproc.conformance.host.settings import Headers, HttpMessage
 
 _WORD = re.compile(rb"([A-Za-z0-9]+)")
 _GOOD = (Ending.COMPLETE, Ending.LEFT)
@@ -47,11 +47,11 @@ def _message(wanted: HttpMessage | None, got: HttpMessage | None, again: HttpMes
     if not _same(wanted.body, got.body, again.body if again is not None else wanted.body):
         return f"body has {len(got.body)} bytes, not {len(wanted.body)}, or other ones"
     if (wanted.trailers or None) != (got.trailers or None):
-        return f"trailers are {got.trailers}, not {wanted.trailers}"
+        return f"trailers are {_fields(got.trailers)}, not {_fields(wanted.trailers)}"
     names = dict.fromkeys(name for name, _ in (*wanted.headers, *got.headers))
     for name in names:
         if name not in _ENVOYS_OWN and wanted.all(name) != got.all(name):
-            return f"header {name} is {_cut(got.all(name))}, not {_cut(wanted.all(name))}"
+            return f"header {name} has {_values(got.all(name))}, not {_values(wanted.all(name))}, or another value"
     return None
 
 
@@ -65,9 +65,14 @@ def _same(wanted: bytes, got: bytes, again: bytes) -> bool:
     return all(one == two or one != three for one, two, three in zip(*words, strict=True))
 
 
-def _cut(values: list[bytes]) -> str:
-    told = repr(values)
-    return told if len(told) < 100 else f"{told[:100]}..."
+def _fields(fields: Headers | None) -> str:
+    """Names and sizes: a report holds no values, which may be secrets."""
+    return ", ".join(f"{name}[{len(value)}]" for name, value in fields or ()) or "none"
+
+
+def _values(values: list[bytes]) -> str:
+    sizes = ", ".join(str(len(value)) for value in values)
+    return f"{len(values)} value{'s' if len(values) != 1 else ''} of {sizes} bytes" if values else "no value"
 
 
 def _told(sent: tuple[tuple[str, int, bool], ...]) -> str:
