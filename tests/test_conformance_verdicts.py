@@ -16,10 +16,10 @@ from extproc.conformance.host.outcome import Closed, Ending, Outcome
 from extproc.conformance.host.settings import HostSettings
 from extproc.conformance.invariants import Level, Violation
 from extproc.conformance.pings import pings
-from extproc.conformance.reference import Reference
+from extproc.conformance.reference import Reference, body_reply, streamed
 from extproc.conformance.runner import judge
 from extproc.conformance.verdicts import Finding, Verdict
-from tests.conformance_servers import Broken, crash
+from tests.conformance_servers import Broken, Seen, crash, silent
 from tests.test_conformance_cases import RECIPE
 
 
@@ -89,3 +89,17 @@ def test_an_exchange_that_the_host_ends_with_an_error_is_a_failure_whatever_was_
     found = judge_outcome(lost, session(Reference), HostSettings(), odd=False, may_answer=False, claimed=False)
     assert (found.verdict, found.broken) == (Verdict.FAIL, ("INV-25",))
     assert found.reason.startswith("ends as hung; INV-25: a mutation")
+
+
+def test_what_no_envoy_sends_is_at_most_warned_of() -> None:
+    """A reply is missing to the empty body of END-06, and one too many comes to the second end of END-11."""
+
+    def silent_at_the_second(seen: Seen) -> bool:
+        return seen.kind.endswith("_body") and seen.kind in seen.kinds
+
+    for id_, what in {"END-06": silent, "END-11": lambda _: [body_reply("request", streamed(b"", end=True))]}.items():
+        found = judged(id_, session(lambda what=what: Broken(silent_at_the_second, what)))  # type: ignore[misc]
+        assert (id_, found.verdict) == (id_, Verdict.WARN), found
+        assert found.broken
+        refused = judged(id_, session(lambda: Broken(silent_at_the_second, lambda _: [Closed("INVALID_ARGUMENT")])))
+        assert (id_, refused.verdict) == (id_, Verdict.PASS)

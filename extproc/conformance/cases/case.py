@@ -111,7 +111,7 @@ def hosted(
 ) -> Case:
     """A case that the simulated host plays, in the server's home layout too if `at_home`. `which`: the recipe's
     `passes` or its `mutated`; `named` is `passes` where the recipe has it. `odd`: the server may refuse such an
-    exchange, but not break."""
+    exchange, but not break; at the level SHOULD it is warned of what breaks then."""
 
     async def judge(session: Session) -> Finding:
         told = session.recipe.passes
@@ -135,6 +135,8 @@ def hosted(
             if expect is not None and finding.verdict in (Verdict.PASS, Verdict.WARN):
                 wrong = expect(outcome, exchange, session)
                 finding = finding if wrong is None else complaint(level, wrong, outcome.trace)
+            if odd and level is Level.SHOULD and finding.verdict is Verdict.FAIL and outcome.differs is None:
+                finding = replace(finding, verdict=Verdict.WARN)
             findings.append((label, finding))
         return worst(findings)
 
