@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
+from dataclasses import replace
 from typing import NoReturn
 
 from extproc.conformance.cases import CASES
@@ -19,7 +20,7 @@ from extproc.conformance.pings import pings
 from extproc.conformance.reference import Reference, body_reply, streamed
 from extproc.conformance.runner import judge
 from extproc.conformance.verdicts import Finding, Verdict
-from tests.conformance_servers import Broken, Seen, crash, silent
+from tests.conformance_servers import FULL, Broken, Seen, crash, silent
 from tests.test_conformance_cases import RECIPE
 
 
@@ -103,3 +104,19 @@ def test_what_no_envoy_sends_is_at_most_warned_of() -> None:
         assert found.broken
         refused = judged(id_, session(lambda: Broken(silent_at_the_second, lambda _: [Closed("INVALID_ARGUMENT")])))
         assert (id_, refused.verdict) == (id_, Verdict.PASS)
+
+
+def test_a_server_may_leave_once_it_has_mutated() -> None:
+    """Its recipe says what becomes of the request; of the response it has seen nothing."""
+    mutated = replace(RECIPE.mutated, response_body=None) if RECIPE.mutated else None
+    recipe = replace(RECIPE, mutated=mutated)
+
+    def leaving(seen: Seen) -> bool:
+        return seen.kind == "request_body" and FULL not in seen.modes and seen.message.request_body.end_of_stream
+
+    for id_ in ("MUT-03", "MUT-13"):
+        leaves = Session(recipe, lambda: DirectLink(Broken(leaving, lambda replies: [*replies, Closed("OK")])))
+        assert judged(id_, leaves).verdict is Verdict.PASS
+        early = Session(recipe, lambda: DirectLink(Broken(leaving, lambda _: [Closed("OK")])))
+        found = judged(id_, early)
+        assert (found.verdict, "the request's body isn't what" in found.reason) == (Verdict.FAIL, True), found

@@ -24,7 +24,8 @@ _UNTOLD = with_header(without=("content-length",))
 def _as_told(outcome: Outcome, _exchange: HttpExchange, session: Session) -> str | None:
     told = session.recipe.mutated
     assert told is not None
-    if outcome.ending is not Ending.COMPLETE or outcome.upstream is None or outcome.client is None:
+    whole = outcome.ending in (Ending.COMPLETE, Ending.LEFT)  # whoever leaves may have changed what it was to change
+    if not whole or outcome.upstream is None or outcome.client is None:
         return None if outcome.ending is Ending.IMMEDIATE else f"ends as {outcome.ending.value}"
     if told.request_body is not None and outcome.upstream.body != told.request_body:
         return "the request's body isn't what the recipe says"
