@@ -12,7 +12,7 @@ from extproc.conformance.driver import DirectLink, play
 from extproc.conformance.faults import FAULTS, Broken, Fault, exchange
 from extproc.conformance.host.outcome import Closed, Ending, Outcome
 from extproc.conformance.host.settings import BodyMode, HostSettings, HttpExchange
-from extproc.conformance.invariants import INVARIANTS
+from extproc.conformance.invariants import INVARIANTS, Level
 from extproc.conformance.reference import REFUSAL, SUFFIX, Reference, set_headers
 from extproc.wire import HeadersResponse, ProcessingResponse
 
@@ -80,3 +80,9 @@ def test_headers_that_are_set_and_removed_are_counted_apart(set_: int, removed: 
     mutation.remove_headers.extend(f"y-{at}" for at in range(removed))
     found = list(content(reply, Place("request", BUFFERED, HostSettings(), client_has_headers=False)))
     assert [violation.id for violation in found] == ["INV-18"] * broken
+
+
+def test_what_envoy_ignores_and_goes_on_is_no_must() -> None:
+    ignored = [each for each in INVARIANTS if each.consequence.startswith("ignored")]
+    assert [each.id for each in ignored if each.level is Level.MUST] == []
+    assert {"INV-14", "INV-15", "INV-19", "INV-21"} <= {each.id for each in ignored}

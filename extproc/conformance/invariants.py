@@ -149,10 +149,10 @@ INVARIANTS = (
     ),
     Invariant(
         "INV-15",
-        _MUST,
+        _SHOULD,
         "`:status` is set only towards the client, from 200 to 999",
         "mutation_utils.cc",
-        "ignored; a value that is none is counted as rejected",
+        "ignored; an invalid value is counted as rejected",
     ),
     Invariant(
         "INV-16",
@@ -175,7 +175,7 @@ INVARIANTS = (
         "mutation_utils.cc; header limits",
         "500",
     ),
-    Invariant("INV-19", _MUST, "`mode_override` stands on a reply to headers only", f"{_P} mode_override", "ignored"),
+    Invariant("INV-19", _SHOULD, "`mode_override` stands on a reply to headers only", f"{_P} mode_override", "ignored"),
     Invariant(
         "INV-20",
         _SHOULD,
@@ -185,7 +185,7 @@ INVARIANTS = (
     ),
     Invariant(
         "INV-21",
-        _MUST,
+        _SHOULD,
         "`override_message_timeout` is at least 1 ms, and comes once for a message",
         f"{_P} override_message_timeout",
         "ignored, and counted; 504 when the time is over",
