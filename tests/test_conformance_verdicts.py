@@ -17,9 +17,11 @@ from extproc.conformance.host.outcome import Closed, Ending, Outcome
 from extproc.conformance.host.settings import HostSettings
 from extproc.conformance.invariants import Level, Violation
 from extproc.conformance.pings import pings
+from extproc.conformance.recipe import Recipe
 from extproc.conformance.reference import Reference, body_reply, streamed
-from extproc.conformance.runner import judge
+from extproc.conformance.runner import at_home, judge
 from extproc.conformance.verdicts import Finding, Verdict
+from extproc.wire import ProcessingRequest, ProcessingResponse
 from tests.conformance_servers import FULL, Broken, Seen, crash, silent
 from tests.test_conformance_cases import RECIPE
 
@@ -120,3 +122,38 @@ def test_a_server_may_leave_once_it_has_mutated() -> None:
         early = Session(recipe, lambda: DirectLink(Broken(leaving, lambda _: [Closed("OK")])))
         found = judged(id_, early)
         assert (found.verdict, "the request's body isn't what" in found.reason) == (Verdict.FAIL, True), found
+
+
+class Picker(Reference):
+    """As endpoint pickers do: full duplex and nothing else, and headers are answered with the body's end."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._held: list[ProcessingResponse | Closed] = []
+
+    def receive(self, message: ProcessingRequest) -> list[ProcessingResponse | Closed]:
+        replies = super().receive(message)
+        kind = str(message.WhichOneof("request"))
+        if kind.endswith("_trailers") or getattr(message, kind).end_of_stream:
+            held, self._held = self._held, []
+            return [*held, *replies]
+        self._held += replies
+        return []
+
+
+def lodged(recipe: Recipe, make: Callable[[], Reference]) -> Session:
+    return asyncio.run(at_home(Session(recipe, lambda: DirectLink(make()))))
+
+
+def test_home_is_where_the_server_works_and_what_it_claims_before_all() -> None:
+    """A server that knows full duplex alone, and refuses nothing: elsewhere its replies are wrong."""
+
+    assert lodged(RECIPE, lambda: Picker()).home.layout == "FULL_DUPLEX_STREAMED/FULL_DUPLEX_STREAMED"
+    claiming = replace(RECIPE, layouts=("STREAMED/NONE", "STREAMED/STREAMED"))
+    assert lodged(claiming, Reference).home.layout == "STREAMED/STREAMED", "a baseline before the others"
+    assert lodged(replace(RECIPE, layouts=("STREAMED/NONE",)), Reference).home.layout == "STREAMED/NONE"
+    assert lodged(RECIPE, Reference).home.layout == "BUFFERED/BUFFERED"
+    lost = lodged(RECIPE, lambda: Broken(lambda _: True, silent))
+    assert (lost.home.layout, lost.fails) == ("BUFFERED/BUFFERED", "timeout")
+    dead = lodged(RECIPE, lambda: Broken(lambda _: True, crash))
+    assert dead.fails == "refused"

@@ -10,11 +10,12 @@ from dataclasses import replace
 from fnmatch import fnmatchcase
 
 from extproc.conformance.cases import CASES
-from extproc.conformance.cases.case import Case, Session
+from extproc.conformance.cases.case import REFUSALS, Case, Session
 from extproc.conformance.client import GrpcServer, UnreachableError, is_local
 from extproc.conformance.driver import TooManyRepliesError, UnplayableError, play
 from extproc.conformance.host.outcome import WELL, Ending
 from extproc.conformance.host.settings import BodyMode, HostSettings
+from extproc.conformance.invariants import Level
 from extproc.conformance.recipe import Recipe
 from extproc.conformance.verdicts import Finding, Report, Result, Verdict, skipped
 
@@ -41,15 +42,31 @@ def chosen(profiles: Sequence[str], patterns: Sequence[str] = ()) -> Iterator[Ca
 
 
 async def at_home(session: Session) -> Session:
-    """With the first layout that the server doesn't refuse, and how it answers the recipe's passing exchange there, if
-    it does so itself, or fails it."""
-    for settings in _BASELINES:
+    """With the first layout in which the recipe's passing exchange goes well, of those that the recipe claims if it
+    does, else of the baselines. If there is none: the first that isn't refused, and how it goes wrong there. With how
+    the server answers the exchange there, if it does so itself."""
+    homes = []
+    for settings in _candidates(session.recipe):
         outcome = await play(replace(settings, release=session.release), session.recipe.passes, session.open())
-        if outcome.ending is not Ending.REFUSED:
-            status = outcome.status if outcome.ending is Ending.IMMEDIATE else None
-            well = outcome.ending in WELL
-            return replace(session, home=settings, ordinary=status, fails="" if well else outcome.ending.value)
-    return session
+        if outcome.ending is Ending.REFUSED and outcome.closed is not None and outcome.closed.status in REFUSALS:
+            continue
+        status = outcome.status if outcome.ending is Ending.IMMEDIATE else None
+        well = outcome.ending in WELL
+        home = replace(session, home=settings, ordinary=status, fails="" if well else outcome.ending.value)
+        if well and not any(violation.invariant.level is Level.MUST for violation in outcome.violations):
+            return home
+        homes.append(home)
+    return homes[0] if homes else session
+
+
+def _candidates(recipe: Recipe) -> list[HostSettings]:
+    """The layouts that the recipe claims, baselines first, and then the other baselines."""
+    others = (
+        HostSettings(BodyMode[request], BodyMode[response])
+        for request, response in (layout.split("/") for layout in recipe.layouts)
+    )
+    baselines = [settings for settings in _BASELINES if settings.layout in recipe.layouts]
+    return list(dict.fromkeys((*baselines, *others, *_BASELINES)))
 
 
 async def judge(case: Case, session: Session) -> Result:
