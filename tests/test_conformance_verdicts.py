@@ -133,6 +133,8 @@ class Picker(Reference):
 
     def receive(self, message: ProcessingRequest) -> list[ProcessingResponse | Closed]:
         replies = super().receive(message)
+        if self.over:
+            return replies
         kind = str(message.WhichOneof("request"))
         if kind.endswith("_trailers") or getattr(message, kind).end_of_stream:
             held, self._held = self._held, []
@@ -157,3 +159,21 @@ def test_home_is_where_the_server_works_and_what_it_claims_before_all() -> None:
     assert (lost.home.layout, lost.fails) == ("BUFFERED/BUFFERED", "timeout")
     dead = lodged(RECIPE, lambda: Broken(lambda _: True, crash))
     assert dead.fails == "refused"
+
+
+def test_an_endpoint_picker_in_full_duplex_fails_nothing() -> None:
+    class Choosy(Picker):
+        """Refuses what it can't do."""
+
+        def receive(self, message: ProcessingRequest) -> list[ProcessingResponse | Closed]:
+            told = message.protocol_config
+            if not self.began and {int(told.request_body_mode), int(told.response_body_mode)} != {FULL}:
+                return [Closed("FAILED_PRECONDITION", "full duplex alone")]
+            return super().receive(message)
+
+    picking = lodged(RECIPE, Choosy)
+    found = {case.id: asyncio.run(case.judge(picking)) for case in CASES if case.profile == "core" and not case.layout}
+    bad = {id_: finding.reason for id_, finding in found.items() if finding.verdict in (Verdict.FAIL, Verdict.WARN)}
+    assert bad == {}
+    for id_ in ("LIV-01", "LIV-02", "LIV-04", "LIV-13"):
+        assert found[id_].verdict is Verdict.PASS, found[id_]

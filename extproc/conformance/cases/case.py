@@ -8,7 +8,7 @@ from typing import Any, Protocol, TypeAlias
 
 from extproc.conformance.driver import Link, UnplayableError, play
 from extproc.conformance.host.outcome import Ending, Outcome
-from extproc.conformance.host.settings import HostSettings, HttpExchange, HttpMessage
+from extproc.conformance.host.settings import BodyMode, HostSettings, HttpExchange, HttpMessage
 from extproc.conformance.invariants import Level
 from extproc.conformance.recipe import Recipe
 from extproc.conformance.verdicts import PASSED, Finding, Verdict, complaint, passed, skipped, worst
@@ -148,11 +148,14 @@ def _at_home(variants: tuple[Variant, ...], home: HostSettings) -> tuple[Variant
     if any(variant.settings.modes == home.modes for variant in variants):
         return variants
     request, response = home.modes
+    # In full duplex headers may be held back until the body has ended: no upstream answers before that.
+    late = request is BodyMode.FULL_DUPLEX_STREAMED
     more = {
         (variant.shape, variant.label): replace(
             variant, settings=replace(variant.settings, request_body=request, response_body=response)
         )
         for variant in variants
+        if not (late and variant.settings.early_response)
     }
     return (*variants, *more.values())
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+
 from extproc.conformance.cases.case import Session, scripted
 from extproc.conformance.cases.unknown import refused_layout, request_headers, told, unserved
 from extproc.conformance.driver import Link
@@ -14,6 +16,8 @@ from extproc.conformance.verdicts import Finding, skipped
 from extproc.wire import SERVICE, ProcessingRequest, ProcessingResponse
 
 _STEPS = 3
+_MOST_LATE = 1000
+"""Replies that are awaited behind a half-close."""
 
 
 def _steps(session: Session) -> list[ProcessingRequest]:
@@ -28,6 +32,12 @@ def _steps(session: Session) -> list[ProcessingRequest]:
     ]
 
 
+def _opening(session: Session) -> list[ProcessingRequest]:
+    """What a host sends before it has to get a reply: in full duplex the whole request."""
+    steps = _steps(session)
+    return steps[:-1] if session.home.request_body is BodyMode.FULL_DUPLEX_STREAMED else steps[:1]
+
+
 async def _after(session: Session, number: int, link: Link) -> Closed | None:
     """Play so many steps. How the call ended, if it did by then."""
     for message in _steps(session)[:number]:
@@ -40,6 +50,15 @@ async def _after(session: Session, number: int, link: Link) -> Closed | None:
     return None
 
 
+async def _end(link: Link) -> Closed | None:
+    """How the call ends, behind what replies are still on their way: in full duplex they may come late."""
+    for _ in range(_MOST_LATE):
+        answer = await link.receive(Wait.REPLY)
+        if not isinstance(answer, ProcessingResponse):
+            return answer
+    return None
+
+
 async def _half_close(session: Session) -> str | Finding | None:
     for number in range(_STEPS + 1):
         link = session.open()
@@ -47,7 +66,7 @@ async def _half_close(session: Session) -> str | Finding | None:
         if number == 1 and (refusal := refused_layout(ended)) is not None:
             return refusal
         await link.half_close()
-        answer = ended or await link.receive(Wait.REPLY)
+        answer = ended or await _end(link)
         link.cancel()
         if answer != Closed("OK"):
             return f"behind {number} messages: {told(answer)}"
@@ -79,8 +98,9 @@ async def _many(session: Session) -> str | Finding | None:
     links = [session.open() for _ in range(number)]
     try:
         for link in links:
-            await link.send(request_headers(session))
-        answers = [await link.receive(Wait.REPLY) for link in links]
+            for message in _opening(session):
+                await link.send(message)
+        answers = await asyncio.gather(*(link.receive(Wait.REPLY) for link in links))
     finally:
         for link in links:
             link.cancel()
@@ -100,7 +120,7 @@ async def _apart(session: Session) -> str | Finding | None:
     await broken.receive(Wait.PAUSE)
     broken.cancel()
     await link.half_close()
-    answer = ended or await link.receive(Wait.REPLY)
+    answer = ended or await _end(link)
     link.cancel()
     return None if answer == Closed("OK") else f"the one beside it: {told(answer)}"
 
