@@ -31,6 +31,10 @@ def judged(id_: str, session: Session) -> Finding:
     return asyncio.run(case.judge(session))
 
 
+def refused(_: object) -> list[ProcessingResponse | Closed]:
+    return [Closed("FAILED_PRECONDITION", "not here")]
+
+
 def session(make: Callable[[], Reference]) -> Session:
     return Session(RECIPE, lambda: DirectLink(make()))
 
@@ -68,7 +72,7 @@ def test_a_server_that_breaks_for_good_is_not_taken_for_one_that_refuses() -> No
 
 
 def test_a_layout_that_is_refused_is_no_failure_of_what_else_is_tried() -> None:
-    refusing = session(lambda: Broken(lambda _: True, lambda _: [Closed("FAILED_PRECONDITION", "not here")]))
+    refusing = session(lambda: Broken(lambda _: True, refused))
     for id_ in ("LIV-02", "LIV-04", "UNK-01", "UNK-03"):
         found = judged(id_, refusing)
         assert (found.verdict, found.reason) == (Verdict.SKIP, "the layout is refused: FAILED_PRECONDITION: not here")
@@ -177,3 +181,22 @@ def test_an_endpoint_picker_in_full_duplex_fails_nothing() -> None:
     assert bad == {}
     for id_ in ("LIV-01", "LIV-02", "LIV-04", "LIV-13"):
         assert found[id_].verdict is Verdict.PASS, found[id_]
+
+
+class Abrupt(Reference):
+    """Ends the call with an error behind its own answer, whatever is on its way."""
+
+    def receive(self, message: ProcessingRequest) -> list[ProcessingResponse | Closed]:
+        return [Closed("CANCELLED")] if self.over else super().receive(message)
+
+
+def test_what_is_on_its_way_behind_an_answer_may_meet_any_end_of_the_call() -> None:
+    assert judged("UNK-05", session(Abrupt)).verdict is Verdict.PASS
+    buffered = Session(RECIPE, lambda: DirectLink(Broken(lambda seen: FULL in seen.modes, refused)))
+    found = judged("UNK-05", buffered)
+    assert (found.verdict, found.reason.partition(";")[0]) == (
+        Verdict.SKIP,
+        "STREAMED/STREAMED: it refuses by the headers: nothing else is on its way",
+    )
+    wrong = replace(RECIPE, refused=replace(RECIPE.refused, status=401)) if RECIPE.refused else RECIPE
+    assert judged("UNK-05", Session(wrong, lambda: DirectLink(Reference()))).verdict is Verdict.FAIL

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from extproc.conformance.cases.case import REFUSALS, Session, scripted
 from extproc.conformance.driver import Link
 from extproc.conformance.host import messages
 from extproc.conformance.host.machine import Answer, Wait
 from extproc.conformance.host.outcome import WELL, Closed, Ending
-from extproc.conformance.host.settings import HttpMessage
+from extproc.conformance.host.settings import BodyMode, HostSettings, HttpMessage
 from extproc.conformance.invariants import Level
-from extproc.conformance.verdicts import Finding, skipped
+from extproc.conformance.recipe import Refused
+from extproc.conformance.verdicts import PASSED, Finding, complaint, skipped, worst
 from extproc.wire import ProcessingRequest, ProcessingResponse
 
 _UNKNOWN_FIELD = bytes((0xAA, 0x06, 0x01, 0x41))
@@ -106,29 +109,49 @@ async def _in_flight(session: Session) -> str | Finding | None:
     """In STREAMED and full duplex a host has already sent more when an immediate response arrives."""
     if session.recipe.refused is None:
         return skipped("the recipe names no exchange that is refused")
-    request = session.recipe.refused.exchange.request
+    if not session.recipe.refused.exchange.request.pieces:
+        return skipped("the exchange that is refused has no body, which could be on its way")
+    layouts = [session.home] if session.home.request_body in (BodyMode.STREAMED, BodyMode.FULL_DUPLEX_STREAMED) else []
+    findings = []
+    for settings in dict.fromkeys((*layouts, *_PIPELINED)):
+        found = await _answered_in_flight(replace(session, home=settings), session.recipe.refused)
+        finding = found if isinstance(found, Finding) else PASSED if found is None else complaint(Level.MUST, found)
+        findings.append((settings.layout, finding))
+    return worst(findings)
+
+
+async def _answered_in_flight(session: Session, refused: Refused) -> str | Finding | None:
     link = session.open()
-    await link.send(request_headers(session, request))
-    await link.send(messages.body("request", request.body, end=True))
-    answer = await link.receive(Wait.REPLY)
-    if (refusal := refused_layout(answer)) is not None:
-        return refusal
-    while isinstance(answer, ProcessingResponse) and answer.WhichOneof("response") != "immediate_response":
+    try:
+        await link.send(request_headers(session, refused.exchange.request))
+        if session.home.request_body is BodyMode.STREAMED:  # the body waits for the headers' reply
+            answer = await link.receive(Wait.REPLY)
+            if not isinstance(answer, ProcessingResponse):
+                return refused_layout(answer) or skipped(f"the headers' reply is {told(answer)}")
+            if answer.WhichOneof("response") == "immediate_response":
+                return skipped("it refuses by the headers: nothing else is on its way")
+        await link.send(messages.body("request", refused.exchange.request.body, end=False))
+        await link.send(messages.body("request", b"", end=True))
         answer = await link.receive(Wait.REPLY)
-    if not isinstance(answer, ProcessingResponse):
-        return f"no immediate_response, but {told(answer)}"
-    status = answer.immediate_response.status.code
-    await link.send(messages.body("request", b"", end=True))
-    await link.half_close()
-    after = await link.receive(Wait.REPLY)
-    link.cancel()
-    if status != session.recipe.refused.status:
-        return f"refuses with {status}, and the recipe says {session.recipe.refused.status}"
-    if isinstance(after, Closed) and after.status == "OK":
+        while isinstance(answer, ProcessingResponse) and answer.WhichOneof("response") != "immediate_response":
+            answer = await link.receive(Wait.REPLY)
+        if not isinstance(answer, ProcessingResponse):
+            return refused_layout(answer) or skipped(f"no immediate_response, but {told(answer)}")
+        if (status := answer.immediate_response.status.code) != refused.status:
+            return f"refuses with {status}, and the recipe says {refused.status}"
+        await link.half_close()
+        after = await link.receive(Wait.REPLY)
+        if isinstance(after, ProcessingResponse):
+            return f"the immediate response is followed by {told(after)}"
         return None
-    return f"the immediate response is followed by {told(after)}"
+    finally:
+        link.cancel()
 
 
+_PIPELINED = (
+    HostSettings(BodyMode.STREAMED, BodyMode.STREAMED),
+    HostSettings(BodyMode.FULL_DUPLEX_STREAMED, BodyMode.FULL_DUPLEX_STREAMED),
+)
 _PROTO = "proto3: unknown fields"
 UNKNOWN = (
     scripted("UNK-01", Level.MUST, "a field that the server doesn't know is ignored", _PROTO, _unknown_field),
