@@ -276,7 +276,7 @@ def test_a_server_that_takes_other_modes_for_granted_is_caught(case: str) -> Non
     assert set(found) == {case}
 
 
-_BESIDE = {"LIV-03", "LIV-06", "LIV-07", "LIV-10"}
+_BESIDE = {"LIV-06", "LIV-07", "LIV-10"}
 
 
 def test_what_is_broken_beside_process_is_caught_by_its_cases() -> None:
@@ -285,6 +285,15 @@ def test_what_is_broken_beside_process_is_caught_by_its_cases() -> None:
     found = {case.id: asyncio.run(case.judge(session)) for case in _EVERY if case.id not in _SLOW}
     assert {id_ for id_, finding in found.items() if finding.verdict in (Verdict.FAIL, Verdict.WARN)} == _BESIDE
     assert found["LIV-12"].reason == "the call ends with UNIMPLEMENTED"
+
+
+def test_a_server_that_forgets_calls_whose_deadline_ran_out_is_caught() -> None:
+    make = leaking(2, forgets=True)
+    server = Sick()
+    server.open_with_deadline = lambda _seconds: CancelLink(make())  # type: ignore[method-assign]
+    session = Session(RECIPE, lambda: CancelLink(make()), server)
+    [case] = [case for case in _EVERY if case.id == "LIV-03"]
+    assert asyncio.run(case.judge(session)).reason == "a usual exchange ends as timeout"
 
 
 @pytest.mark.parametrize(("answers", "wanted"), [(False, {"LIV-13"}), (True, {"UNK-03"})])
@@ -314,7 +323,7 @@ def test_a_false_answer_to_an_openai_client_is_caught(case: str) -> None:
 
 def test_every_case_that_can_fail_has_a_server_that_it_catches() -> None:
     raw_text = {case.id for case in CASES if case.profile == "openai"} - set(_OPENAI)
-    elsewhere = {*raw_text, *_OPENAI, *_UNTOLD, *_BESIDE, "LIV-13", "UNK-03", *(case.id for case in _MATRIX)}
+    elsewhere = {*raw_text, *_OPENAI, *_UNTOLD, *_BESIDE, "LIV-03", "LIV-13", "UNK-03", *(case.id for case in _MATRIX)}
     unlikely = {"LIV-12", "MUT-09.30"}
     """A MAY; and MUT-09.5 with a larger body, which the recipe has to allow."""
     assert {fault.case for fault in FAULTS} | elsewhere | unlikely == {case.id for case in CASES}

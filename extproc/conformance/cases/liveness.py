@@ -85,11 +85,10 @@ async def _deadline(session: Session) -> str | Finding | None:
     assert session.server is not None
     for number in range(1, _STEPS + 1):
         link = session.server.open_with_deadline(0.1)
-        ended = await _after(session, number, link)
-        answer = ended or await link.receive(Wait.REPLY)
+        # The client ends the call by itself then, whatever the server does.
+        await _after(session, number, link)
+        await _end(link)
         link.cancel()
-        if answer is None:
-            return f"behind {number} messages: open beyond its deadline"
     return await unserved(session)
 
 
@@ -175,7 +174,7 @@ LIVENESS = (
     scripted(
         "LIV-03",
         _MUST,
-        "a call's deadline runs out behind each step: it ends, and the next is served",
+        "a call's deadline runs out behind each step: the next exchange is served",
         "gRPC: grpc-timeout",
         _deadline,
         needs_server=True,
