@@ -83,8 +83,10 @@ def test_a_clients_stream_is_read_as_clients_do(events: list[dict[str, object]],
     deltas: list[tuple[dict[str, object], str | None]] = [*((delta, None) for delta in events), ({}, "tool_calls")]
     chunks = [{"choices": [{"delta": delta, "finish_reason": reason}]} for delta, reason in deltas]
     data = b"".join(b"data: " + json.dumps(chunk).encode() + b"\n\n" for chunk in chunks)
-    told = called(data + b"data: [DONE]\n\n", stream=True)
-    assert told is None if wrong is None else (told or "").startswith(wrong)
+    whole = data + b"data: [DONE]\n\n"
+    for form in (whole, whole.replace(b"data: ", b"data:"), whole.replace(b"\n", b"\r\n")):  # all are legal
+        told = called(form, stream=True)
+        assert told is None if wrong is None else (told or "").startswith(wrong)
     assert called(data, stream=True) == "the stream has no [DONE]"
 
 

@@ -83,12 +83,15 @@ def _whole(answer: str) -> Iterator[Delta]:
 
 
 def _streamed(answer: str) -> Iterator[Delta]:
-    if "data: [DONE]" not in answer:
+    lines = answer.replace("\r\n", "\n").split("\n")
+    events = [line.removeprefix("data:").strip() for line in lines if line.startswith("data:")]
+    if "[DONE]" not in events:
         raise ValueError("the stream doesn't end in [DONE]")
-    for line in answer.split("\n"):
-        if line.startswith("data: {"):
-            chunk = json.loads(line.removeprefix("data: "))
-            if "error" in chunk:
-                raise ValueError(f"an error in the stream: {chunk['error']}")
-            for choice in chunk.get("choices", ()):
-                yield choice["delta"]
+    for event in events:
+        if not event.startswith("{"):
+            continue
+        chunk = json.loads(event)
+        if "error" in chunk:
+            raise ValueError(f"an error in the stream: {chunk['error']}")
+        for choice in chunk.get("choices", ()):
+            yield choice["delta"]

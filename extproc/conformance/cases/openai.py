@@ -88,7 +88,8 @@ def _called_in_whole(body: bytes) -> str | None:
 
 
 def _called_in_stream(body: bytes) -> str | None:
-    events = [line.removeprefix(b"data: ") for line in body.split(b"\n") if line.startswith(b"data: ")]
+    lines = body.replace(b"\r\n", b"\n").split(b"\n")
+    events = [line.removeprefix(b"data:").strip() for line in lines if line.startswith(b"data:")]
     if not events or events[-1] != b"[DONE]":
         return "the stream has no [DONE]"
     calls: dict[int, dict[str, Any]] = {}
