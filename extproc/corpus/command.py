@@ -9,12 +9,14 @@ import argparse
 import json
 import sys
 from collections.abc import Sequence
+from pathlib import Path
 
 from extproc.corpus.endpoint import EndpointError, answers, judge_url
 from extproc.corpus.judging import judge
 from extproc.corpus.peers.process import PEERS, PeerError, running
 from extproc.corpus.reports import Report
 from extproc.corpus.rows import KINDS, Row, file_names, load, raw_rows
+from extproc.model_checks.asking import KEY, ServerError, key_of, require_allowed
 
 PURPOSE = "judge a tool-call parser, or an OpenAI-compatible server, by what models write"
 _NAMES = ", ".join(name for name in PEERS if name != "extproc-worker")
@@ -61,15 +63,18 @@ def run(options: argparse.Namespace) -> int:
             sys.stdout.writelines(json.dumps(row, ensure_ascii=False) + "\n" for row in exported)
             return 0
         if url:
-            report = judge_url(url, rows, model=options.model, key=options.key, timeout=options.timeout)
+            require_allowed(url, remote=options.allow_remote)
+            key = key_of(options.key_file)
+            report = judge_url(url, rows, model=options.model, key=key, timeout=options.timeout)
         elif options.parser in PEERS:
             report = _judge_peer(options.parser, options.python, rows)
         else:
             from extproc.corpus.adapters import named_parser  # not needed to judge others
 
             report = judge(named_parser(options.parser), rows)
-    except (EndpointError, KeyError, PeerError, ValueError) as error:
-        print(f"corpus: {error.args[0] if error.args else error}", file=sys.stderr)
+    except (EndpointError, ServerError, KeyError, PeerError, ValueError, OSError) as error:
+        said = error if isinstance(error, OSError) or not error.args else error.args[0]
+        print(f"corpus: {said}", file=sys.stderr)
         return 2
     _say(report, as_json=options.json)
     return 1 if report.failures else 0
@@ -109,5 +114,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--row", action="append", metavar="ID", help="only this row; may be repeated")
     parser.add_argument("--json", action="store_true", help="scores and failures as JSON")
     parser.add_argument("--model", default="model", help="the model to ask for at URL (default: %(default)s)")
-    parser.add_argument("--key", help="the API key for URL")
+    parser.add_argument("--key-file", type=Path, metavar="FILE", help=f"holds the API key for URL (default: ${KEY})")
+    parser.add_argument(
+        "--allow-remote", action="store_true", help="ask a server that isn't on this machine's loopback interface"
+    )
     parser.add_argument("--timeout", type=float, default=30.0, help="seconds for one answer (default: %(default)s)")

@@ -7,8 +7,6 @@ and is left out.
 from __future__ import annotations
 
 import json
-import urllib.error
-import urllib.request
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
@@ -16,9 +14,7 @@ from extproc.corpus.differences import difference
 from extproc.corpus.judging import Delta, joined
 from extproc.corpus.reports import Report, Verdict
 from extproc.corpus.rows import Row
-
-_LONGEST = 8 << 20
-"""So many bytes of an answer are read at most."""
+from extproc.model_checks.asking import BrokenAnswerError, ServerError, posted, require_allowed
 
 
 class EndpointError(Exception):
@@ -38,7 +34,11 @@ def answers(rows: Iterable[Row]) -> Iterator[dict[str, Any]]:
 
 def judge_url(url: str, rows: Sequence[Row], *, model: str, key: str | None = None, timeout: float = 30.0) -> Report:
     """A verdict for each row in reach; `timeout` in seconds. EndpointError when nobody answers at `url`."""
-    return Report(tuple(_verdict(url, row, model, key, timeout) for row in reachable(rows)))
+    try:
+        require_allowed(url, remote=True)
+        return Report(tuple(_verdict(url, row, model, key, timeout) for row in reachable(rows)))
+    except ServerError as error:
+        raise EndpointError(str(error)) from error
 
 
 def _verdict(url: str, row: Row, model: str, key: str | None, timeout: float) -> Verdict:
@@ -56,24 +56,14 @@ def _reason(url: str, row: Row, model: str, key: str | None, timeout: float, *, 
     if row.tools:
         body["tools"] = row.tools
     try:
-        answer = _post(f"{url.rstrip('/')}/chat/completions", body, key, timeout)
+        status, answer = posted(url, body, key=key, timeout=timeout)
+        if status != 200:
+            return f"status {status}: {answer[:200]}"
         return difference(row, joined(_streamed(answer) if stream else _whole(answer)))
-    except urllib.error.HTTPError as error:
-        with error:
-            return f"status {error.code}: {error.read(200).decode(errors='replace')}"
-    except (urllib.error.URLError, ConnectionError) as error:
-        raise EndpointError(f"{url}: {error}") from error
-    except (LookupError, TypeError, ValueError, TimeoutError) as error:
+    except BrokenAnswerError as error:
+        return str(error)
+    except (LookupError, TypeError, ValueError, AttributeError) as error:
         return f"{type(error).__name__}: {error}"[:200]
-
-
-def _post(url: str, body: dict[str, Any], key: str | None, timeout: float) -> str:
-    if not url.startswith(("http://", "https://")):
-        raise EndpointError(f"{url} is no http URL")
-    headers = {"content-type": "application/json"} | ({"authorization": f"Bearer {key}"} if key else {})
-    request = urllib.request.Request(url, json.dumps(body).encode(), headers)  # noqa: S310 - the scheme was looked at
-    with urllib.request.urlopen(request, timeout=timeout) as response:  # noqa: S310
-        return str(response.read(_LONGEST).decode())
 
 
 def _whole(answer: str) -> Iterator[Delta]:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import http.client
 import ipaddress
 import json
+import os
 import threading
 import time
 import urllib.error
@@ -23,6 +24,8 @@ from typing import Any
 from extproc.model_checks.cases import Case
 from extproc.model_checks.reading import Answer, read
 
+KEY = "OPENAI_API_KEY"
+"""The environment variable that may hold the key."""
 MOST_AT_ONCE = 64
 _LONGEST = 8 << 20
 """So many bytes of an answer are read at most."""
@@ -35,6 +38,10 @@ Answers = dict[tuple[str, str], Answer]
 
 class ServerError(Exception):
     """The server can't be reached at all, or isn't to be asked."""
+
+
+class BrokenAnswerError(Exception):
+    """No whole answer came; the text says why."""
 
 
 class ResultsError(Exception):
@@ -71,6 +78,11 @@ def _is_loopback(host: str) -> bool:
         return ipaddress.ip_address(host).is_loopback
     except ValueError:
         return False
+
+
+def key_of(path: Path | None) -> str | None:
+    """The API key: in the file, if there is one, else in the environment. Raises OSError."""
+    return os.environ.get(KEY) if path is None else path.read_text(encoding="utf-8").strip()
 
 
 class Results:
@@ -141,24 +153,44 @@ def _ask(server: Server, case: Case, results: Results, stopped: threading.Event)
 
 
 def _answer(server: Server, body: Mapping[str, Any], *, stream: bool) -> Answer:
-    headers = {"content-type": "application/json"} | ({"authorization": f"Bearer {server.key}"} if server.key else {})
-    url = f"{server.url.rstrip('/')}/chat/completions"
-    request = urllib.request.Request(url, json.dumps(body).encode(), headers)  # noqa: S310 - the scheme was looked at
-    deadline = time.monotonic() + server.timeout
     try:
-        with _opener(server.url).open(request, timeout=server.timeout) as response:
-            return read(response.status, _body(response, deadline), stream=stream)
+        status, text = posted(server.url, body, key=server.key, timeout=server.timeout)
+    except BrokenAnswerError as error:
+        return Answer(0, error=str(error))
+    return read(status, text, stream=stream)
+
+
+def posted(url: str, body: Mapping[str, Any], *, key: str | None, timeout: float) -> tuple[int, str]:
+    """Status and text of what `{url}/chat/completions` answers within so many seconds. ServerError when nobody listens,
+    BrokenAnswerError when no whole answer comes."""
+    headers = {"content-type": "application/json"} | ({"authorization": f"Bearer {key}"} if key else {})
+    asked = f"{url.rstrip('/')}/chat/completions"
+    request = urllib.request.Request(asked, json.dumps(body).encode(), headers)  # noqa: S310 - the scheme was looked at
+    deadline = time.monotonic() + timeout
+    try:
+        with _opener(url).open(request, timeout=timeout) as response:
+            return response.status, _body(response, deadline)
     except urllib.error.HTTPError as error:
         with error:
-            return read(error.code, error.read(_PIECE).decode(errors="replace"), stream=stream)
+            return error.code, error.read(_PIECE).decode(errors="replace")
     except urllib.error.URLError as error:
         if isinstance(error.reason, TimeoutError):
-            return Answer(0, error=f"no answer within {server.timeout:g} s")
-        raise ServerError(f"{server.url}: {error.reason}") from error
-    except TimeoutError:
-        return Answer(0, error=f"no answer within {server.timeout:g} s")
+            raise BrokenAnswerError(f"no answer within {timeout:g} s") from error
+        if isinstance(error.reason, _BROKEN):
+            raise _broken(error.reason) from error
+        raise ServerError(f"{url}: {error.reason}") from error
+    except TimeoutError as error:
+        raise BrokenAnswerError(f"no answer within {timeout:g} s") from error
     except (OSError, http.client.HTTPException, UnicodeDecodeError) as error:
-        return Answer(0, error=f"the connection broke: {type(error).__name__}: {error}"[:200])
+        raise _broken(error) from error
+
+
+_BROKEN = (ConnectionResetError, ConnectionAbortedError, BrokenPipeError)
+"""Of a connection that was there."""
+
+
+def _broken(error: Exception) -> BrokenAnswerError:
+    return BrokenAnswerError(f"the connection broke: {type(error).__name__}: {error}"[:200])
 
 
 def _opener(url: str) -> urllib.request.OpenerDirector:

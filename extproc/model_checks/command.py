@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import argparse
 import json
-import os
 import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -68,14 +67,19 @@ def _at_once(text: str) -> int:
 
 def run(options: argparse.Namespace) -> int:
     """Returns the exit status."""
-    from extproc.model_checks.asking import Results, ResultsError, Server, ServerError, ask_all, require_allowed
+    from extproc.model_checks.asking import Results, ResultsError, Server, ServerError, ask_all, key_of, require_allowed
     from extproc.model_checks.bfcl import BfclError
 
     try:
         require_allowed(options.url, remote=options.allow_remote)
         sets = _sets(options)
         server = Server(
-            options.url, options.model, _key(options), options.timeout, options.concurrency, options.max_tokens
+            options.url,
+            options.model,
+            key_of(options.key_file),
+            options.timeout,
+            options.concurrency,
+            options.max_tokens,
         )
         results = Results(options.results, _described(options))
         ask_all(server, [case for cases in sets.values() for case in cases], results, _progress())
@@ -115,12 +119,6 @@ def _described(options: argparse.Namespace) -> dict[str, Any]:
         "seed": options.seed,
         "set": cases.digest(cases.raw_cases())[:12],
     }
-
-
-def _key(options: argparse.Namespace) -> str | None:
-    if options.key_file is None:
-        return os.environ.get(_KEY)
-    return str(options.key_file.read_text(encoding="utf-8").strip())
 
 
 def _progress() -> Any:
