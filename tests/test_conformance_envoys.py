@@ -13,17 +13,25 @@ from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
+import grpc
 import pytest
 
 from extproc.cli import main
+from extproc.conformance.cases.case import Session
+from extproc.conformance.cases.unknown import request_headers
+from extproc.conformance.driver import DirectLink
 from extproc.conformance.envoys.comparing import difference
 from extproc.conformance.envoys.lab import Measured, measure
 from extproc.conformance.envoys.releases import RELEASES, ReleaseError, binary, version
+from extproc.conformance.envoys.tap import Tap
 from extproc.conformance.faults import FAULTS
-from extproc.conformance.host.outcome import Ending, Outcome
+from extproc.conformance.host.outcome import Closed, Ending, Outcome
 from extproc.conformance.host.settings import Headers, HttpMessage
+from extproc.conformance.reference import Reference
+from extproc.conformance.reference_server import serve
 from extproc.conformance.runner import run
 from extproc.conformance.verdicts import Report, Verdict
+from extproc.wire import SERVICE, ProcessingRequest, ProcessingResponse
 from tests import conformance_ours
 from tests.gateway import ENVOY
 from tests.test_conformance_cases import RECIPE
@@ -125,6 +133,32 @@ def test_a_difference_tells_no_value_of_a_header() -> None:
         "the client's header authorization has no value, not 1 value of 16 bytes, or another value"
     )
     assert difference(bare, message((), key)) == "the client's trailers are authorization[16], not none"
+
+
+class Knowing(Reference):
+    """Serves whom the host's filter metadata names."""
+
+    def receive(self, message: ProcessingRequest) -> list[ProcessingResponse | Closed]:
+        if message.metadata_context.filter_metadata["a.b"].fields["tenant"].string_value != "t-1":
+            return [Closed("PERMISSION_DENIED")]
+        return super().receive(message)
+
+
+def test_between_envoy_and_the_server_each_message_gets_the_recipes_metadata(tmp_path: Path) -> None:
+    server, port = serve("127.0.0.1:0", Knowing)
+    first = request_headers(Session(RECIPE, lambda: DirectLink(Reference()))).SerializeToString()
+
+    async def passed_on() -> ProcessingResponse:
+        async with Tap(tmp_path / "tap", f"127.0.0.1:{port}", (), (("a.b", (("tenant", "t-1"),)),)):
+            with grpc.insecure_channel(f"unix:{tmp_path / 'tap'}") as channel:
+                call = channel.stream_stream(f"/{SERVICE}/Process")(iter([first]), timeout=10)
+                [reply] = await asyncio.to_thread(list, call)
+        return ProcessingResponse.FromString(reply)
+
+    try:
+        assert asyncio.run(passed_on()).HasField("request_headers")
+    finally:
+        server.stop(None).wait()
 
 
 @pytest.mark.envoys

@@ -65,11 +65,7 @@ class GrpcLink:
 
     def __init__(self, start: Callable[[Iterator[bytes]], Call], limits: Limits, context: MetadataContext = ()) -> None:
         self._limits, self._loop = limits, asyncio.get_running_loop()
-        forwarded = ProcessingRequest()
-        for namespace, fields in context:
-            forwarded.metadata_context.filter_metadata[namespace].update(dict(fields))
-        self._context = forwarded.SerializeToString()
-        """What is appended to a message becomes part of it."""
+        self._context = forwarded(context)
         self._answers: asyncio.Queue[ProcessingResponse | Closed] = asyncio.Queue()
         self._over: Closed | None = None
         self._sent: SimpleQueue[bytes | None] = SimpleQueue()
@@ -119,6 +115,14 @@ class GrpcLink:
     def _tell(self, answer: ProcessingResponse | Closed) -> None:
         with contextlib.suppress(RuntimeError):  # the run is over, and its loop closed
             self._loop.call_soon_threadsafe(self._answers.put_nowait, answer)
+
+
+def forwarded(context: MetadataContext) -> bytes:
+    """What is appended to a message becomes part of it."""
+    message = ProcessingRequest()
+    for namespace, fields in context:
+        message.metadata_context.filter_metadata[namespace].update(dict(fields))
+    return message.SerializeToString()
 
 
 def _is_message(data: bytes) -> bool:

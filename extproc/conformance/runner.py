@@ -125,6 +125,14 @@ async def through_envoy(session: Session, envoy: str, target: str, stack: AsyncE
     program = await asyncio.to_thread(binary, envoy)
     name = await asyncio.to_thread(version, program)
     major, minor, _ = name.split(".")
-    host = EnvoyHost(program, target, session.recipe.metadata, session.recipe.limits.reply, remembering=True)
+    recipe = session.recipe
+    host = EnvoyHost(
+        program,
+        target,
+        recipe.metadata,
+        recipe.limits.reply,
+        metadata_context=recipe.metadata_context,
+        remembering=True,
+    )
     await stack.enter_async_context(host)
     return replace(session, through=host.compare, release=(int(major), int(minor))), name

@@ -19,6 +19,7 @@ from extproc.conformance.envoys.tap import Record, Tap
 from extproc.conformance.envoys.wire import CHUNK, Pace, Seen
 from extproc.conformance.host.outcome import Ending, Outcome
 from extproc.conformance.host.settings import HostSettings, HttpExchange
+from extproc.conformance.recipe import MetadataContext
 
 _PREFACE = b"PRI"
 _HOP = ("transfer-encoding", "connection", "keep-alive", DETAILS)
@@ -38,9 +39,11 @@ class EnvoyHost:
         metadata: tuple[tuple[str, str], ...] = (),
         message_timeout: float = 3.0,
         *,
+        metadata_context: MetadataContext = (),
         remembering: bool = False,
     ) -> None:
-        self._program, self._target, self._metadata = program, target, metadata
+        self._program, self._target = program, target
+        self._metadata, self._metadata_context = metadata, metadata_context
         self._message_timeout = message_timeout
         self._remembering = remembering
         self._stack = contextlib.AsyncExitStack()
@@ -51,7 +54,9 @@ class EnvoyHost:
     async def __aenter__(self) -> EnvoyHost:
         async with contextlib.AsyncExitStack() as stack:
             folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="conformance-")))
-            self._tap = await stack.enter_async_context(Tap(folder / "processor", self._target, self._metadata))
+            self._tap = await stack.enter_async_context(
+                Tap(folder / "processor", self._target, self._metadata, self._metadata_context)
+            )
             server = await asyncio.start_unix_server(self._serve, folder / "upstream")
             stack.callback(server.close)
             self.envoy = await stack.enter_async_context(Envoy(self._program, folder, self._message_timeout))

@@ -16,9 +16,11 @@ from typing import Any
 import grpc
 from google.protobuf.message import DecodeError
 
+from extproc.conformance.client import forwarded
 from extproc.conformance.host import messages
 from extproc.conformance.host.outcome import Closed
 from extproc.conformance.host.settings import BodyMode
+from extproc.conformance.recipe import MetadataContext
 from extproc.wire import SERVICE, ProcessingRequest, ProcessingResponse
 
 _PROCESS = f"/{SERVICE}/Process"
@@ -52,10 +54,18 @@ class Record:
 
 
 class Tap:
-    """Listening on entering, at a unix socket; `record` is that of the exchange being played."""
+    """Listening on entering, at a unix socket; `record` is that of the exchange being played. It adds the recipe's
+    metadata to the call and to each message."""
 
-    def __init__(self, path: Path, target: str, metadata: tuple[tuple[str, str], ...] = ()) -> None:
+    def __init__(
+        self,
+        path: Path,
+        target: str,
+        metadata: tuple[tuple[str, str], ...] = (),
+        metadata_context: MetadataContext = (),
+    ) -> None:
         self._path, self._target, self._metadata = path, target, metadata
+        self._context = forwarded(metadata_context)
         self.record = Record()
 
     async def __aenter__(self) -> Tap:
@@ -83,7 +93,7 @@ class Tap:
             with contextlib.suppress(grpc.RpcError):  # Envoy breaks it off
                 for data in requests:
                     self._tell(record, _sent, data)
-                    yield data
+                    yield data + self._context
                 open_[0] = False
 
         call = self._call(noted(), metadata=self._metadata or None)
