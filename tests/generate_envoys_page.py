@@ -5,14 +5,12 @@ from __future__ import annotations
 import asyncio
 import datetime
 import sys
-import tempfile
 from pathlib import Path
 
 from extproc.conformance.envoys.lab import measure
 from extproc.conformance.envoys.page import SIMULATED, page
 from extproc.conformance.envoys.releases import RELEASES, binary
 from extproc.conformance.runner import run
-from extproc.conformance.verdicts import Report
 from tests import conformance_ours
 from tests.test_conformance_cases import RECIPE
 from tests.test_conformance_envoys import reference_server
@@ -30,17 +28,11 @@ def main() -> int:
             lab[release] = asyncio.run(measure(binary(envoy)))
         with reference_server() as target:
             reference[release] = asyncio.run(run(target, RECIPE, envoy=envoy))
-        ours[release] = own(envoy)
+        ours[release] = conformance_ours.judged(envoy)
     PAGE.write_text(
         page(datetime.date.today().isoformat(), COMMAND, lab, reference, {"extproc": ours}), encoding="utf-8"
     )
     return 0
-
-
-def own(envoy: str | None) -> Report:
-    """A fresh server each time: it remembers what its hosts did."""
-    with tempfile.TemporaryDirectory() as folder, conformance_ours.serving(Path(folder)) as target:
-        return asyncio.run(run(target, conformance_ours.recipe(), envoy=envoy))
 
 
 if __name__ == "__main__":

@@ -83,3 +83,15 @@ def test_simulated_host_and_envoys_agreed_wherever_both_could_play() -> None:
     cells = re.findall(r"(\d+) of (\d+) agree", MEASURED)
     assert len(cells) == 3 * len(RELEASES)
     assert [cell for cell in cells if cell[0] != cell[1]] == []
+
+
+def test_no_case_failed_by_our_own_server() -> None:
+    columns = ["server", "host", "PASS", "WARN", "REFUSES", "SKIP", "FAIL", "which fail"]
+    assert f"| {' | '.join(columns)} |" in MEASURED
+    rows = [
+        dict(zip(columns, line.strip("|").split("|"), strict=True))
+        for line in MEASURED.splitlines()
+        if "| extproc |" in line
+    ]
+    assert len(rows) == 1 + len(RELEASES)
+    assert {row["FAIL"].strip() for row in rows} == {"0"}

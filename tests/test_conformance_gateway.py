@@ -4,25 +4,20 @@ from __future__ import annotations
 
 import asyncio
 from dataclasses import replace
-from pathlib import Path
 
 import pytest
 
 from extproc.config import load
 from extproc.conformance.recipe import PROFILES, Recipe
-from extproc.conformance.recipe import load as load_recipe
 from extproc.conformance.runner import chosen, run
 from extproc.conformance.verdicts import Result, Verdict
 from extproc.exchange.context import ExchangeContext
 from extproc.observability.telemetry import Telemetry
 from extproc.server.processor import Processor
+from tests.conformance_ours import FOLDER, IGNORED, RECIPE
 from tests.gateway import free_port
 from tests.in_thread import in_thread
 
-FOLDER = Path(__file__).with_name("conformance")
-RECIPE = load_recipe(FOLDER / "recipe.yaml")
-IGNORED = ("OAI-03", "OAI-04")
-"""The host ignores overrides: such a one has a processor of its own, to which it is known by what others do as well."""
 REFUSED = {
     *(f"LAY-0{number}" for number in range(1, 5)),  # nothing of a request's body, which names its model
     *(f"LAY-{number:02}" for number in range(9, 13)),  # BUFFERED_PARTIAL
