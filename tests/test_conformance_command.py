@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import subprocess
 import sys
@@ -15,7 +16,8 @@ import yaml
 
 from extproc.cli import main
 from extproc.conformance.cases import CASES
-from extproc.conformance.driver import Processor
+from extproc.conformance.cases.case import Session
+from extproc.conformance.driver import DirectLink, Processor
 from extproc.conformance.host.outcome import Closed
 from extproc.conformance.invariants import Level
 from extproc.conformance.recipe import RecipeError, read
@@ -161,6 +163,13 @@ def test_the_list_is_the_catalogue(capsys: pytest.CaptureFixture[str]) -> None:
         ({"metadata_context": {"a": "b"}}, "metadata_context: expected a mapping of namespaces to mappings"),
         ({"metadata_context": {"a": {"b": 1}}}, "metadata_context.a.b: expected text"),
         ({"refused": {"path": "/"}}, "refused.status: expected the status of the refusal, 200 to 599"),
+        ({"profiles": []}, "profiles: expected at least one of core, mutating, openai"),
+        ({"metadata": {"A B": "x"}}, "metadata.a b: expected a name of a-z, 0-9, _, - and ., without grpc- or -bin"),
+        ({"metadata": {"grpc-timeout": "1S"}}, "metadata.grpc-timeout: expected a name of a-z"),
+        ({"metadata": {"a": "\n"}}, "metadata.a: expected printable ASCII"),
+        ({"openai": {"headers": {"a": 1}}}, "openai.headers.a: expected text"),
+        ({"openai": {"key": "a"}}, "openai.key: no such field; there are: headers, model, path, text"),
+        ({"layouts": ["NONE/BUFFERED_PARTIAL"]}, "layouts[0]: expected one of NONE/NONE,"),
         ({"layouts": ["BUFFERED"]}, "layouts[0]: expected one of NONE/NONE,"),
         ({"limits": {"streams": 1.5}}, "limits.streams: expected a whole number above 0, at most 1000"),
         ([], "the file: expected a mapping"),
@@ -170,6 +179,35 @@ def test_a_wrong_recipe_is_told_by_its_field(told: object, complaint: str) -> No
     with pytest.raises(RecipeError) as caught:
         read(told)
     assert str(caught.value).startswith(complaint)
+
+
+@pytest.mark.parametrize("told", [{"response": {"status": 204}}, {"response": {"status": 304}}, {"method": "HEAD"}])
+def test_what_has_no_body_gets_none(told: object) -> None:
+    response = read({"passes": told}).passes.response
+    assert (response.pieces, response.first("content-length")) == ((), b"0" if "method" in str(told) else None)
+
+
+def test_the_layouts_that_can_be_claimed_are_played() -> None:
+    played = [case.layout for case in CASES if case.layout]
+    assert read({"layouts": played}).layouts == tuple(played)
+    assert len(played) == 20
+
+
+def test_each_request_to_an_openai_model_has_the_recipes_headers() -> None:
+    recipe = read({"openai": {"headers": {"authorization": "Bearer test"}}})
+    seen: list[bytes] = []
+
+    class Asks(Reference):
+        def receive(self, message: ProcessingRequest) -> list[ProcessingResponse | Closed]:
+            for header in message.request_headers.headers.headers:
+                seen.extend([header.raw_value] if header.key == "authorization" else [])
+            return super().receive(message)
+
+    for case in CASES:
+        if case.id in ("OAI-01", "OAI-17"):
+            asyncio.run(case.judge(Session(recipe, lambda: DirectLink(Asks()))))
+    assert len(seen) >= 2
+    assert set(seen) == {b"Bearer test"}
 
 
 def report() -> Report:

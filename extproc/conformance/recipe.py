@@ -7,6 +7,7 @@ default exchange is played, and the invariants judge.
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
 from pathlib import Path
@@ -14,7 +15,7 @@ from typing import Any, TypeAlias
 
 import yaml
 
-from extproc.conformance.host.settings import BodyMode, Headers, HttpExchange, HttpMessage
+from extproc.conformance.host.settings import REQUESTS, RESPONSES, Headers, HttpExchange, HttpMessage
 
 MetadataContext: TypeAlias = tuple[tuple[str, tuple[tuple[str, str], ...]], ...]
 """Filter metadata that the host forwards with each message: by namespace, names and texts."""
@@ -49,8 +50,13 @@ class Openai:
 
     model: str = "conformance"
     path: str = "/v1/chat/completions"
+    headers: Headers = ()
+    """Those of each request beside the usual ones: credentials, for instance."""
     text: str = 'I look.\n<tool_call>\n{"name": "get_weather", "arguments": {"city": "Oslo"}}\n</tool_call>'
     """What the model says to call `get_weather` with the city Oslo: as the hermes format writes it."""
+
+
+_BODILESS = (204, 304)
 
 
 def exchange(
@@ -79,10 +85,12 @@ def exchange(
         *typed,
         *length,
     )
+    if method == "HEAD" or status in _BODILESS:
+        response_body = b""
     back = (
         (":status", str(status).encode()),
         *response_headers,
-        ("content-length", str(len(response_body)).encode()),
+        *(() if status in _BODILESS else (("content-length", str(len(response_body)).encode()),)),
     )
     return HttpExchange(
         HttpMessage(request, (body,) if body else ()), HttpMessage(back, (response_body,) if response_body else ())
@@ -154,22 +162,47 @@ def read(told: object, name: str = "recipe") -> Recipe:
         mutated = Mutated(_exchange({k: v for k, v in block.items() if k != "becomes"}, "mutated"), **bodies)
     return Recipe(
         name=name,
-        profiles=_chosen(top.get("profiles", ["core"]), "profiles", PROFILES),
+        profiles=_profiles(top.get("profiles", ["core"])),
         passes=passes,
         passes_told="passes" in top,
         refused=refused,
         mutated=mutated,
         layouts=_chosen(top.get("layouts", []), "layouts", _LAYOUTS),
-        metadata=tuple(_pairs(top.get("metadata", {}), "metadata")),
+        metadata=_metadata(top.get("metadata", {})),
         metadata_context=_context(top.get("metadata_context", {})),
         limits=Limits(**_numbers(top.get("limits", {}))),
-        openai=Openai(**_texts(top.get("openai", {}), "openai", {each.name for each in fields(Openai)})),
+        openai=_openai(top.get("openai", {})),
     )
 
 
+_METADATA_NAME, _METADATA_VALUE = re.compile(r"[a-z0-9_.-]+"), re.compile(r"[ -~]*")
+"""As gRPC's PROTOCOL-HTTP2.md has Custom-Metadata."""
 _EXCHANGE = {"method", "path", "headers", "body", "json", "response"}
 _RESPONSE = {"status", "headers", "body", "json"}
-_LAYOUTS = tuple(f"{request.name}/{response.name}" for request in BodyMode for response in BodyMode)
+_LAYOUTS = tuple(f"{request.name}/{response.name}" for request in REQUESTS for response in RESPONSES)
+
+
+def _profiles(told: object) -> tuple[str, ...]:
+    profiles = _chosen(told, "profiles", PROFILES)
+    if not profiles:
+        raise RecipeError(f"profiles: expected at least one of {', '.join(PROFILES)}")
+    return profiles
+
+
+def _metadata(told: object) -> tuple[tuple[str, str], ...]:
+    pairs = tuple(_pairs(told, "metadata"))
+    for name, value in pairs:
+        if not _METADATA_NAME.fullmatch(name) or name.endswith("-bin") or name.startswith("grpc-"):
+            raise RecipeError(f"metadata.{name}: expected a name of a-z, 0-9, _, - and ., without grpc- or -bin")
+        if not _METADATA_VALUE.fullmatch(value):
+            raise RecipeError(f"metadata.{name}: expected printable ASCII")
+    return pairs
+
+
+def _openai(told: object) -> Openai:
+    block = _mapping(told, "openai", {each.name for each in fields(Openai)})
+    texts = {name: _text(value, f"openai.{name}") for name, value in block.items() if name != "headers"}
+    return Openai(headers=_headers(block.get("headers", {}), "openai.headers"), **texts)
 
 
 def _exchange(told: object, where: str) -> HttpExchange:

@@ -7,7 +7,7 @@ from functools import partial
 from extproc.conformance.cases.case import Session, Variant, cut, shaped
 from extproc.conformance.cases.case import hosted as hosted_anywhere
 from extproc.conformance.host.outcome import Ending, Outcome
-from extproc.conformance.host.settings import BodyMode, HeaderMode, HostSettings, HttpExchange
+from extproc.conformance.host.settings import REQUESTS, RESPONSES, BodyMode, HeaderMode, HostSettings, HttpExchange
 from extproc.conformance.invariants import Level
 
 NONE, STREAMED, BUFFERED, PARTIAL, FULL = BodyMode
@@ -17,9 +17,6 @@ _OVERRIDE = "external_processor.proto mode_override"
 _SKIP = HeaderMode.SKIP
 hosted = partial(hosted_anywhere, at_home=False)
 """These cases are about the layouts that they name."""
-
-REQUESTS = (NONE, BUFFERED, PARTIAL, STREAMED, FULL)
-RESPONSES = (NONE, BUFFERED, STREAMED, FULL)
 
 
 def _matrix_title(request: BodyMode, response: BodyMode) -> str:

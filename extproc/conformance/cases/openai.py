@@ -63,6 +63,7 @@ def _exchange(how: Openai, *, stream: bool, size: int, answer: bytes | None = No
     kind = b"text/event-stream" if stream else b"application/json"
     made = exchange(
         path=how.path,
+        headers=how.headers,
         body=_asked(how, stream=stream, tools=tools),
         response_headers=(("content-type", kind),),
         response_body=body,

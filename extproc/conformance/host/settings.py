@@ -24,6 +24,17 @@ class BodyMode(IntEnum):
     FULL_DUPLEX_STREAMED = 4
 
 
+REQUESTS = (
+    BodyMode.NONE,
+    BodyMode.BUFFERED,
+    BodyMode.BUFFERED_PARTIAL,
+    BodyMode.STREAMED,
+    BodyMode.FULL_DUPLEX_STREAMED,
+)
+RESPONSES = (BodyMode.NONE, BodyMode.BUFFERED, BodyMode.STREAMED, BodyMode.FULL_DUPLEX_STREAMED)
+"""The body modes whose pairs are the layout matrix: 20, since a response's BUFFERED_PARTIAL isn't played."""
+
+
 class HeaderMode(IntEnum):
     """`ProcessingMode.HeaderSendMode`. DEFAULT is SEND for headers and SKIP for trailers."""
 

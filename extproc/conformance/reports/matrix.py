@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from extproc.conformance.cases.layouts import REQUESTS, RESPONSES
+from extproc.conformance.host.settings import REQUESTS, RESPONSES
 from extproc.conformance.verdicts import Report, Verdict
 
 ROWS = tuple(mode.name for mode in REQUESTS)
