@@ -117,10 +117,10 @@ def test_a_recipe_says_what_the_host_forwards(tmp_path: Path) -> None:
 
 
 class Failing(Reference):
-    """Never answers a body."""
+    """Never answers a request's headers."""
 
     def receive(self, message: ProcessingRequest) -> list[ProcessingResponse | Closed]:
-        return [] if message.HasField("request_body") else super().receive(message)
+        return [] if message.HasField("request_headers") else super().receive(message)
 
 
 def test_what_fails_anyway_is_not_laid_at_another_cases_door(tmp_path: Path) -> None:
@@ -147,6 +147,38 @@ def test_nobody_there_is_no_verdict(capsys: pytest.CaptureFixture[str], monkeypa
 def test_a_server_elsewhere_has_to_be_allowed(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["conformance", "processor.example:9000"]) == 2
     assert "--allow-remote" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("words", "complaint"),
+    [
+        (["--html", "/nobody/there/r.html"], "/nobody/there/r.html"),
+        (["--only", "LAY-0*", "--only", "NOPE-1"], "no case is named NOPE-1 in core"),
+    ],
+)
+def test_what_is_wrong_with_the_command_line_is_told_before_anything_is_played(
+    words: list[str], complaint: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["conformance", "127.0.0.1:1", *words]) == 2
+    told = capsys.readouterr()
+    assert complaint in told.err
+    assert told.out == ""
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["127.0.0.1:99999"],
+        ["127.0.0.1:0"],
+        ["model", "http://127.0.0.1:1", "--model", "m", "--timeout", "0"],
+        ["tools", "http://127.0.0.1:1", "--timeout", "nan"],
+    ],
+)
+def test_ports_and_times_are_possible_ones(words: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as caught:
+        main(["conformance", *words])
+    assert caught.value.code == 2
+    assert "expected" in capsys.readouterr().err
 
 
 def test_the_list_is_the_catalogue(capsys: pytest.CaptureFixture[str]) -> None:

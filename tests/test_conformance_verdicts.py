@@ -14,7 +14,7 @@ from extproc.conformance.driver import DirectLink, Link
 from extproc.conformance.faults import FAULTS
 from extproc.conformance.faults import Broken as Faulty
 from extproc.conformance.host.outcome import Closed, Ending, Outcome
-from extproc.conformance.host.settings import HostSettings
+from extproc.conformance.host.settings import BodyMode, HostSettings
 from extproc.conformance.invariants import Level, Violation
 from extproc.conformance.pings import pings
 from extproc.conformance.recipe import Recipe
@@ -200,3 +200,8 @@ def test_what_is_on_its_way_behind_an_answer_may_meet_any_end_of_the_call() -> N
     )
     wrong = replace(RECIPE, refused=replace(RECIPE.refused, status=401)) if RECIPE.refused else RECIPE
     assert judged("UNK-05", Session(wrong, lambda: DirectLink(Reference()))).verdict is Verdict.FAIL
+
+
+def test_a_large_body_that_is_not_shown_is_no_proof() -> None:
+    unseen = replace(session(Reference), home=HostSettings(BodyMode.NONE, BodyMode.NONE))
+    assert judged("MUT-09.1", unseen).verdict is Verdict.SKIP

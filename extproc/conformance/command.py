@@ -37,10 +37,14 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--profile",
         action="append",
         choices=PROFILES,
-        help="cases of this profile, instead of what the recipe says; may come again (default: core)",
+        help="cases of this profile, instead of what the recipe says; may be repeated (default: core)",
     )
     parser.add_argument(
-        "--only", action="append", default=[], metavar="ID", help="only these cases; `LAY-*` are many; may come again"
+        "--only",
+        action="append",
+        default=[],
+        metavar="ID",
+        help="only these cases; patterns such as `LAY-*`; may be repeated",
     )
     parser.add_argument(
         "--envoy",
@@ -48,7 +52,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="play the cases through this real Envoy too (1.36.2 to 1.40.0, or a program's path), and compare",
     )
     parser.add_argument("--list", action="store_true", help="print the cases, and play none")
-    parser.add_argument("--quiet", action="store_true", help="print only the sum")
+    parser.add_argument("--quiet", action="store_true", help="print only the totals")
     parser.add_argument(
         "--allow-remote", action="store_true", help="play with a server that isn't on this machine's loopback interface"
     )
@@ -59,6 +63,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def _target(text: str) -> str:
     if not _TARGET.fullmatch(text):
         raise argparse.ArgumentTypeError(f"expected HOST:PORT or unix:/path, got {text!r}")
+    if not text.startswith("unix:") and not 0 < int(text.rpartition(":")[2]) < 65536:
+        raise argparse.ArgumentTypeError(f"expected a port from 1 to 65535, got {text!r}")
     return text
 
 
@@ -82,9 +88,24 @@ def run(options: argparse.Namespace) -> int:
         return 0
     if options.target is None:
         return _misused("say which server: TARGET is HOST:PORT or unix:/path")
-    if not cases:
-        return _misused(f"no case is named {', '.join(options.only)} in {', '.join(recipe.profiles)}")
+    if strangers := [pattern for pattern in options.only if not any(chosen(recipe.profiles, [pattern]))]:
+        return _misused(f"no case is named {', '.join(strangers)} in {', '.join(recipe.profiles)}")
+    try:
+        _try_reports(options)
+    except OSError as error:
+        return _misused(str(error))
     return _played(options, recipe)
+
+
+def _try_reports(options: argparse.Namespace) -> None:
+    """So that what can't be written is known before minutes of playing. Raises OSError."""
+    for name in _REPORTS:
+        if (path := getattr(options, name)) is not None:
+            new = not path.exists()
+            with path.open("a", encoding="utf-8"):
+                pass
+            if new:
+                path.unlink()
 
 
 def _played(options: argparse.Namespace, recipe: object) -> int:

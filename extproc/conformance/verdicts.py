@@ -14,7 +14,7 @@ class Verdict(Enum):
 
     PASS = "PASS"  # noqa: S105
     SKIP = "SKIP"
-    """Not played: the recipe doesn't say what it takes, or this way in can't play it."""
+    """Not played: the recipe doesn't say what it takes, or it can't be played from outside."""
     REFUSES = "REFUSES"
     """The processor refuses the layout by a gRPC status in place of its first reply: it may."""
     WARN = "WARN"

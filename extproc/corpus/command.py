@@ -17,6 +17,7 @@ from extproc.corpus.peers.process import PEERS, PeerError, running
 from extproc.corpus.reports import Report
 from extproc.corpus.rows import KINDS, Row, file_names, load, raw_rows
 from extproc.model_checks.asking import KEY, ServerError, key_of, require_allowed
+from extproc.model_checks.command import seconds
 
 PURPOSE = "judge a tool-call parser, or an OpenAI-compatible server, by what models write"
 _NAMES = ", ".join(name for name in PEERS if name != "extproc-worker")
@@ -118,4 +119,4 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--allow-remote", action="store_true", help="ask a server that isn't on this machine's loopback interface"
     )
-    parser.add_argument("--timeout", type=float, default=30.0, help="seconds for one answer (default: %(default)s)")
+    parser.add_argument("--timeout", type=seconds, default=30.0, help="seconds for one answer (default: %(default)s)")

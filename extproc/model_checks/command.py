@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import math
 import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -38,7 +39,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--seed", type=int, default=0, help="which sample (default: %(default)s)")
     parser.add_argument("--concurrency", type=_at_once, default=4, metavar="N", help="so many at once (default: 4)")
     parser.add_argument("--max-tokens", type=_positive, default=200, metavar="N", help="of an answer (default: 200)")
-    parser.add_argument("--timeout", type=float, default=120.0, help="seconds for one answer (default: %(default)g)")
+    parser.add_argument("--timeout", type=seconds, default=120.0, help="seconds for one answer (default: %(default)g)")
     parser.add_argument(
         "--results", type=Path, metavar="FILE", help="keep the answers here; a run that was stopped goes on from them"
     )
@@ -53,6 +54,14 @@ def _positive(text: str) -> int:
     number = int(text)
     if number < 1:
         raise argparse.ArgumentTypeError(f"expected at least 1, got {number}")
+    return number
+
+
+def seconds(text: str) -> float:
+    """Of an option: more than none, and an end."""
+    number = float(text)
+    if not 0 < number < math.inf:
+        raise argparse.ArgumentTypeError(f"expected more than 0 seconds, got {text}")
     return number
 
 

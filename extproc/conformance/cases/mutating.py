@@ -98,6 +98,8 @@ def _large(mib: int) -> Case:
             return skipped(f"limits.body_mib is {session.recipe.limits.body_mib}")
         if session.fails:
             return skipped(f"any exchange ends as {session.fails}")
+        if session.home.request_body is NONE:
+            return skipped("the home layout doesn't show a request's body")
         request = session.recipe.passes.request
         body = request.body + b" " * (mib << 20)
         larger = with_header(("content-length", str(len(body)).encode()))(replace(request, pieces=(body,)))
