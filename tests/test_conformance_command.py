@@ -10,6 +10,8 @@ import xml.etree.ElementTree as ET
 from collections.abc import Iterator
 from importlib.metadata import entry_points
 from pathlib import Path
+from types import SimpleNamespace
+from typing import cast
 
 import pytest
 import yaml
@@ -20,6 +22,7 @@ from extproc.conformance.cases.case import Session
 from extproc.conformance.driver import DirectLink, Processor
 from extproc.conformance.host.outcome import Closed
 from extproc.conformance.invariants import Level
+from extproc.conformance.pytest_plugin import _Run
 from extproc.conformance.recipe import RecipeError, read
 from extproc.conformance.reference import HEADER, REFUSAL, Reference
 from extproc.conformance.reference_server import serve
@@ -295,3 +298,13 @@ def test_the_cases_are_tests_for_pytest(spurious: str, tmp_path: Path) -> None:
     assert "LAY-05 (MUST)" in done.stdout
     assert "< response_headers" in done.stdout
     assert done.returncode == 1
+
+
+def test_pytest_ends_where_nobody_answers(monkeypatch: pytest.MonkeyPatch) -> None:
+    told = {"--extproc-target": "127.0.0.1:1", "--extproc-recipe": None, "--extproc-allow-remote": False}
+    monkeypatch.setattr("extproc.conformance.client._CONNECT_SECONDS", 0.2)
+    run = _Run(cast("pytest.Config", SimpleNamespace(getoption=told.__getitem__)))
+    with pytest.raises(pytest.exit.Exception, match="no gRPC server answers") as caught:
+        run.judge(CASES[0])
+    assert caught.value.returncode == pytest.ExitCode.USAGE_ERROR
+    run.close()

@@ -5,23 +5,25 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable
 from dataclasses import replace
+from itertools import count
 from typing import NoReturn
 
 from extproc.conformance.cases import CASES
 from extproc.conformance.cases.case import Case, Session
 from extproc.conformance.cases.case import judged as judge_outcome
+from extproc.conformance.cases.mutating import _decodable
 from extproc.conformance.driver import DirectLink, Link
 from extproc.conformance.faults import FAULTS
 from extproc.conformance.faults import Broken as Faulty
 from extproc.conformance.host.outcome import Closed, Ending, Outcome
-from extproc.conformance.host.settings import BodyMode, HostSettings
+from extproc.conformance.host.settings import BodyMode, HostSettings, HttpMessage
 from extproc.conformance.invariants import Level, Violation
 from extproc.conformance.pings import pings
 from extproc.conformance.recipe import Recipe
 from extproc.conformance.reference import Reference, body_reply, streamed
 from extproc.conformance.runner import at_home, judge
 from extproc.conformance.verdicts import Finding, Verdict
-from extproc.wire import ProcessingRequest, ProcessingResponse
+from extproc.wire import BodyMutation, ProcessingRequest, ProcessingResponse
 from tests.conformance_servers import FULL, Broken, Seen, crash, silent
 from tests.test_conformance_cases import RECIPE
 
@@ -205,3 +207,26 @@ def test_what_is_on_its_way_behind_an_answer_may_meet_any_end_of_the_call() -> N
 def test_a_large_body_that_is_not_shown_is_no_proof() -> None:
     unseen = replace(session(Reference), home=HostSettings(BodyMode.NONE, BodyMode.NONE))
     assert judged("MUT-09.1", unseen).verdict is Verdict.SKIP
+
+
+def test_an_id_of_each_request_in_its_body_is_no_fault() -> None:
+    ids = count()
+
+    def numbered(replies: list[ProcessingResponse | Closed]) -> list[ProcessingResponse | Closed]:
+        return [body_reply("request", BodyMutation(body=b'{"id": "%d"}' % next(ids))), *replies[1:]]
+
+    assert judged("MUT-12", session(lambda: Broken(_at_the_body, numbered))).verdict is Verdict.PASS
+
+
+def _at_the_body(seen: Seen) -> bool:
+    return seen.kind == "request_body"
+
+
+def test_a_coding_of_the_servers_own_choice_is_left_alone() -> None:
+    def coded(name: bytes) -> Outcome:
+        return Outcome(Ending.COMPLETE, None, HttpMessage((("content-encoding", name),), (b"other bytes",)))
+
+    exchange = RECIPE.passes
+    assert _decodable(coded(b"br"), exchange, session(Reference)) is None
+    assert _decodable(coded(b"gzip"), exchange, session(Reference)) == "the body says gzip, and isn't"
+    assert _decodable(coded(b"deflate"), exchange, session(Reference)) == "the body says deflate, and isn't"

@@ -9,13 +9,12 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+from extproc.conformance.host.mutation import IMMUTABLE, STATUS
 from extproc.conformance.host.settings import BodyMode, HostSettings
 from extproc.conformance.invariants import Violation
 from extproc.wire import CommonResponse, HeaderMutation, ProcessingMode, ProcessingResponse
 
 _NAME = re.compile(r":?[!#$%&'*+.^_`|~0-9A-Za-z-]+")
-_STATUS = re.compile(rb"[2-9][0-9]{2}")
-_NEVER_SET = frozenset({"host", ":authority", ":method", ":scheme"})
 _LARGEST_PIECE = 64 * 1024
 _MOST_HEADERS = 100
 _BUFFERED = (BodyMode.BUFFERED, BodyMode.BUFFERED_PARTIAL)
@@ -103,9 +102,9 @@ def _headers(mutation: HeaderMutation, way: str) -> Iterator[Violation]:
         value = header.raw_value or header.value.encode()
         if any(byte in b"\r\n\0" for byte in value):
             yield Violation("INV-13", f"the value of {name!r} has a CR, LF or NUL")
-        if name in _NEVER_SET:
+        if name in IMMUTABLE:
             yield Violation("INV-14", f"{name!r} is set")
-        if name == ":status" and (way == "request" or not _STATUS.fullmatch(value)):
+        if name == ":status" and (way == "request" or not STATUS.fullmatch(value)):
             yield Violation("INV-15", f":status set to {value!r} on the {way}'s side")
     for name in mutation.remove_headers:
         if name.startswith(":") or name.lower() == "host":

@@ -50,10 +50,14 @@ class _Run:
         self._session: Session | None = None
 
     def judge(self, case: Case) -> Any:
+        from extproc.conformance.client import UnreachableError
         from extproc.conformance.runner import judge
 
         if self._session is None:
-            self._session = self._runner.run(self._connect())
+            try:
+                self._session = self._runner.run(self._connect())
+            except UnreachableError as error:  # it would be for each case, after as many waits
+                pytest.exit(str(error), returncode=pytest.ExitCode.USAGE_ERROR)
         return self._runner.run(judge(case, self._session)).finding
 
     async def _connect(self) -> Session:

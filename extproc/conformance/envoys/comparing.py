@@ -44,7 +44,7 @@ def _endings(simulated: Outcome, seen: Outcome) -> str:
 def _message(wanted: HttpMessage | None, got: HttpMessage | None, again: HttpMessage | None = None) -> str | None:
     if wanted is None or got is None:
         return None if wanted is got else f"message is {'missing' if got is None else 'there'}"
-    if not _same(wanted.body, got.body, again.body if again is not None else wanted.body):
+    if not same_but_for_words(wanted.body, got.body, again.body if again is not None else wanted.body):
         return f"body has {len(got.body)} bytes, not {len(wanted.body)}, or other ones"
     if (wanted.trailers or None) != (got.trailers or None):
         return f"trailers are {_fields(got.trailers)}, not {_fields(wanted.trailers)}"
@@ -55,8 +55,8 @@ def _message(wanted: HttpMessage | None, got: HttpMessage | None, again: HttpMes
     return None
 
 
-def _same(wanted: bytes, got: bytes, again: bytes) -> bool:
-    """Whether they are, but for words that are another each time."""
+def same_but_for_words(wanted: bytes, got: bytes, again: bytes) -> bool:
+    """Whether they are the same, but for words that are another each time."""
     if wanted == got:
         return True
     words = [_WORD.split(body) for body in (wanted, got, again)]

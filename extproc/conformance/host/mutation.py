@@ -7,8 +7,10 @@ import re
 from extproc.conformance.host.settings import Headers
 from extproc.wire import HeaderMutation, HeaderValueOption
 
-_IMMUTABLE = frozenset({"host", ":authority", ":method", ":scheme"})
-_STATUS = re.compile(rb"[2-9][0-9]{2}")
+IMMUTABLE = frozenset({"host", ":authority", ":method", ":scheme"})
+"""Headers that no processor sets."""
+STATUS = re.compile(rb"[2-9][0-9]{2}")
+"""What may be set as `:status`."""
 
 
 def mutated(headers: Headers, mutation: HeaderMutation, way: str) -> Headers:
@@ -18,7 +20,7 @@ def mutated(headers: Headers, mutation: HeaderMutation, way: str) -> Headers:
     result = [(name, value) for name, value in headers if name not in removed]
     for option in mutation.set_headers:
         name, value = option.header.key.lower(), option.header.raw_value
-        if name in _IMMUTABLE or (name == ":status" and (way == "request" or not _STATUS.fullmatch(value))):
+        if name in IMMUTABLE or (name == ":status" and (way == "request" or not STATUS.fullmatch(value))):
             continue
         there = any(each == name for each, _ in result)
         action = _action(option, name)
