@@ -12,6 +12,7 @@ import sys
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import grpc
 import pytest
@@ -151,8 +152,8 @@ def test_between_envoy_and_the_server_each_message_gets_the_recipes_metadata(tmp
     async def passed_on() -> ProcessingResponse:
         async with Tap(tmp_path / "tap", f"127.0.0.1:{port}", (), (("a.b", (("tenant", "t-1"),)),)):
             with grpc.insecure_channel(f"unix:{tmp_path / 'tap'}") as channel:
-                call = channel.stream_stream(f"/{SERVICE}/Process")(iter([first]), timeout=10)
-                [reply] = await asyncio.to_thread(list, call)
+                process: Any = channel.stream_stream(f"/{SERVICE}/Process")
+                [reply] = await asyncio.to_thread(list, process(iter([first]), timeout=10))
         return ProcessingResponse.FromString(reply)
 
     try:

@@ -18,11 +18,10 @@ from typing import Any
 
 import yaml
 
-from extproc.conformance.cases.layouts import REQUESTS, RESPONSES
 from extproc.conformance.client import GrpcServer
 from extproc.conformance.driver import play
 from extproc.conformance.host.outcome import Ending, Outcome
-from extproc.conformance.host.settings import BodyMode, HostSettings, HttpExchange, HttpMessage
+from extproc.conformance.host.settings import REQUESTS, RESPONSES, BodyMode, HostSettings, HttpExchange, HttpMessage
 from extproc.conformance.recipe import Recipe
 from tests.gateway import ENVOY, free_port
 from tests.judged.real_envoy import Seen, Upstream, bootstrap, difference, running_envoy
