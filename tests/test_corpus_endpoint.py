@@ -26,13 +26,20 @@ def answering(*answers: bytes) -> Iterator[str]:
             for answer in answers:
                 connection, _ = listening.accept()
                 with connection:
-                    connection.recv(1 << 20)
+                    _read(connection)  # all of it: what is left unread would reset the connection
                     connection.sendall(answer)
 
         thread = threading.Thread(target=serve)
         thread.start()
         yield f"http://127.0.0.1:{listening.getsockname()[1]}/v1"
         thread.join(10)
+
+
+def _read(connection: socket.socket) -> None:
+    with connection.makefile("rb") as request:
+        lines = iter(request.readline, b"\r\n")
+        headers = dict(line.lower().split(b":", 1) for line in lines if b":" in line)
+        request.read(int(headers[b"content-length"]))
 
 
 def _whole() -> bytes:
