@@ -30,7 +30,7 @@ from extproc.exchange.request import LARGE, PATIENCE
 from extproc.exchange.response import LARGE_ANSWER
 from extproc.exchange.streaming import LARGEST_EVENT, STEP
 from extproc.server.workers import Workers
-from extproc.server.workers.process import WorkerBugError
+from extproc.server.workers.process import WorkerBugError, WorkerDiedError, WorkerProcess
 from extproc.surfaces import prepare, rewrite_completion, streamed_answer
 from extproc.wire import ProcessingResponse
 from scripted_vllm import Reply
@@ -219,6 +219,15 @@ class TestWorkers:
         error, after = perform(Dies(how, bytes(size)), Prepare(orjson.dumps(WITH_TOOLS), CONFIG))
         assert error.status == status
         assert after.model == WITH_TOOLS["model"]
+
+    def test_one_that_gives_no_sign_is_ended_and_said_to_have_been_silent(
+        self, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setattr("extproc.server.workers.process.PATIENCE", 0.001)  # it takes longer to begin
+        worker = WorkerProcess()
+        with pytest.raises(WorkerDiedError, match=r"^a worker gave no sign for 0\.001 seconds$"):
+            worker.perform([Prepare(orjson.dumps(WITH_TOOLS), CONFIG)])
+        assert worker.pid is None
 
     def test_a_bug_is_told_by_its_place_alone(self, perform: Callable[..., list[Any]]) -> None:
         with pytest.raises(WorkerBugError, match="perform") as bug:

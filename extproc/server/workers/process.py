@@ -30,8 +30,9 @@ _TO_DIE = 10.0
 class WorkerDiedError(Exception):
     """The worker is gone, and its job with it."""
 
-    def __init__(self, fate: int) -> None:
-        super().__init__(f"a worker has ended with status {fate}")
+    def __init__(self, fate: int, *, silent: bool = False) -> None:
+        told = f"a worker gave no sign for {PATIENCE:g} seconds" if silent else f"a worker has ended with status {fate}"
+        super().__init__(told)
         self.overran = fate == -signal.SIGPROF
         """It used up its processor time."""
 
@@ -71,8 +72,8 @@ class WorkerProcess:
         try:
             send(self._connection, frame.pop())
             kind, value, body = receive(self._stream)
-        except (OSError, EOFError):
-            raise WorkerDiedError(self.end()) from None
+        except (OSError, EOFError) as error:
+            raise WorkerDiedError(self.end(), silent=isinstance(error, TimeoutError)) from None
         if kind == FAILED:
             raise WorkerBugError(value.decode())
         result: UpstreamRequest | Rewritten | ApiError = load(value, {BODY: body})
