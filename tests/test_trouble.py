@@ -355,7 +355,11 @@ def test_when_the_processor_is_killed_the_stream_is_broken_off_and_the_next_requ
             f"models: [{{name: coder, backend: b, upstream_model: {MODEL}, tools: prompt}}]\n"
             f"backends: [{{name: b, address: '127.0.0.1:{backend.port}', health_check: false}}]\n"
         )
-        with up("--config", str(config)) as running, httpx.Client(base_url=running.url, timeout=30) as client:
+        # Quietly: nobody reads its access log, and Envoy waits when a pipe is full of 503s.
+        with (
+            up("--config", str(config), "--quiet") as running,
+            httpx.Client(base_url=running.url, timeout=30) as client,
+        ):
             processor = running.children()["processor"]
             backend.play(says(Stall(after=INSIDE_CALL, seconds=60)))
             body = request_body("coder", "?", tools=True, stream=True)

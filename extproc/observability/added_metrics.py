@@ -19,6 +19,7 @@ GAUGES: Mapping[str, Callable[[Sequence[float]], float]] = {
     "extproc_memory_bytes": sum,
     "extproc_host_follows_overrides": min,
     "extproc_recent_calls": sum,
+    "extproc_steering_step": sum,
     "extproc_transport_connections": sum,
     "extproc_transport_streams": sum,
     "extproc_transport_unsent_bytes": sum,
