@@ -29,6 +29,8 @@ pytestmark = pytest.mark.long
 FOUND: list[tuple[int, tuple[int, ...]]] = [
     (1001395, (8,)),  # the simulation's own: where calls went before, answers are rewritten without tools too,
     (20001113, (9, 13)),  # but not a native backend's
+    (6000000173, (10,)),  # and half an answer that isn't read passes without its length, to a host that shows all
+    (6000001015, (0, 1, 2, *range(4, 17))),  # a deadline that passes just when nothing more is said
 ]
 """Seeds that have shown something wrong once, and the exchanges of it that did."""
 

@@ -280,6 +280,7 @@ class World:
         """Until nothing happens by itself any more; then go on where silence is the answer."""
         await self._quiet()
         busy = self._served.busy()
+        await self._quiet()  # what has just come to an end, by a deadline, is yet to be said
         acted = [player.act(quiet=player.id not in busy) for player in list(self._players) if not player.over]
         if any(acted):
             if self._control is not None:

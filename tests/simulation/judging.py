@@ -140,10 +140,13 @@ def _plain(message: HttpMessage) -> bytes:
 
 
 def _cut(plan: Plan, outcome: Outcome) -> None:
-    if outcome.ending is Ending.LEFT or (outcome.client is not None and outcome.client == plan.exchange.response):
+    client, response = outcome.client, plan.exchange.response
+    passes = outcome.ending is Ending.LEFT or (client is not None and client == response)
+    if not passes and client is not None and not plan.layout.ours and not plan.rewritten and outcome.status == 200:
+        passes = client.body == response.body  # without its length, where the host shows what it needn't
+    if passes:
         check(plan.dialect == "chat", "an answer that is translated passes by")
         return  # what the processor has no part in is as it came
-    client = outcome.client
     check(client is not None, f"{outcome.ending}")
     assert client is not None
     if plan.stream and (outcome.status or 0) < 500:
