@@ -31,6 +31,10 @@ FOUND: list[tuple[int, tuple[int, ...]]] = [
     (20001113, (9, 13)),  # but not a native backend's
     (6000000173, (10,)),  # and half an answer that isn't read passes without its length, to a host that shows all
     (6000001015, (0, 1, 2, *range(4, 17))),  # a deadline that passes just when nothing more is said
+    (
+        7000000315,
+        (*range(15), 16, 17, 19),
+    ),  # a processor that left has an answer when Envoy goes by the next one's files
 ]
 """Seeds that have shown something wrong once, and the exchanges of it that did."""
 
