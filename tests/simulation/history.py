@@ -175,7 +175,7 @@ class World:
             check(backend == RUNNER, f"a run goes to {backend!r}")
             return self._runs.ask(plan, request)
         [player] = (each for each in self._players if each.plan is plan)
-        # The next processor doesn't know what the last one has left to do, when it tells Envoy of another configuration.
+        # The next processor tells Envoy of its configuration, and doesn't know what the last one still has to do.
         left = self._serves[player.connection] is not self._served
         check(left or self._known(backend), f"Envoy has no backend {backend!r}")
         return None
