@@ -322,6 +322,11 @@ def test_nothing_is_found_in_an_answer_with_a_call() -> None:
     assert causes(recorded(ASKED, *stream(CALL))) == []
 
 
+@pytest.mark.parametrize("text", ["According to get_weather, it has 18 degrees.", "It has 18 degrees."])
+def test_nothing_is_found_in_what_is_said_of_a_result(text: str) -> None:
+    assert causes(recorded(with_history('{"city": "Paris"}'), *stream(text))) == []
+
+
 def test_nothing_is_found_in_well_formed_calls_of_any_format() -> None:
     rows = [row for row in load() if row.kind == "well_formed" and row.expected.calls and row.tools]
     assert len(rows) > 500

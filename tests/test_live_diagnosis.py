@@ -15,7 +15,7 @@ from extproc.diagnosis.live import AGAIN, LOOK, Done, LiveDiagnosis, Work, at_on
 from extproc.exchange.context import ExchangeContext
 from extproc.exchange.machine import Exchange
 from extproc.observability.telemetry import Telemetry
-from tests.test_diagnosis import ASKED, CALL, EVENTS, JSON
+from tests.test_diagnosis import ASKED, CALL, EVENTS, JSON, with_history
 from tests.test_exchange import request_body, request_headers, response_body, response_headers
 
 CONFIG = """
@@ -25,6 +25,7 @@ models:
   - {name: native, backend: b, tools: native}
 backends: [{name: b, address: "127.0.0.1:1"}]
 """
+ABOUT_A_RESULT = "According to get_weather, it has 18 degrees."
 PYTHON = "Sure.\n[get_weather(city='Paris')]"
 
 
@@ -103,6 +104,7 @@ def test_what_is_seen_of_an_answer_names_the_cause(
         (CALL, {"reason": "stop"}),
         ("It is sunny.", {}),
         ("I would call get_weather.", {"tool_choice": "none"}),
+        (ABOUT_A_RESULT, {"messages": with_history('{"city": "Paris"}')["messages"]}),
         ("Thought.</think>It is sunny.", {"model": "thinker"}),
         ("Thought. " * 60 + "</think>It is sunny. " + "Very. " * 80, {"model": "thinker"}),
     ],
@@ -114,6 +116,21 @@ def test_of_an_answer_as_it_should_be_nothing_is_said(
     scene.answer(text, **fields)
     assert scene.found == {}
     assert not caplog.records
+
+
+def test_what_is_said_of_a_result_is_known_for_that_in_a_conversation_that_goes_on(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    """Its beginning is known then, and isn't read again."""
+    scene = Scene()
+    for number in range(1, 4):
+        scene.answer(ABOUT_A_RESULT, messages=with_history(*['{"city": "Paris"}'] * number)["messages"])
+        scene.now += LOOK
+    assert scene.found == {}
+    assert not caplog.records
+    messages = [*with_history('{"city": "Paris"}')["messages"], {"role": "user", "content": "And now?"}]
+    scene.answer(ABOUT_A_RESULT, messages=messages)
+    assert scene.found == {"call_as_prose": 1}
 
 
 def test_the_log_says_it_once_an_hour_and_texts_are_looked_at_once_a_minute(caplog: pytest.LogCaptureFixture) -> None:

@@ -28,8 +28,8 @@ _TEXTS = re.compile(rb'"(content|reasoning|reasoning_content)" ?: ?("(?:[^"\\]|\
 def why_no_call(asked: Asked, spec: ResponseSpec, tally: Tally, usage: Mapping[str, Any]) -> Finding | None:
     """Of an answer without a call that the model has ended by itself."""
     # In prompt mode tools are in the prompt, as the gateway has put them there.
-    hidden = hides_tools(spec, usage) if asked.mode != "prompt" else None
-    return hidden or text_without_calls(_Ended.of(spec, tally))
+    hidden = hides_tools(spec.tools, usage) if asked.mode != "prompt" else None
+    return hidden or text_without_calls(_Ended.of(spec, tally, asked))
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,14 +40,14 @@ class _Ended:
     tools: Mapping[str, Mapping[str, Any]]
     said: Choice
     parsed: Parsed
+    follows_result: bool
 
     @classmethod
-    def of(cls, spec: ResponseSpec, tally: Tally) -> _Ended:
+    def of(cls, spec: ResponseSpec, tally: Tally, asked: Asked) -> _Ended:
         said, whole = _end_of(tally)
         # Where thinking began can only be told of a whole answer.
-        return cls(
-            spec, tools_by_name(spec.tools), said, parsed_of(spec, said) if whole else Parsed(said.content, None, [])
-        )
+        parsed = parsed_of(spec, said) if whole else Parsed(said.content, None, [])
+        return cls(spec, tools_by_name(spec.tools), said, parsed, asked.follows_result)
 
 
 def _end_of(tally: Tally) -> tuple[Choice, bool]:

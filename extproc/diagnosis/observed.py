@@ -137,6 +137,12 @@ class Observed:
         """Those that the model may call, by name."""
         return tools_by_name(self.spec.tools) if self.spec is not None else {}
 
+    @property
+    def follows_result(self) -> bool:
+        """Whether the model was asked what it makes of a tool's result."""
+        asked = self.prepared.asked if self.prepared is not None else None
+        return asked is not None and asked.follows_result
+
     @cached_property
     def upstream(self) -> Json:
         """What the backend was asked."""

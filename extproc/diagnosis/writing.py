@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from difflib import get_close_matches
 from typing import Any, Protocol
 
@@ -36,6 +36,8 @@ class Text(Protocol):
     def said(self) -> Choice: ...
     @property
     def parsed(self) -> Parsed: ...
+    @property
+    def follows_result(self) -> bool: ...
 
 
 def missing_call(seen: Observed) -> Iterator[Finding]:
@@ -53,10 +55,10 @@ def missing_call(seen: Observed) -> Iterator[Finding]:
     )
 
 
-def hides_tools(spec: ResponseSpec, usage: Mapping[str, Any]) -> Finding | None:
+def hides_tools(tools: Sequence[Mapping[str, Any]], usage: Mapping[str, Any]) -> Finding | None:
     """The tools went along, and the prompt is too short to hold them."""
     tokens = usage.get("prompt_tokens")
-    size = sum(len(str(tool)) for tool in spec.tools)
+    size = sum(len(str(tool)) for tool in tools)
     if not isinstance(tokens, int) or tokens * _BYTES_PER_TOKEN >= size:
         return None
     return Finding("tools_not_shown", f"the prompt has {tokens} tokens, and its tools alone {size} bytes")
@@ -64,12 +66,10 @@ def hides_tools(spec: ResponseSpec, usage: Mapping[str, Any]) -> Finding | None:
 
 def tools_not_shown(seen: Observed) -> Iterator[Finding]:
     """The tools went along, and the prompt is too short to hold them."""
-    tokens = seen.usage.get("prompt_tokens")
-    size = sum(len(str(tool)) for tool in seen.upstream.get("tools") or ())
-    if seen.spec is None or not seen.spec.tools or seen.parsed.calls or not size or not isinstance(tokens, int):
+    if seen.spec is None or not seen.spec.tools or seen.parsed.calls:
         return
-    if tokens * _BYTES_PER_TOKEN < size:
-        yield Finding("tools_not_shown", f"the prompt has {tokens} tokens, and its tools alone {size} bytes")
+    if (finding := hides_tools(seen.upstream.get("tools") or (), seen.usage)) is not None:
+        yield finding
 
 
 def invalid_calls(seen: Observed) -> Iterator[Finding]:
@@ -185,7 +185,9 @@ def _as_object(text: str) -> dict[str, Any] | None:
 
 
 def _spoken_of(seen: Text) -> Finding | None:
-    """It speaks of a tool, or has a block of code with one."""
+    """It speaks of a tool, or has a block of code with one, and not because it has a result to speak of."""
+    if seen.follows_result:
+        return None
     text = seen.parsed.content or ""
     named = [(at, name) for name in seen.tools if (at := text.find(name)) >= 0]
     if not named:
@@ -198,7 +200,7 @@ def _spoken_of(seen: Text) -> Finding | None:
 
 def _words(seen: Observed) -> Finding | None:
     """It speaks of no tool at all."""
-    if not (seen.parsed.content or "").strip():
+    if seen.follows_result or not (seen.parsed.content or "").strip():
         return None
     cause = "many_tools" if len(seen.tools) > _MANY_TOOLS else "answered_in_words"
     return Finding(cause, f"{len(seen.tools)} offered, none named")

@@ -48,6 +48,7 @@ class _Trial:
     tools: Mapping[str, Mapping[str, Any]]
     said: Choice
     parsed: Parsed
+    follows_result: bool = False
 
     @classmethod
     def of(cls, text: str, advice: Advice) -> _Trial:

@@ -61,6 +61,8 @@ class _Rendering:
     waiting: list[Json] | None
     """What the client said and isn't shown yet; None once something was shown otherwise than it was said, and in other
     dialects than the backend's own."""
+    follows_result: bool = False
+    """The last message is a tool's result."""
 
     def shows(self, messages: Sequence[Json]) -> None:
         """These are shown next."""
@@ -140,7 +142,9 @@ class _Recalled:
                 continued.items: messages_shown if is_as_said else None,
                 "tools": head.shown if head.is_as_sent else None,
             }
-        rendered = Rendered(messages_shown, head.shown, head.has_strict, str(rendering.affinity or ""))
+        rendered = Rendered(
+            messages_shown, head.shown, head.has_strict, str(rendering.affinity or ""), rendering.follows_result
+        )
         turn = replace(turn, messages=messages_shown, rendered=rendered, as_sent=as_sent)
         asked = ask(turn, self._model, self._config, limited=not inner)
         return replace(asked, learned=tuple(self._learned), known=len(beginning.body) - beginning.unknown)
@@ -186,6 +190,7 @@ class _Recalled:
         for message in messages:
             if rendering.affinity is not None:
                 rendering.affinity.add(message)
+            rendering.follows_result = message["role"] == "tool"
             made = renderer.add(rendering.state, message)
             rendering.shows(made)
             shown += made

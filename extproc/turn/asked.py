@@ -25,6 +25,8 @@ class Asked:
     """The model may answer with calls."""
     forced: bool = False
     """A call, or its arguments, are forced by a grammar of ours."""
+    follows_result: bool = False
+    """Its last message is a tool's result."""
     step: str = ""
     """Of the model's ladder (`extproc.turn.steering`); empty for one that isn't steered."""
 
@@ -38,5 +40,6 @@ class Asked:
             turn.stream,
             turn.offers_tools,
             forced,
+            turn.follows_result,
             step,
         )

@@ -40,6 +40,8 @@ class Rendered:
     """As the chat template shows them, if it does."""
     has_strict_tools: bool
     affinity: str
+    follows_result: bool
+    """The last message is a tool's result."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -137,6 +139,13 @@ class Turn:
                 return {}
             case _:
                 return None
+
+    @property
+    def follows_result(self) -> bool:
+        """Whether the model is asked what it makes of a tool's result: then it may well speak of the tool in words."""
+        if self.rendered is not None:
+            return self.rendered.follows_result
+        return bool(self.messages) and self.messages[-1]["role"] == "tool"
 
     @property
     def has_tool_history(self) -> bool:
