@@ -16,7 +16,7 @@ from extproc.chat.tools import TOOLS, run
 from extproc.cli import main
 from scripted_vllm import Reply
 from scripted_vllm.troubles import Fail
-from tests.gateway import MODEL, Gateway, free_port
+from tests.gateway import MODEL, Gateway, free_port, wait_until
 
 
 def call(name: str, **arguments: Any) -> str:
@@ -42,6 +42,15 @@ def test_the_models_words_are_shown_and_the_next_line_has_the_ones_before(
     assert chat(gateway, monkeypatch, "Hello", "", "Again", options=("--no-tools",)) == 0
     assert capsys.readouterr().out == "Good morning.\nAs I said.\n"
     assert [turn["content"] for turn in asked(gateway)[1]] == ["Hello", "Good morning.", "Again"]
+
+
+def test_it_stays_to_the_end_of_an_answer(gateway: Gateway, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Else the gateway would take it for a client that has left."""
+    before = len(gateway.whole_access_log())
+    gateway.backend.play(*[Reply("Good morning.")] * 5)
+    assert chat(gateway, monkeypatch, *["Hello"] * 5) == 0
+    wait_until(lambda: len(gateway.whole_access_log()) == before + 6)
+    assert [line["flags"] for line in gateway.whole_access_log()[before:]] == ["-"] * 6
 
 
 def test_a_call_runs_here_and_its_result_goes_to_the_model(

@@ -17,7 +17,7 @@ Json: TypeAlias = dict[str, Any]
 _PATIENCE = 300.0
 """Seconds of silence."""
 _LONGEST = 1 << 16
-"""Bytes of an error's body that are read."""
+"""Bytes of an error's body that are read, and behind an answer's end."""
 
 
 class ChatError(Exception):
@@ -50,6 +50,7 @@ class Gateway:
                     for event in decoder.feed(piece):
                         if isinstance(event, Data):
                             if event.data == DONE:
+                                response.read(_LONGEST)  # to its end: who leaves before counts as one who left
                                 return
                             yield json.loads(event.data)
             except (OSError, http.client.HTTPException) as error:
