@@ -182,6 +182,20 @@ def test_what_it_says_to_type_next_works_as_printed(scripted: Up) -> None:
     assert choice["message"]["tool_calls"][0]["function"] == {"name": "get_weather", "arguments": '{"city": "Paris"}'}
 
 
+def test_the_conversation_that_it_offers_can_be_had_as_printed(scripted: Up) -> None:
+    [command] = re.findall(r"^.+ chat http.+$", scripted.guide, re.MULTILINE)
+    done = subprocess.run(
+        ["bash", "-c", command],
+        input="Which time is it?\n",
+        check=False,
+        capture_output=True,
+        text=True,
+        timeout=PATIENCE,
+    )
+    assert "-> current_time({})\n<- " in done.stdout, done.stderr
+    assert done.returncode == 0
+
+
 def test_the_guide_names_the_three_settings_of_cline(scripted: Up) -> None:
     settings = dict(re.findall(r"^  (Base URL|API Key|Model ID) +(.*)$", scripted.guide, re.MULTILINE))
     assert settings["Base URL"] == f"{scripted.url}/v1"

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import json
 import shlex
+import sys
 from pathlib import Path
+from shutil import which
 
 from extproc.config import Address, Config, reachable
 from extproc.names import CHARACTER
@@ -20,9 +22,23 @@ _REQUEST = """{
 }"""
 
 
-def guide(config: Config, metrics: str | None = None, recordings: Path | None = None, page: str | None = None) -> str:
-    """The text, with commands that work as they stand; metrics, recordings and the page that shows exchanges are there,
-    if anywhere."""
+def as_typed() -> str:
+    """Our own command as it can be typed here: in a checkout nothing has put it on PATH."""
+    if which("extproc"):
+        return "extproc"
+    own = sys.argv[0]
+    return shlex.quote(own) if Path(own).name == "extproc" else f"{shlex.quote(sys.executable)} -m extproc"
+
+
+def guide(
+    config: Config,
+    metrics: str | None = None,
+    recordings: Path | None = None,
+    page: str | None = None,
+    command: str = "extproc",
+) -> str:
+    """The text, with commands that work as they stand, our own as `command`; metrics, recordings and the page that
+    shows exchanges are there, if anywhere."""
     scheme = "https" if config.tls is not None else "http"
     base_url = f"{scheme}://{reachable(config.listen_address)}/v1"
     model = config.models[0].name
@@ -33,7 +49,7 @@ Ready at {base_url}
 {_characters(config)}{_metrics(metrics)}{_recordings(recordings)}{_page(page)}
 Talk with it in another terminal:
 
-extproc chat {base_url}
+{command} chat {base_url}
 
 Or ask as a program does, with a tool:
 

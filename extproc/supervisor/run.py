@@ -12,7 +12,7 @@ from extproc.server.stopping import StopSignals, completes
 from extproc.supervisor.backends import complaints
 from extproc.supervisor.binary import find_envoy
 from extproc.supervisor.gateway import Gateway
-from extproc.supervisor.guide import guide
+from extproc.supervisor.guide import as_typed, guide
 from extproc.supervisor.options import FromBackend, Options, Scripted, check_listen, configuration
 from extproc.supervisor.service import say
 
@@ -54,4 +54,4 @@ async def _start(gateway: Gateway, options: Options, envoy: str) -> None:
     for complaint in await complaints(config):
         say(f"warning: {complaint}")
     recordings = options.recording.directory if options.recording is not None else None
-    print(guide(config, options.metrics, recordings, gateway.page), flush=True)
+    print(guide(config, options.metrics, recordings, gateway.page, as_typed()), flush=True)
