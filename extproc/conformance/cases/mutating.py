@@ -8,7 +8,7 @@ from collections.abc import Callable
 from dataclasses import replace
 
 from extproc.conformance.cases.case import Case, Session, Variant, chain, hosted, shaped, with_header, with_pieces
-from extproc.conformance.envoys.comparing import same_but_for_words
+from extproc.conformance.host.likeness import same_but_for_words
 from extproc.conformance.host.outcome import WELL, Ending, Outcome
 from extproc.conformance.host.settings import BodyMode, HostSettings, HttpExchange, HttpMessage
 from extproc.conformance.invariants import Level

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import re
-
+from extproc.conformance.host.likeness import same_but_for_words
 from extproc.conformance.host.outcome import Ending, Outcome
 from extproc.conformance.host.settings import Headers, HttpMessage
 
-_WORD = re.compile(rb"([A-Za-z0-9]+)")
 _GOOD = (Ending.COMPLETE, Ending.LEFT)
 _ENVOYS_OWN = frozenset(
     "x-forwarded-proto x-request-id x-envoy-internal date server :scheme x-envoy-expected-rq-timeout-ms host "
@@ -53,16 +51,6 @@ def _message(wanted: HttpMessage | None, got: HttpMessage | None, again: HttpMes
         if name not in _ENVOYS_OWN and wanted.all(name) != got.all(name):
             return f"header {name} has {_values(got.all(name))}, not {_values(wanted.all(name))}, or another value"
     return None
-
-
-def same_but_for_words(wanted: bytes, got: bytes, again: bytes) -> bool:
-    """Whether they are the same, but for words that are another each time."""
-    if wanted == got:
-        return True
-    words = [_WORD.split(body) for body in (wanted, got, again)]
-    if len({len(each) for each in words}) > 1:
-        return False
-    return all(one == two or one != three for one, two, three in zip(*words, strict=True))
 
 
 def _fields(fields: Headers | None) -> str:

@@ -6,4 +6,5 @@ body.py      a body's way through the processor, in each mode
 messages.py  what the host sends
 mutation.py  what replies do to headers
 outcome.py   what upstream and client get
+likeness.py  whether two of them are the same, but for ids and times
 """
