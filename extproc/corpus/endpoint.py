@@ -10,6 +10,7 @@ import json
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
+from extproc.contract.sse import DONE, Data, SseDecoder
 from extproc.corpus.differences import difference
 from extproc.corpus.judging import Delta, joined
 from extproc.corpus.reports import Report, Verdict
@@ -73,14 +74,15 @@ def _whole(answer: str) -> Iterator[Delta]:
 
 
 def _streamed(answer: str) -> Iterator[Delta]:
-    lines = answer.replace("\r\n", "\n").split("\n")
-    events = [line.removeprefix("data:").strip() for line in lines if line.startswith("data:")]
-    if "[DONE]" not in events:
+    decoder = SseDecoder()
+    events = [*decoder.feed(answer.encode()), *decoder.close()]
+    data = [event.data.strip() for event in events if isinstance(event, Data)]
+    if DONE not in data:
         raise ValueError("the stream doesn't end in [DONE]")
-    for event in events:
-        if not event.startswith("{"):
+    for each in data:
+        if not each.startswith(b"{"):
             continue
-        chunk = json.loads(event)
+        chunk = json.loads(each)
         if "error" in chunk:
             raise ValueError(f"an error in the stream: {chunk['error']}")
         for choice in chunk.get("choices", ()):
