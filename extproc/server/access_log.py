@@ -7,12 +7,12 @@ request costs a message of its own. They are counted; nothing of them is kept or
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from http import HTTPStatus
 from typing import Protocol, TypeAlias
 
 from google.protobuf.duration_pb2 import Duration
-from google.protobuf.struct_pb2 import Struct
+from google.protobuf.struct_pb2 import Value
 
 from extproc.names import LEASE_KEY, LEASE_NAMESPACE, METADATA_NAMESPACE
 from extproc.observability.model_metrics import End, Passed
@@ -77,7 +77,7 @@ class _Log:
 def passed_of(entry: HTTPAccessLogEntry) -> Passed | None:
     """What an entry says of an answer; None where it is about something else."""
     common = entry.common_properties
-    told = common.metadata.filter_metadata[METADATA_NAMESPACE]
+    told = common.metadata.filter_metadata[METADATA_NAMESPACE].fields
     if not (mode := _word(told, "mode")):
         return None
     status = entry.response.response_code.value
@@ -89,7 +89,7 @@ def passed_of(entry: HTTPAccessLogEntry) -> Passed | None:
         operation=_word(told, "operation") or "chat",
         stream=_flag(told, "stream"),
         tools=_flag(told, "rewritten"),
-        end=end_of(common.response_flags, status, failed="error" in told.fields),
+        end=end_of(common.response_flags, status, failed="error" in told),
         status=status,
         seconds=_seconds(common.duration),
         first_byte=_first_byte(common),
@@ -125,11 +125,9 @@ def _seconds(duration: Duration) -> float:
     return duration.seconds + duration.nanos / 1e9
 
 
-def _word(told: Struct, name: str) -> str:
-    value = told.fields.get(name)
-    return value.string_value if value is not None else ""
+def _word(told: Mapping[str, Value], name: str) -> str:
+    return told[name].string_value if name in told else ""
 
 
-def _flag(told: Struct, name: str) -> bool:
-    value = told.fields.get(name)
-    return value is not None and value.bool_value
+def _flag(told: Mapping[str, Value], name: str) -> bool:
+    return name in told and told[name].bool_value
