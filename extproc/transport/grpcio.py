@@ -46,14 +46,18 @@ async def serving_grpcio(endpoint: Endpoint, turns: Turns) -> AsyncIterator[int]
     largest = endpoint.largest
     sizes = (("grpc.max_receive_message_length", largest), ("grpc.max_send_message_length", largest))
     server = grpc.aio.server(options=[*sizes, *_PATIENT])
-    server.add_generic_rpc_handlers((_Handlers(endpoint.services, turns),))
+    handlers = _Handlers(endpoint.services, turns)
+    server.add_generic_rpc_handlers((handlers,))
     credentials = _credentials(TlsFiles(endpoint.tls)) if endpoint.tls is not None else None
     port = _bind(server, endpoint.address, credentials)
     await server.start()
     try:
         yield port
     finally:
+        handlers.stopping = True
         await server.stop(grace=None)
+        if handlers.running:  # they are cancelled, but haven't ended
+            await asyncio.wait(handlers.running)
 
 
 def _credentials(files: TlsFiles) -> grpc.ServerCredentials:
@@ -86,6 +90,8 @@ class _Handlers(grpc.GenericRpcHandler):
     def __init__(self, services: Services, turns: Turns) -> None:
         self._services = services
         self._turns = turns
+        self.running: set[asyncio.Task[Any]] = set()
+        self.stopping = False
 
     def service(self, details: grpc.HandlerCallDetails) -> grpc.RpcMethodHandler[bytes, bytes] | None:
         method = self._services.get(details.method)
@@ -96,7 +102,11 @@ class _Handlers(grpc.GenericRpcHandler):
 
     def _behaviour(self, method: Method) -> Callable[..., Any]:
         async def behaviour(_: object, context: Context) -> None:
-            await GrpcioCall(context, self._turns).run(method)
+            task = asyncio.current_task()
+            assert task is not None
+            self.running.add(task)
+            task.add_done_callback(self.running.discard)
+            await GrpcioCall(context, self._turns, self).run(method)
 
         return behaviour
 
@@ -104,9 +114,10 @@ class _Handlers(grpc.GenericRpcHandler):
 class GrpcioCall:
     """One call. See `transport.Call`."""
 
-    def __init__(self, context: Context, turns: Turns) -> None:
+    def __init__(self, context: Context, turns: Turns, handlers: _Handlers) -> None:
         self._context = context
         self._turns = turns
+        self._handlers = handlers
         self._receiver: Receiver | None = None
         self._outbox: deque[bytes] = deque()
         self._writing = asyncio.Lock()
@@ -171,7 +182,8 @@ class GrpcioCall:
                 await self._unless_finished(self._released.wait())
             if self._status is None and self._receiver is not None:
                 ended = not isinstance(data, bytes)
-                self._deliver(self._receiver, None if ended else data)
+                if not (ended and self._handlers.stopping):  # then it is we who end it
+                    self._deliver(self._receiver, None if ended else data)
             del data
             await self._flush()
         if self._status is None:

@@ -258,11 +258,13 @@ def test_who_serves_no_such_method_says_so(tmp_path: Path) -> None:
 def test_a_call_on_its_way_when_the_server_stops_isnt_lost_unsaid(transport: Transport, tmp_path: Path) -> None:
     async def main() -> Probe:
         probe = Probe(echo)
-        async with served(transport, tmp_path, probe) as client:
-            call = client()
-            await call.write(b"a")
-            assert await call.read() == b"a"
-        assert await call.code() is not grpc.StatusCode.OK
+        address = f"unix:{tmp_path}/socket"
+        async with grpc.aio.insecure_channel(address) as channel:
+            async with serving(transport, Endpoint(address, {"/a.Service/Method": probe.begun}, LARGEST), Turns()):
+                call: Any = channel.stream_stream("/a.Service/Method")()
+                await call.write(b"a")
+                assert await call.read() == b"a"
+            assert await call.code() is not grpc.StatusCode.OK
         return probe
 
     assert asyncio.run(main()).events == [b"a", "closed"]
