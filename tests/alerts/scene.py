@@ -69,9 +69,10 @@ BACKENDS = ("fails", "cut", "errors", "invalid", "full", "slow")
 KEY = "k" * 32
 HELD_UP = 115
 """Exchanges that are under way at once."""
-FAULTS = 130.0
-MENDED = 100.0
-"""Seconds at most until all alerts fire, and until none does; the slowest take a minute, and half of it."""
+FAULTS = 300.0
+MENDED = 150.0
+"""Seconds at most until all alerts fire, and until none does; the slowest take a minute, and half of it. A busy machine
+may make some begin anew, more than once."""
 LONGER = 15.0
 """Seconds that faults go on then: longer than any rule looks back for what happened once."""
 
@@ -207,9 +208,9 @@ class Scene:
         return [
             Clients(faulty, "fails", 6, ["fails"], tools=False),
             Clients(faulty, "cut", 6, ["is cut"]),
-            # Every twelfth of those with tools, and every seventh; of all, half as many, which would be too few.
-            Clients(faulty, "errors", 6, [*["well"] * 11, "ends with an error"]),
-            Clients(faulty, "errors", 6, tools=False),
+            # Every eleventh of those with tools, and every seventh; of all, half as many, which would be too few.
+            Clients(faulty, "errors", 9, [*["well"] * 10, "ends with an error"]),
+            Clients(faulty, "errors", 9, tools=False),
             Clients(faulty, "invalid", 1.5, [*["well"] * 6, "calls what isn't there"]),
             Clients(faulty, "invalid", 1.5, tools=False),
             Clients(faulty, "full", 1, ["takes long"]),

@@ -57,13 +57,14 @@ def asking(authority: Path | None, *clients: Clients) -> Iterator[None]:
 
 
 async def _ask_all(trust: ssl.SSLContext, clients: Sequence[Clients]) -> None:
-    limits = httpx.Limits(max_connections=None, max_keepalive_connections=None)
-    async with httpx.AsyncClient(verify=trust, timeout=None, limits=limits) as http, asyncio.TaskGroup() as tasks:
+    async with asyncio.TaskGroup() as tasks:
         for each in clients:
-            tasks.create_task(_ask_on(http, each, tasks))
+            tasks.create_task(_ask_on(trust, each, tasks))
 
 
-async def _ask_on(http: httpx.AsyncClient, clients: Clients, tasks: asyncio.TaskGroup) -> None:
+async def _ask_on(trust: ssl.SSLContext, clients: Clients, tasks: asyncio.TaskGroup) -> None:
+    # Each has a pool of its own: what a pool does for a request takes as long as it has connections.
+    http = httpx.AsyncClient(verify=trust, timeout=None, limits=httpx.Limits(max_connections=None))
     loop = asyncio.get_running_loop()
     due = loop.time()
     rounds = itertools.count() if clients.rounds is None else range(clients.rounds)
