@@ -59,6 +59,9 @@ backend."""
 CLIENT_HEADER = "x-extproc-client"
 """Set by Envoy on a request: the name of the key that it came with. Never taken from a client."""
 
+TEAM_HEADER = "x-extproc-team"
+"""Set by Envoy on a request whose key is one of a team: the team's name. Never taken from a client."""
+
 DENIED_HEADER = "x-extproc-denied"
 """Set by Envoy on a request that has no right key: why."""
 

@@ -284,6 +284,7 @@ class TestDocumentation:
         named = re.findall(r"`(\w+)`", " ".join(rows("Access log")))
         learned = {
             "client",
+            "team",
             "model",
             "mode",
             "step",

@@ -131,6 +131,8 @@ def _warnings(config: Config) -> Iterator[str]:
             yield f"{shown(config.api_keys, 'api_keys')}: can't be read: {error.strerror}; no client could get in"
         else:
             yield from keys.complaints(str(config.api_keys))
+            for team in sorted(keys.teams - config.teams_by_name.keys()) if config.teams else ():
+                yield f"{shown(config.api_keys, 'api_keys')}: no entry of `teams` is named {team!r}: its keys get a 403"
             if not keys:
                 yield f"{shown(config.api_keys, 'api_keys')}: holds no keys, so no client could get in"
 
@@ -267,6 +269,9 @@ def _add_hash_key(commands: Commands) -> None:
         """
         extproc hash-key alice                                             asks for the key
         openssl rand -hex 32 | tee alice.key | extproc hash-key alice >> api-keys
+        openssl rand -hex 32 | tee bob.key | extproc hash-key search/bob >> api-keys
         """,
     )
-    hash_key.add_argument("name", metavar="NAME", help="whose key it is, as the access log will call them")
+    hash_key.add_argument(
+        "name", metavar="NAME", help="whose key it is, as the access log will call them; TEAM/NAME for one of a team"
+    )

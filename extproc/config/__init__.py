@@ -10,6 +10,7 @@ from extproc.config.ladder import Bounds, Ladder, Step, StepName
 from extproc.config.loading import ConfigError, load, parse
 from extproc.config.model import InvalidCalls, Model
 from extproc.config.settings import ANY_ORIGIN, Config, Limits
+from extproc.config.team import Team
 from extproc.config.tools import Runs, ToolServer
 
 __all__ = [
@@ -26,6 +27,7 @@ __all__ = [
     "Runs",
     "Step",
     "StepName",
+    "Team",
     "ToolServer",
     "load",
     "parse",

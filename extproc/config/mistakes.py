@@ -9,6 +9,7 @@ from pydantic_core import ErrorDetails
 
 from extproc.config.base import ALIAS_NAME, CLUSTER_NAME, PARAMETER_NAME, Location, Settings
 from extproc.config.settings import Config
+from extproc.config.team import TEAM_NAME
 
 _EXPECTED = {
     "bool_parsing": "true or false",
@@ -31,6 +32,7 @@ _EXPECTED = {
 _PATTERNS = {
     ALIAS_NAME: "a name of at most 256 characters, with a '*' at its end at most",
     PARAMETER_NAME: "a name of 1 to 64 letters, digits, '_', '.' and '-'",
+    TEAM_NAME: "a name of 1 to 64 letters, digits, '_', '.', '@' and '-'",
     CLUSTER_NAME: "a name of 1 to 63 letters, digits, '_', '.' and '-', of which the first is a letter or digit",
 }
 

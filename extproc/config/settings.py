@@ -29,6 +29,7 @@ from extproc.config.ladder import Ladder, Step
 from extproc.config.metrics import Metrics
 from extproc.config.model import Model
 from extproc.config.recording import Recording
+from extproc.config.team import Team
 from extproc.config.tools import Runs, ToolServer
 from extproc.config.tracing import Tracing
 from extproc.contract.media_urls import MediaUrls
@@ -155,6 +156,8 @@ class Config(Settings):
     tls: ListenerTls | None = None
     api_keys: AbsolutePath | None = None
     """The file with the keys of those who may come in: a line `name: sha256 of the key, in hexadecimal` for each."""
+    teams: tuple[Team, ...] = ()
+    """Whose keys may do what, by the part of a key's name before its slash. Unless given, a key's team is only told."""
     models: Annotated[tuple[Model, ...], Field(min_length=1)]
     backends: Annotated[tuple[Backend, ...], Field(min_length=1)]
     aliases: dict[AliasName, Name] = Field(default_factory=dict)
@@ -250,6 +253,19 @@ class Config(Settings):
         return self
 
     @model_validator(mode="after")
+    def _teams_hold(self) -> Self:
+        if self.teams and self.api_keys is None:
+            raise FieldError(("teams",), "without `api_keys` nobody is of any team")
+        for index, team in enumerate(self.teams):
+            if team.name in [other.name for other in self.teams[:index]]:
+                raise FieldError(("teams", index, "name"), f"{team.name!r} is used twice")
+            for place, model in enumerate(team.models or ()):
+                of_a_character = model.startswith(CHARACTER) and self.characters is not None
+                if model not in self.models_by_name and not of_a_character:
+                    raise FieldError(("teams", index, "models", place), f"no model is named {model!r}")
+        return self
+
+    @model_validator(mode="after")
     def _can_force(self) -> Self:
         for index, model in enumerate(self.models):
             if model.forced and not self.backends_by_name[model.backend].structured_outputs:
@@ -327,9 +343,10 @@ class Config(Settings):
     @cached_property
     def routes_by_model(self) -> bool:
         """Whether a request of `other_paths` is read for its model: not where one backend serves all, by the names that
-        clients use."""
+        clients use, to all of them."""
         renamed = any(model.upstream_name != model.name for model in self.models)
-        return self.only_backend is None or renamed or bool(self.aliases)
+        bounded = any(team.models is not None for team in self.teams)
+        return self.only_backend is None or renamed or bounded or bool(self.aliases)
 
     @property
     def only_backend(self) -> str | None:
@@ -369,6 +386,15 @@ class Config(Settings):
             beginnings = [alias for alias in self.aliases if alias.endswith("*") and name.startswith(alias[:-1])]
             meant = self.aliases[max(beginnings, key=len)] if beginnings else None
         return self.models_by_name[meant] if meant is not None else None
+
+    @cached_property
+    def teams_by_name(self) -> Mapping[str, Team]:
+        return {team.name: team for team in self.teams}
+
+    @property
+    def rates_of_teams(self) -> Mapping[str, int]:
+        """Requests per minute of the teams that have a limit, by name."""
+        return {team.name: team.requests_per_minute for team in self.teams if team.requests_per_minute is not None}
 
     @cached_property
     def backends_by_name(self) -> Mapping[str, Backend]:

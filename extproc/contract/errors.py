@@ -31,6 +31,8 @@ MISSING_CALL = "missing_tool_call"
 INVALID_TEXT = "invalid_response_text"
 """The code of an answer whose text isn't the JSON that `response_format` asks for."""
 ANSWER_VIOLATIONS = CALL_VIOLATIONS | {MISSING_CALL, INVALID_TEXT}
+MODEL_NOT_FOUND = "model_not_found"
+"""The code of the error for a request whose model isn't there."""
 CONTEXT_LENGTH = "context_length_exceeded"
 """The code of the error for a request that is too long for its model."""
 BACKEND_KEY_REFUSED = "backend_key_refused"
@@ -148,14 +150,12 @@ def invalid_schema(param: str, function: object, what: str) -> ApiError:
     return invalid_request(f"Invalid schema{of_which}: {what}", param, "invalid_function_parameters")
 
 
-def model_not_found(model: str, known: Iterable[str]) -> ApiError:
-    """A 404 that names the models there are."""
+def model_not_found(model: str | None, known: Iterable[str]) -> ApiError:
+    """A 404 that names the models there are. `model` is None where it isn't known any more which was asked for."""
     there_are = ", ".join(sorted(known))
+    wanted = f"The model {quoted(model)}" if model is not None else "This model"
     return ApiError(
-        404,
-        f"The model {quoted(model)} does not exist. Available models: {there_are}.",
-        param="model",
-        code="model_not_found",
+        404, f"{wanted} does not exist. Available models: {there_are}.", param="model", code=MODEL_NOT_FOUND
     )
 
 
@@ -176,6 +176,12 @@ def too_many_requests(under_way: int) -> ApiError:
     message = (
         f"{under_way} requests with this key are under way, which is its share of what the backend takes at a time."
     )
+    return _rate_limited(f"{message} Wait for one of them to end.")
+
+
+def too_many_of_team(team: str, under_way: int) -> ApiError:
+    """A 429: the keys of a team have all that they may have under way together."""
+    message = f"{under_way} requests of the team {team!r} are under way, which is as many as it may have at a time."
     return _rate_limited(f"{message} Wait for one of them to end.")
 
 
@@ -301,7 +307,7 @@ def _code(status: int, message: str) -> str | None:
     if status in (400, 413, 422) and _CONTEXT_LENGTH.search(message):
         return CONTEXT_LENGTH
     if status == 404 and "model" in message:
-        return "model_not_found"
+        return MODEL_NOT_FOUND
     return _CODES.get(status)
 
 

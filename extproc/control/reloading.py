@@ -318,11 +318,11 @@ def _leaving(config: Config, left: list[Config]) -> list[Backend]:
 
 
 _NOT_FOR_ENVOY = {
-    *("models", "api_keys", "recording", "watch", "metrics", "withheld", "media_urls", "allowed_origins"),
+    *("models", "teams", "api_keys", "recording", "watch", "metrics", "withheld", "media_urls", "allowed_origins"),
     *("characters", "tool_servers", "runs", "transport", "workers"),
 }
-"""Settings that Envoy's configuration doesn't depend on, but for whether there are keys at all, tools that run on our
-side, and requests of the gateway's own,"""
+"""Settings that Envoy's configuration doesn't depend on, but for whether there are keys, how often teams may ask,
+tools that run on our side, and requests of the gateway's own,"""
 _NOT_FOR_LISTENER = {"silence_seconds", "concurrent_requests"}
 """some of the limits,"""
 _NOT_FOR_CLUSTERS = {"structured_outputs", "parameters"}
@@ -340,6 +340,7 @@ def _for_envoy(config: Config) -> dict[str, Any]:
     told["backends"] = [backend.model_dump(exclude=_NOT_FOR_CLUSTERS) for backend in config.backends]
     told["limits"] = config.limits.model_dump(exclude=_NOT_FOR_LISTENER)
     told["api_keys"] = config.api_keys is not None
+    told["teams"] = config.rates_of_teams
     told["allowed_origins"] = config.allowed_origins
     told["characters"] = config.runs_tools
     told["models"] = config.asks_itself

@@ -2,16 +2,17 @@
 
     key check    a header tells the client's name, or why it has none (extproc.envoy.key_check)
     RBAC         a request without a name is a 401, counted as `http.openai.rbac.policy.POLICY.denied`
-    rate limit   of the requests of one key in a minute; one more is a 429 with `retry-after`
+    rate limit   of the requests of one key, and of one team, in a minute; one more is a 429 with `retry-after`
 
 Only with `api_keys` in the settings. The words of both answers are in local_replies.py.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Mapping
 from datetime import timedelta
 
+from envoy_data_plane.envoy.config.common.mutation_rules.v3 import HeaderMutation as Mutation
 from envoy_data_plane.envoy.config.core import v3 as core
 from envoy_data_plane.envoy.config.rbac import v3 as rbac
 from envoy_data_plane.envoy.config.route import v3 as route
@@ -28,7 +29,7 @@ from extproc.config import Config
 from extproc.envoy.extensions import packed
 from extproc.envoy.key_check import FILTER, LUA
 from extproc.exchange.admission import KEY_ERRORS
-from extproc.names import CLIENT_HEADER, DENIED_HEADER
+from extproc.names import CLIENT_HEADER, DENIED_HEADER, TEAM_HEADER
 
 RBAC = "envoy.filters.http.rbac"
 
@@ -42,8 +43,9 @@ def client_filters(config: Config, keys: core.ConfigSource | None) -> list[HttpF
         return []
     # Only the routes that ask for a key refuse a request without one.
     filters = [_key_check(keys), HttpFilter(name=RBAC, typed_config=packed(_refusal()), disabled=True)]
-    if config.limits.requests_per_minute is not None:
-        limit = packed(_rate_limit(config.limits.requests_per_minute))
+    of_key, of_teams = config.limits.requests_per_minute, config.rates_of_teams
+    if of_key is not None or of_teams:
+        limit = packed(_rate_limit(of_key, of_teams))
         filters.append(HttpFilter(name="envoy.filters.http.local_ratelimit", typed_config=limit))
     return filters
 
@@ -51,6 +53,25 @@ def client_filters(config: Config, keys: core.ConfigSource | None) -> list[HttpF
 def refusing(config: Config) -> dict[str, Any]:
     """What a route that asks for a key says of the filters."""
     return {RBAC: packed(RbacPerRoute(rbac=_refusal()))} if config.api_keys is not None else {}
+
+
+def ratelimit_fields(config: Config) -> list[Mutation]:
+    """What gives each answer the header fields of limits by OpenAI's names, made from those by Envoy's."""
+    if config.api_keys is None or not (config.limits.requests_per_minute or config.rates_of_teams):
+        return []
+    return [
+        Mutation(append=_field("x-ratelimit-limit-requests", "%RESP(x-ratelimit-limit)%")),
+        Mutation(append=_field("x-ratelimit-remaining-requests", "%RESP(x-ratelimit-remaining)%")),
+        # The third, when all will be as before, Envoy gives as 0 always (measured on 1.40), so nobody is told.
+        *(Mutation(remove=f"x-ratelimit-{name}") for name in ("limit", "remaining", "reset")),
+    ]
+
+
+def _field(name: str, value: str) -> core.HeaderValueOption:
+    return core.HeaderValueOption(
+        header=core.HeaderValue(key=name, value=value),
+        append_action=core.HeaderValueOptionHeaderAppendAction.OVERWRITE_IF_EXISTS_OR_ADD,
+    )
 
 
 def _key_check(source: core.ConfigSource) -> HttpFilter:
@@ -82,27 +103,34 @@ def _refusal() -> Rbac:
     return Rbac(rules=rbac.Rbac(action=rbac.RbacAction.DENY, policies=policies), track_per_rule_stats=True)
 
 
-def _rate_limit(per_minute: int) -> LocalRateLimit:
-    client = "client"
+def _rate_limit(of_key: int | None, of_teams: Mapping[str, int]) -> LocalRateLimit:
+    """Requests per minute: a request counts for its key, and for its team, and neither may be over its limit."""
+    buckets = [_limited(_TEAM, name, per_minute) for name, per_minute in of_teams.items()]
+    if of_key is not None:
+        buckets.append(_limited(_CLIENT, "", of_key))
     return LocalRateLimit(
         stat_prefix="requests_per_key",
         filter_enabled=_always(),
         filter_enforced=_always(),
-        rate_limits=list(_by(client)),
-        descriptors=[
-            ratelimit.LocalRateLimitDescriptor(
-                # Without a value: a bucket for each that comes.
-                entries=[ratelimit.RateLimitDescriptorEntry(key=client)],
-                token_bucket=_bucket(per_minute),
-            )
-        ],
+        rate_limits=[_by(_TEAM, TEAM_HEADER), _by(_CLIENT, CLIENT_HEADER)],
+        descriptors=buckets,
         max_dynamic_descriptors=_KEY_NAMES,
+        enable_x_ratelimit_headers=ratelimit.XRateLimitHeadersRfcVersion.DRAFT_VERSION_03,
     )
 
 
-def _by(client: str) -> Iterator[route.RateLimit]:
-    header = route.RateLimitActionRequestHeaders(header_name=CLIENT_HEADER, descriptor_key=client, skip_if_absent=True)
-    yield route.RateLimit(actions=[route.RateLimitAction(request_headers=header)])
+_CLIENT, _TEAM = "client", "team"
+
+
+def _limited(key: str, value: str, per_minute: int) -> ratelimit.LocalRateLimitDescriptor:
+    """`value`: '' for a bucket for each that comes."""
+    entries = [ratelimit.RateLimitDescriptorEntry(key=key, value=value)]
+    return ratelimit.LocalRateLimitDescriptor(entries=entries, token_bucket=_bucket(per_minute))
+
+
+def _by(key: str, header: str) -> route.RateLimit:
+    told = route.RateLimitActionRequestHeaders(header_name=header, descriptor_key=key, skip_if_absent=True)
+    return route.RateLimit(actions=[route.RateLimitAction(request_headers=told)])
 
 
 def _bucket(per_minute: int) -> TokenBucket:

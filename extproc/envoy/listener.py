@@ -6,6 +6,7 @@ unless it overrides the mode for this one exchange. `extproc.exchange` is writte
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from datetime import timedelta
 
 from envoy_data_plane.envoy.config.accesslog import v3 as accesslog
@@ -39,7 +40,7 @@ from envoy_data_plane.google.protobuf import Struct
 
 from extproc.config import Config
 from extproc.envoy.addresses import listening, listening_socket
-from extproc.envoy.clients import client_filters
+from extproc.envoy.clients import client_filters, ratelimit_fields
 from extproc.envoy.clusters import PROCESSOR
 from extproc.envoy.extensions import extension, packed
 from extproc.envoy.local_replies import local_replies
@@ -174,13 +175,15 @@ def _http_connection_manager(config: Config, sources: Sources, *, inner: bool = 
         route_config=routes if isinstance(routes, RouteConfiguration) else None,
         rds=routes if isinstance(routes, hcm.Rds) else None,
         http_filters=[
-            _without_mark(),
+            _last_changes([] if inner else ratelimit_fields(config)),
             *([] if inner else _filters_of_clients(config, sources)),
             hcm.HttpFilter(name=BUFFER, typed_config=packed(Buffer(max_request_bytes=1)), disabled=True),
             hcm.HttpFilter(name=EXT_PROC, typed_config=packed(processing), disabled=True),
             hcm.HttpFilter(name="envoy.filters.http.router", typed_config=packed(Router(suppress_envoy_headers=True))),
         ],
-        local_reply_config=local_replies(config.limits, silence=SILENCE, processing=PROCESSING),
+        local_reply_config=local_replies(
+            config.limits, teams=bool(config.rates_of_teams), silence=SILENCE, processing=PROCESSING
+        ),
         tracing=tracing(config.tracing, inner=inner) if config.tracing is not None else None,
         access_log=[_access_log(), _to_the_processor()],
         # The backend, and the replica, are the processor's choice: a client's headers of our own names go before
@@ -220,10 +223,10 @@ def _without_own_headers() -> core.TypedExtensionConfig:
     )
 
 
-def _without_mark() -> hcm.HttpFilter:
-    """The first filter, and so the last to see an answer."""
-    removed = HeaderMutationFilter(mutations=Mutations(response_mutations=[Mutation(remove=REPLY_HEADER)]))
-    return hcm.HttpFilter(name="envoy.filters.http.header_mutation", typed_config=packed(removed))
+def _last_changes(more: Sequence[Mutation]) -> hcm.HttpFilter:
+    """The first filter, and so the last to see an answer: it removes the mark, and does `more`."""
+    changes = HeaderMutationFilter(mutations=Mutations(response_mutations=[Mutation(remove=REPLY_HEADER), *more]))
+    return hcm.HttpFilter(name="envoy.filters.http.header_mutation", typed_config=packed(changes))
 
 
 def _http2() -> core.Http2ProtocolOptions:

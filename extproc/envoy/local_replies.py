@@ -52,16 +52,19 @@ AGAIN = {"retry-after": "1"}
 """For clients that wait as they are told: what is too much now may not be in a second."""
 
 
-def local_replies(limits: Limits, *, silence: timedelta, processing: timedelta) -> hcm.LocalReplyConfig:
-    """`silence` is how long a backend may send nothing, `processing` how long the processor may take."""
-    replies = _replies(limits, f"{silence.total_seconds():g}", f"{processing.total_seconds():g}")
+def local_replies(
+    limits: Limits, *, teams: bool = False, silence: timedelta, processing: timedelta
+) -> hcm.LocalReplyConfig:
+    """`teams`: some have limits as well. `silence` is how long a backend may send nothing, `processing` how long the
+    processor may take."""
+    replies = _replies(limits, f"{silence.total_seconds():g}", f"{processing.total_seconds():g}", teams=teams)
     # The processor's own, and what is allowed somewhere, which is told without words.
     untouched = hcm.ResponseMapper(filter=_filter(f"{_begins(REPLY_DETAILS)} || response.code == 204"))
     told = [_mapper(reply, surface) for reply in replies for surface in (MESSAGES, CHAT)]
     return hcm.LocalReplyConfig(mappers=[untouched, *told])
 
 
-def _replies(limits: Limits, silence: str, processing: str) -> Iterator[LocalReply]:
+def _replies(limits: Limits, silence: str, processing: str, *, teams: bool) -> Iterator[LocalReply]:
     max_body_bytes = limits.max_body_bytes
     backend = "the backend '%UPSTREAM_CLUSTER%'"
     # Envoy's own words for it name addresses.
@@ -87,7 +90,11 @@ def _replies(limits: Limits, silence: str, processing: str) -> Iterator[LocalRep
     yield LocalReply(
         _is("local_rate_limited"),
         "rate_limit_exceeded",
-        f"Too many requests with this key: at most {limits.requests_per_minute} a minute are allowed. "
+        # Envoy doesn't say which of them it was.
+        "Too many requests with this key, or with all keys of its team. Try again in a moment, or raise "
+        "requests_per_minute, of the team or of limits."
+        if teams
+        else f"Too many requests with this key: at most {limits.requests_per_minute} a minute are allowed. "
         "Try again in a moment, or raise limits.requests_per_minute.",
         type="requests",
         fields=AGAIN,

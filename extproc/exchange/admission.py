@@ -1,6 +1,7 @@
 """What becomes of a request by its headers alone: who comes in, and what is answered without any backend.
 
-    API keys          if the settings name a file of them, every path asks for one
+    API keys          if the settings name a file of them, every path asks for one; its team has to be known, where
+                      teams are named
     /health           answered here, without a key
     /v1/models        answered here, see extproc.exchange.catalogue
     a model's answer  asked for in any dialect, goes on to the exchange, which reads the body
@@ -16,7 +17,9 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import TypeAlias
 
+from extproc.config import Team
 from extproc.contract.errors import ApiError
+from extproc.exchange.api_keys import team_of
 from extproc.exchange.catalogue import anthropic_catalogue_answer, catalogue_answer
 from extproc.exchange.context import ExchangeContext
 from extproc.names import CLIENT_HEADER, HEALTH_PATH, MESSAGES_PATH, MODELS_PATH
@@ -46,6 +49,8 @@ class Admitted:
     """Whether it is to be routed by the model that it names. If neither, nothing more of it is wanted."""
     ours: bool = True
     """Whether it is for a backend. Else a host that has other things besides us has sent it here as well."""
+    team: Team | None = None
+    """Whose key it came with, if that bounds what it may ask."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,6 +99,11 @@ def admit(
         client = next(filter(None, map(context.keys.owner, offered)), None)
         if client is None:
             return Refused(_WRONG_KEY if offered else _NO_KEY, CHALLENGE)
+    team = None
+    if not inner and context.config.teams and (name := team_of(client)) is not None:
+        team = context.config.teams_by_name.get(name)
+        if team is None:
+            return Refused(_unknown_team(name), client=client)
     if path == MODELS_PATH or path.startswith(f"{MODELS_PATH}/"):
         if method not in _READING:
             error = ApiError(
@@ -102,13 +112,13 @@ def admit(
             return Refused(error, {"allow": ", ".join(_READING)}, client)
         try:
             answer = anthropic_catalogue_answer if VERSION_HEADER in fields else catalogue_answer
-            return Answered(answer(path, context.config, context.reports, context.since), client, "models")
+            return Answered(answer(path, context.config, context.reports, context.since, team), client, "models")
         except ApiError as error:
             return Refused(error, client=client)
     if path in ROUTES and method == "POST":
-        return Admitted(client, path)
+        return Admitted(client, path, team=team)
     if path in context.config.other_paths:
-        return Admitted(client, None, named=method == "POST" and context.config.routes_by_model)
+        return Admitted(client, None, named=method == "POST" and context.config.routes_by_model, team=team)
     if path in ROUTES or path == HEALTH_PATH:
         allowed = "POST" if path in ROUTES else ", ".join(_READING)
         wrong_method = ApiError(405, f"{method[:20]} isn't allowed here, but {allowed}.", code="method_not_allowed")
@@ -128,6 +138,16 @@ _NO_KEY = ApiError(
 _WRONG_KEY = ApiError(
     401, "Incorrect API key provided. Ask those who run this gateway for one.", code="invalid_api_key"
 )
+
+
+def _unknown_team(name: str) -> ApiError:
+    """A 403: nobody has said what the team may do."""
+    message = (
+        f"The team {name!r} of this API key isn't among this gateway's. Those who run it have to add it to `teams` in "
+        "its settings, or make a key for another one."
+    )
+    return ApiError(403, message, code="unknown_team")
+
 
 KEY_ERRORS = {"no_key": _NO_KEY, "wrong_key": _WRONG_KEY}
 """The answers to requests that don't come in, by the reasons that Envoy's check of keys knows (`envoy.key_check`)."""

@@ -2,6 +2,8 @@
 
     # one on each line; a name may stand more than once, so that a key can be changed without a gap
     alice: 2bb80d537b1da3e38bd30361aa855686bde0eacd7162fef6a25fe97bf527a25b
+    # of a team, by what stands before the slash
+    search/bob: 89e01536ac207279409d4de1e5253e01f4a1769e696db0d6062ca9b8f56767c8
 
 A line that can't be read lets nobody in and keeps nobody else out: who takes a key back by changing its line to
 anything else at all, or by writing beside it what is no line, has taken it back.
@@ -18,8 +20,9 @@ from dataclasses import dataclass
 from hashlib import sha256
 from typing import Self
 
-_LINE = re.compile(r"([A-Za-z0-9_.@-]{1,64})\s*:\s*([0-9A-Fa-f]{64})")
-_NAME = re.compile(r"[A-Za-z0-9_.@-]{1,64}")
+_WORD = r"[A-Za-z0-9_.@-]{1,64}"
+_LINE = re.compile(rf"((?:{_WORD}/)?{_WORD})\s*:\s*([0-9A-Fa-f]{{64}})")
+_NAME = re.compile(rf"(?:{_WORD}/)?{_WORD}")
 _SHORTEST = 16
 GRACE = 300.0
 """Seconds that keys hold when there is none any more in their file: enough for an alert to reach somebody. Who wants
@@ -27,8 +30,8 @@ all of them out at once leaves one line there, with any other hash."""
 _MOST_TOLD = 20
 """Lines: a file that is something else altogether would fill the log."""
 _EXPECTED = (
-    "expected 'name: hash', as `extproc hash-key` prints it; a name is made of at most 64 letters, digits, '_', '.', "
-    "'@' and '-', a hash of 64 hexadecimal digits; this line lets nobody in"
+    "expected 'name: hash' or 'team/name: hash', as `extproc hash-key` prints it; names have at most 64 letters, "
+    "digits, '_', '.', '@' and '-', a hash has 64 hexadecimal digits; this line lets nobody in"
 )
 
 
@@ -75,6 +78,11 @@ class ApiKeys:
         """All clients that there are."""
         return frozenset(name for name, _ in self._entries)
 
+    @property
+    def teams(self) -> frozenset[str]:
+        """All teams that keys have."""
+        return frozenset(filter(None, map(team_of, self.names)))
+
     def owner(self, key: str) -> str | None:
         """The name that the key stands under, if any. It takes the same time for every key of a length."""
         digest = _hash(key)
@@ -88,10 +96,16 @@ class ApiKeys:
         return f"ApiKeys({len(self._entries)} keys)"
 
 
+def team_of(client: str | None) -> str | None:
+    """The team that a key's name has before its slash, if it has one."""
+    team, slash, _ = (client or "").partition("/")
+    return team if slash else None
+
+
 def hash_line(name: str, key: str) -> str:
     """The file's line for a key. Raises ValueError, which quotes nothing of it, when that can't be one."""
     if _NAME.fullmatch(name) is None:
-        raise ValueError("a name is made of at most 64 letters, digits, '_', '.', '@' and '-'")
+        raise ValueError("expected NAME or TEAM/NAME, each made of at most 64 letters, digits, '_', '.', '@' and '-'")
     if not key.isascii() or not key.isprintable() or " " in key:
         raise ValueError("a key is made of printable ASCII characters without spaces: no other comes through a header")
     if len(key) < _SHORTEST:

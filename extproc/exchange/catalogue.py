@@ -15,8 +15,8 @@ from urllib.parse import unquote
 
 import orjson
 
-from extproc.config import Config, Model
-from extproc.contract.errors import model_not_found
+from extproc.config import Config, Model, Team
+from extproc.contract.errors import ApiError, model_not_found
 from extproc.names import MODELS_PATH, RUNNER
 
 
@@ -33,57 +33,64 @@ ModelInfos: TypeAlias = Mapping[str, Mapping[str, ModelInfo]]
 """By the backend's name, then by the model's name there."""
 
 
-def catalogue_answer(path: str, config: Config, reports: ModelInfos, since: int) -> bytes:
-    """The body of the answer to a GET. `since` is when a model that nobody dates was created, in Unix time.
+def catalogue_answer(path: str, config: Config, reports: ModelInfos, since: int, team: Team | None = None) -> bytes:
+    """The body of the answer to a GET. `since` is when a model that nobody dates was created, in Unix time; `team` is
+    whose key asks, which sees only what it may ask.
 
     An id in the path may have its slashes as they are or encoded. Raises ApiError for an id that isn't there.
     """
     name = unquote(path.removeprefix(MODELS_PATH).strip("/"))
     if not name:
-        listed = [_shown(model, reports, since) for model in config.models]
-        listed += [{**_shown(model, reports, since), "id": alias} for alias, model in _aliases(config)]
-        listed += [_character(character, since) for character in reports.get(RUNNER, {})]
-        return orjson.dumps({"object": "list", "data": listed})
-    if name in reports.get(RUNNER, {}):
-        return orjson.dumps(_character(name, since))
-    model = config.model_of(name)
-    if model is None:
-        raise model_not_found(name, config.models_by_name)
-    return orjson.dumps({**_shown(model, reports, since), "id": name})
+        return orjson.dumps({"object": "list", "data": list(_listed(config, reports, since, team))})
+    return orjson.dumps(_one(name, config, reports, since, team))
 
 
-def anthropic_catalogue_answer(path: str, config: Config, reports: ModelInfos, since: int) -> bytes:
+def anthropic_catalogue_answer(
+    path: str, config: Config, reports: ModelInfos, since: int, team: Team | None = None
+) -> bytes:
     """The same in the shape of Anthropic's API. All models are on its one page."""
     name = unquote(path.removeprefix(MODELS_PATH).strip("/"))
     if not name:
-        listed = [_as_anthropics(model.name, _shown(model, reports, since)) for model in config.models]
-        listed += [_as_anthropics(alias, _shown(model, reports, since)) for alias, model in _aliases(config)]
-        listed += [_as_anthropics(name, _character(name, since)) for name in reports.get(RUNNER, {})]
-        ends = {"first_id": listed[0]["id"], "last_id": listed[-1]["id"]}
-        return orjson.dumps({"data": listed, "has_more": False, **ends})
-    if name in reports.get(RUNNER, {}):
-        return orjson.dumps(_as_anthropics(name, _character(name, since)))
-    model = config.model_of(name)
-    if model is None:
-        raise model_not_found(name, config.models_by_name)
-    return orjson.dumps(_as_anthropics(name, _shown(model, reports, since)))
+        listed = [_as_anthropics(shown) for shown in _listed(config, reports, since, team)]
+        ids = [shown["id"] for shown in listed] or [None]
+        return orjson.dumps({"data": listed, "has_more": False, "first_id": ids[0], "last_id": ids[-1]})
+    return orjson.dumps(_as_anthropics(_one(name, config, reports, since, team)))
 
 
-def _aliases(config: Config) -> Iterator[tuple[str, Model]]:
-    """Those that are a name, and stand for no others."""
-    return ((alias, config.models_by_name[meant]) for alias, meant in config.aliases.items() if not alias.endswith("*"))
+def unknown_model(name: str | None, config: Config, team: Team | None) -> ApiError:
+    """A 404 for a model that isn't there, or not for this team."""
+    return model_not_found(name, [known for known in config.models_by_name if team is None or team.may_ask(known)])
+
+
+def _listed(config: Config, reports: ModelInfos, since: int, team: Team | None) -> Iterator[dict[str, Any]]:
+    asked = [model for model in config.models if team is None or team.may_ask(model.name)]
+    yield from (_shown(model, reports, since) for model in asked)
+    for alias, meant in config.aliases.items():
+        model = config.models_by_name[meant]
+        if model in asked and not alias.endswith("*"):  # that is a name, and stands for no others
+            yield {**_shown(model, reports, since), "id": alias}
+    yield from (_character(name, since) for name in reports.get(RUNNER, {}) if team is None or team.may_ask(name))
+
+
+def _one(name: str, config: Config, reports: ModelInfos, since: int, team: Team | None) -> dict[str, Any]:
+    character = name in reports.get(RUNNER, {})
+    model = None if character else config.model_of(name)
+    meant = model.name if model is not None else name if character else None
+    if meant is None or (team is not None and not team.may_ask(meant)):
+        raise unknown_model(name, config, team)
+    return {**_shown(model, reports, since), "id": name} if model is not None else _character(name, since)
 
 
 def _character(name: str, since: int) -> dict[str, Any]:
     return {"id": name, "object": "model", "created": since, "owned_by": "extproc"}
 
 
-def _as_anthropics(name: str, shown: dict[str, Any]) -> dict[str, Any]:
+def _as_anthropics(shown: dict[str, Any]) -> dict[str, Any]:
     created = datetime.fromtimestamp(shown["created"], UTC)
     return {
         "type": "model",
-        "id": name,
-        "display_name": name,
+        "id": shown["id"],
+        "display_name": shown["id"],
         "created_at": created.strftime("%Y-%m-%dT%H:%M:%SZ"),
         "lifecycle": "active",
         "max_input_tokens": shown.get("max_model_len"),

@@ -1,6 +1,7 @@
 """What one client may have under way at a time, so that the others get their turn.
 
     a backend   takes `max_requests` at a time
+    a team      has as many under way as its settings say
     uploads     of large requests may hold UPLOAD_BYTES of Envoy's memory at a time
 
 Unless the settings name a number, a client may have as much of each as is left free: half of all when it is alone, a
@@ -31,8 +32,8 @@ Key = TypeVar("Key", bound=Hashable)
 
 UPLOAD_BYTES = 384 * 1024 * 1024
 """Half of the heap that Envoy has: the other half is for small requests, and for answers."""
-UPLOADS = " uploads"
-"""No backend's name has a space."""
+UPLOADS, TEAMS = " uploads", " teams"
+"""Resources that are no backend, whose name has no space. Of TEAMS a team's name stands where clients' do elsewhere."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,8 +43,10 @@ class Lease:
     number: int
     client: str
     resource: str
-    """The name of a backend, or UPLOADS."""
+    """The name of a backend, UPLOADS or TEAMS."""
     amount: int
+    together_with: Lease | None = None
+    """What ends with it."""
 
 
 class Elsewhere(Protocol):
@@ -76,12 +79,21 @@ class Concurrency:
         """Envoy is configured to tell; it doesn't begin before the first request has ended."""
 
     def take(
-        self, client: str, resource: str, capacity: int, limit: int | None = None, *, amount: int = 1, alone: bool
+        self,
+        client: str,
+        resource: str,
+        capacity: int,
+        limit: int | None = None,
+        *,
+        amount: int = 1,
+        alone: bool,
+        together_with: Lease | None = None,
     ) -> Lease | None:
         """So much of the resource, which has `capacity` in all; None when that is beyond the client's share.
 
         `limit` takes the place of the share; `alone` says that there are no other clients. The first request of a
-        client is never refused here: whether a backend is full, Envoy knows better.
+        client is never refused here: whether a backend is full, Envoy knows better. `together_with` is given back with
+        it.
         """
         self._forget_lost()
         used = self.used(client, resource)
@@ -89,7 +101,7 @@ class Concurrency:
         if used and used + amount > share:
             return None
         self._last += 1
-        lease = Lease(self._last, client, resource, amount)
+        lease = Lease(self._last, client, resource, amount, together_with)
         self._leases[lease.number] = lease
         self._count(client, resource, amount)
         return lease
@@ -110,6 +122,8 @@ class Concurrency:
             return
         self._passed.pop(number, None)
         self._count(lease.client, lease.resource, -lease.amount)
+        if lease.together_with is not None:
+            self.release(lease.together_with.number)
 
     def passed(self, lease: Lease) -> None:
         """The rest of the request goes past the processor: it ends when Envoy says so, if it does."""

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from extproc.config import Backend
-from extproc.contract.errors import ApiError, too_many_requests, too_many_uploads
-from extproc.exchange.concurrency import UPLOAD_BYTES, UPLOADS, Lease
+from extproc.contract.errors import ApiError, too_many_of_team, too_many_requests, too_many_uploads
+from extproc.exchange.api_keys import team_of
+from extproc.exchange.concurrency import TEAMS, UPLOAD_BYTES, UPLOADS, Lease
 from extproc.exchange.context import ExchangeContext
 from extproc.names import SMALL_BODY
 
@@ -20,14 +21,31 @@ class Leases:
         self._upload: Lease | None = None
 
     def place_at(self, backend: Backend) -> Lease | None:
-        """A place at the backend; None where nobody counts them. Raises ApiError when the client has its share."""
+        """A place at the backend; None where nobody counts them. Raises ApiError when the client, or its team, has its
+        share."""
         if self.client is None:
             return None
         concurrency, limit = self._terms.concurrency, self._terms.config.limits.concurrent_requests
-        self._place = concurrency.take(self.client, backend.name, backend.max_requests, limit, alone=self._alone)
+        of_team = self._place_of_team()
+        self._place = concurrency.take(
+            self.client, backend.name, backend.max_requests, limit, alone=self._alone, together_with=of_team
+        )
         if self._place is None:
+            if of_team is not None:
+                concurrency.release(of_team.number)
             raise too_many_requests(concurrency.used(self.client, backend.name))
         return self._place
+
+    def _place_of_team(self) -> Lease | None:
+        """One among those of the client's team; None where nobody counts them."""
+        team = self._terms.config.teams_by_name.get(team_of(self.client) or "")
+        if team is None or team.concurrent_requests is None:
+            return None
+        concurrency, most = self._terms.concurrency, team.concurrent_requests
+        place = concurrency.take(team.name, TEAMS, most, alone=True)
+        if place is None:
+            raise too_many_of_team(team.name, concurrency.used(team.name, TEAMS))
+        return place
 
     def let_in(self, announced: str, *, counted: bool = True) -> None:
         """Count a body against what its client may send at a time; `announced` is its `content-length`.

@@ -10,11 +10,13 @@ import uuid
 from collections.abc import Mapping
 from dataclasses import replace
 
-from extproc.config import Backend
-from extproc.contract.errors import ApiError, invalid_request
+from extproc.config import Backend, Team
+from extproc.contract.errors import MODEL_NOT_FOUND, ApiError, invalid_request, missing_parameter
 from extproc.contract.history import TakesTimeError
 from extproc.exchange.accounting import ExchangeStats
 from extproc.exchange.admission import WANTED, Admitted, Answered, Refused, admit, dialect_of
+from extproc.exchange.api_keys import team_of
+from extproc.exchange.catalogue import unknown_model
 from extproc.exchange.context import ExchangeContext
 from extproc.exchange.direction import Direction, TooLargeError
 from extproc.exchange.effects import Prepare
@@ -95,6 +97,7 @@ class RequestHalf:
         self._round: dict[str, str] = {}  # which of a run it is, for the access log
         self._modes_known = False
         self._path = CHAT_PATH
+        self._team: Team | None = None
         self._size = 0  # of the body
         self._as_it_came: bytes | None = None  # the body, where the host hasn't kept it
         self._content_type: str | None = None  # of a request that is only routed by the model it names
@@ -128,7 +131,7 @@ class RequestHalf:
             case Answered(body, client, what):
                 return Phase.ENDED, [with_metadata(immediate(200, body, what), _client_metadata(client))]
             case Admitted() as admitted:
-                self.leases.client = admitted.client
+                self.leases.client, self._team = admitted.client, admitted.team
         if admitted.path is not None:
             self._path = admitted.path
         elif admitted.named:
@@ -267,10 +270,19 @@ class RequestHalf:
     def read(self, result: UpstreamRequest | ApiError) -> Step:
         """What came of the reading."""
         if isinstance(result, ApiError):
+            if self._team is not None and result.code == MODEL_NOT_FOUND:  # which names others' models
+                result = unknown_model(None, self.context.config, self._team)
             return self.refuse(result, keep=AGAIN if result.status == 503 else None)
+        if self._team is not None and not self._team.may_ask(result.model):
+            return self.refuse(self._not_for_the_team(result.model, self._team))
         if self.context.memory is not None and self.is_chat:
             self.context.memory.took(self.leases.client, self._size, result.known, result.learned)
         return self._forward(result)
+
+    def _not_for_the_team(self, model: str | None, team: Team) -> ApiError:
+        if model is None:  # its backend would take one of its own
+            return missing_parameter("model", "Name the model to use; GET /v1/models lists them.")
+        return unknown_model(model, self.context.config, team)
 
     def _forward(self, prepared: UpstreamRequest) -> Step:
         """Send the request to its backend, if its client may have one more there."""
@@ -360,4 +372,7 @@ def _routed_to(prepared: UpstreamRequest) -> dict[str, str]:
 
 
 def _client_metadata(client: str | None) -> dict[str, str]:
-    return {"client": client} if client is not None else {}
+    if client is None:
+        return {}
+    team = team_of(client)
+    return {"client": client, "team": team} if team is not None else {"client": client}

@@ -149,9 +149,10 @@ def _hide_value(field: HeaderValue) -> None:
 
 
 def _hide_client(metadata: Struct) -> None:
-    """The name that a key stands under is that of a person or of a program."""
+    """The name that a key stands under is that of a person or of a program, and of their team."""
     said = metadata.fields[METADATA_NAMESPACE].struct_value.fields
-    if "client" in said:
-        del said["client"]
+    for name in ("client", "team"):
+        if name in said:
+            del said[name]
     if not said:
         del metadata.fields[METADATA_NAMESPACE]

@@ -17,6 +17,7 @@ Value: TypeAlias = str | int | float | bool | Sequence[str]
 _OURS = {
     "backend": "extproc.backend",
     "client": "extproc.client",
+    "team": "extproc.team",
     "mode": "extproc.mode",
     "step": "extproc.step",
     "format": "extproc.format",

@@ -64,6 +64,8 @@ function envoy_on_request(handle)
     offered = offered or present
     if name then
       headers:replace("x-extproc-client", name)
+      local team = name:match("^(.*)/")
+      if team then headers:replace("x-extproc-team", team) end
       return
     end
   end

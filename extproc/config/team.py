@@ -1,0 +1,29 @@
+"""What the keys of one team may do together."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from pydantic import Field
+
+from extproc.config.base import Name, Settings
+
+TEAM_NAME = r"^[A-Za-z0-9_.@-]{1,64}$"
+"""What may stand before the slash of a key's name (`extproc.exchange.api_keys`)."""
+
+
+class Team(Settings):
+    """One entry of `teams`."""
+
+    name: Annotated[str, Field(pattern=TEAM_NAME)]
+    models: Annotated[tuple[Name, ...], Field(min_length=1)] | None = None
+    """The only models that it may ask, by their names; to it, there are no others. Unless given: all."""
+    requests_per_minute: Annotated[int, Field(ge=1, le=1_000_000)] | None = None
+    """How many requests all its keys together may send in a minute, at one Envoy; one more is a 429."""
+
+    concurrent_requests: Annotated[int, Field(ge=1)] | None = None
+    """How many requests all its keys together may have under way, at all backends; one more is a 429."""
+
+    def may_ask(self, model: str | None) -> bool:
+        """Whether it may ask a model of this name. None: a request that names none."""
+        return self.models is None or model in self.models
