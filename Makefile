@@ -11,7 +11,7 @@ INSTALL := install --require-hashes --only-binary :all:
 # Bytecode is kept, whatever the environment says: without it each start of a process costs a second of work more.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: run test test-long test-search test-fuzz test-simulation test-envoys test-clients test-image test-alerts test-browser test-vllm bench judge-others lint protos requirements sbom audit clean
+.PHONY: run test test-long test-search test-fuzz test-simulation test-envoys test-clients test-image test-alerts test-browser test-vllm bench judge-others lint protos requirements wheels sbom audit clean
 
 # Done again when a pyproject.toml changes. Without build isolation the build backend is the one that is pinned.
 $(VENV)/.ready: $(VENV)/.installed pyproject.toml scripted_vllm/pyproject.toml
@@ -81,10 +81,10 @@ test-clients: $(VENV)/.ready
 	@$(BIN)/python -m tests.clients.setup
 	@$(BIN)/python -m tests.clients.offline $(BIN)/pytest -m clients tests/clients
 
-# What the images install, installed as their Dockerfiles have it, and the SBOM of the gateway's: two minutes or so, and
-# 80 MB from PyPI.
+# What the images install, installed as their Dockerfiles have it, and the SBOM of the gateway's; `extproc[up]` in an empty
+# environment, which runs: four minutes or so, and 160 MB from PyPI.
 test-image: $(VENV)/.ready
-	@$(BIN)/pytest tests/pods/image.py
+	@$(BIN)/pytest tests/pods/image.py tests/pods/installed.py
 
 # A real Prometheus over gateways with real faults, and dashboards' queries: three minutes or so. Debian's package, of 19 MB,
 # unless one is on PATH. `make test-alerts PICTURES=1` makes the pictures of docs/dashboards.md anew.
@@ -148,6 +148,11 @@ requirements: $(TOOLS)/.installed
 	@$(MAKE) --no-print-directory $(VENV)/.ready
 	@$(MAKE) --no-print-directory $(TOOLS)/.installed
 	@$(BIN)/python -m tests.generate_licence_docs
+
+# What a package index gets, in build/wheels: the wheel and the source distribution of both packages, as they are committed, the
+# same bytes for the same commit. Nothing is fetched.
+wheels: $(VENV)/.ready
+	@$(BIN)/python -m tests.distributions
 
 # What is in the gateway's image besides Python itself and its Debian, as CycloneDX: the same bytes for the same pins.
 sbom: build/image/.installed $(TOOLS)/.installed

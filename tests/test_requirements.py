@@ -58,7 +58,8 @@ def test_nothing_else_is_installed() -> None:
 
 
 @pytest.mark.parametrize(
-    ("which", "extras"), [("image", ("otel", "runner")), ("dev", ("dev", "envoy", "otel", "runner", "tui"))]
+    ("which", "extras"),
+    [("image", ("otel", "runner")), ("dev", ("dev", "completion", "envoy", "otel", "runner", "tui"))],
 )
 def test_what_depends_on_nothing_isnt_pinned(which: str, extras: tuple[str, ...]) -> None:
     declared = list(PROJECT["project"]["dependencies"])

@@ -12,6 +12,9 @@ from importlib.metadata import version
 from pathlib import Path
 
 import pytest
+from packaging.requirements import Requirement
+
+from tests import distributions
 
 ROOT = Path(__file__).parent.parent
 SOURCES = ("pyproject.toml", "README.md", "LICENSE", "NOTICE", "extproc", "scripted_vllm")
@@ -43,35 +46,26 @@ def metadata(wheels: Path, name: str) -> Message:
         return message_from_string(wheel.read(f"{path}.dist-info/METADATA").decode())
 
 
-def modules(package: str) -> set[str]:
-    built = ROOT / package / "build"
-    there = [path for path in (ROOT / package).rglob("*.py") if not path.is_relative_to(built)]
-    return {path.relative_to(ROOT).as_posix() for path in there}
-
-
 @pytest.mark.parametrize(("name", "package"), [("extproc", "extproc"), ("extproc_scripted_vllm", "scripted_vllm")])
-def test_a_wheel_holds_its_package_and_nothing_else(wheels: Path, name: str, package: str) -> None:
-    held = files(wheels, name)
-    assert {path for path in held if path.endswith(".py")} == modules(package)
-    assert {path.partition("/")[0] for path in held} == {package, f"{name}-{version('extproc')}.dist-info"}
+def test_a_wheel_holds_its_package_with_all_its_data_and_nothing_else(wheels: Path, name: str, package: str) -> None:
+    info = f"{name}-{version('extproc')}.dist-info/"
+    there = {path for path in distributions.files() if path.startswith(f"{package}/")}
+    held = {path for path in files(wheels, name) if not path.startswith(info)}
+    assert held == there - {"scripted_vllm/pyproject.toml", "scripted_vllm/LICENSE"}, "[tool.setuptools.package-data]"
     assert f"{package}/py.typed" in held
 
 
-def test_the_products_wheel_holds_the_corpus(wheels: Path) -> None:
-    corpus = ROOT / "extproc" / "corpus"
-    data = {path.relative_to(ROOT).as_posix() for path in (*corpus.glob("*.json"), *corpus.glob("formats/*.jsonl"))}
-    assert len(data) > 50
-    assert data <= files(wheels, "extproc")
+def test_the_scripted_vllm_comes_with_the_extra_up_alone(wheels: Path) -> None:
+    its = f"extproc-scripted-vllm=={version('extproc')}"
+    needed = [Requirement(each) for each in metadata(wheels, "extproc").get_all("Requires-Dist", [])]
+    assert [str(each).replace('"', "'") for each in needed if "scripted" in each.name] == [f"{its}; extra == 'up'"]
 
 
-def test_the_products_wheel_holds_the_cases_of_the_model_checks(wheels: Path) -> None:
-    data = {"cases.jsonl", "case.schema.json", "versions.json"}
-    assert {f"extproc/model_checks/{name}" for name in data} <= files(wheels, "extproc")
-
-
-def test_the_products_wheel_holds_no_scripted_vllm(wheels: Path) -> None:
-    assert not [path for path in files(wheels, "extproc") if "scripted" in path]
-    assert "scripted" not in " ".join(metadata(wheels, "extproc").get_all("Requires-Dist", []))
+@pytest.mark.parametrize("name", ["extproc", "extproc_scripted_vllm"])
+def test_a_package_index_can_show_what_it_is(wheels: Path, name: str) -> None:
+    its = metadata(wheels, name)
+    assert its["Description-Content-Type"] == "text/markdown"
+    assert "pip install 'extproc[up]'" in its.get_payload()
 
 
 def test_the_scripted_vllm_has_the_products_version_and_licence(wheels: Path) -> None:
