@@ -1,11 +1,15 @@
 """The commands of `extproc`, in groups: each module adds its own to the command line, and runs them.
 
-    running.py        up, record, serve
-    configuration.py  check, envoy, formats, probe, hash-key
+    parser.py         all of it
+    beginning.py      init
+    running.py        up, record, serve, runner
+    chatting.py       chat
+    configuration.py  check, envoy, formats, hash-key
+    probing.py        probe
     replaying.py      replay
     diagnosing.py     diagnose
     watching.py       watch
-    conformance.py    conformance, conformance tools
+    conformance.py    conformance, conformance tools, conformance model
     options.py        what several of them take
     values.py         what the arguments may be
 

@@ -1,0 +1,41 @@
+"""The parser of the whole command line."""
+
+from __future__ import annotations
+
+import argparse
+
+from extproc.commands import (
+    beginning,
+    chatting,
+    configuration,
+    conformance,
+    diagnosing,
+    probing,
+    replaying,
+    running,
+    watching,
+)
+
+
+def parser() -> argparse.ArgumentParser:
+    """What it has understood has a function `run`, to which it is to be given."""
+    whole = argparse.ArgumentParser(
+        prog="extproc",
+        description="OpenAI tool calling for any model behind vLLM, by an external processor for Envoy.",
+        epilog="Begin with `extproc up --scripted`; each command explains itself with --help.",
+    )
+    whole.add_argument("--version", action=_Version, nargs=0, help="show program's version number and exit")
+    commands = whole.add_subparsers(title="commands", metavar="COMMAND", required=True)
+    for group in (beginning, running, chatting, configuration, probing, replaying, diagnosing, watching, conformance):
+        group.add_commands(commands)
+    return whole
+
+
+class _Version(argparse.Action):
+    """Says it. What knows it is imported for that alone."""
+
+    def __call__(self, parser: argparse.ArgumentParser, *_: object) -> None:
+        from importlib.metadata import version
+
+        print(f"extproc {version('extproc')}")
+        parser.exit()
