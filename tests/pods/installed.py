@@ -29,6 +29,7 @@ from tests.gateway import free_port
 from tests.pinned import OURS, ROOT, found, pins
 
 VERSION = version("extproc")
+WHEN = distributions.commit_time()
 
 TOOL = {"type": "function", "function": {"name": "get_weather", "parameters": {"type": "object"}}}
 
@@ -61,7 +62,7 @@ def distributions_of_the_checkout(folder: Path) -> Path:
     for name in distributions.files():
         (source / name).parent.mkdir(parents=True, exist_ok=True)
         shutil.copy(ROOT / name, source / name, follow_symlinks=False)
-    distributions.build_from(source, made, distributions.commit_time())
+    distributions.build_from(source, made, WHEN)
     return made
 
 
