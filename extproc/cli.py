@@ -1,7 +1,7 @@
 """The `extproc` command, and its exit status. Its arguments, and what the subcommands do, are in `extproc.commands`.
 
-What goes wrong is one line on stderr that says what and where, and exit status 1; a command line that can't be
-understood is status 2.
+What goes wrong is one line on stderr that says what and where, and what may be typed next, and exit status 1; a command
+line that can't be understood is status 2.
 """
 
 from __future__ import annotations
@@ -16,11 +16,9 @@ from extproc.server.garbage import collector_off
 def main(words: Sequence[str] | None = None) -> int:
     """Run one command; returns the exit status."""
     with collector_off():
-        from extproc.commands.conformance import folded
-        from extproc.commands.parser import parser
+        from extproc.commands.parser import understood
 
-        understands = parser()
-    options = understands.parse_args(folded(sys.argv[1:] if words is None else words))
+        options = understood(sys.argv[1:] if words is None else words)
     try:
         status: int = options.run(options)
         sys.stdout.flush()
@@ -28,7 +26,9 @@ def main(words: Sequence[str] | None = None) -> int:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 1
     except _told() as error:
-        for line in str(error).splitlines():
+        from extproc.commands.next_step import next_step
+
+        for line in f"{error}{next_step(error)}".splitlines():
             print(f"extproc: {line}", file=sys.stderr)
         return 1
     return status

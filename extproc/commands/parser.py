@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+from collections.abc import Sequence
 
 from extproc.commands import (
     beginning,
@@ -15,10 +16,20 @@ from extproc.commands import (
     running,
     watching,
 )
+from extproc.commands.mistyping import refuse_mistyped
+from extproc.commands.options import Commands
 
 
-def parser() -> argparse.ArgumentParser:
-    """What it has understood has a function `run`, to which it is to be given."""
+def understood(words: Sequence[str]) -> argparse.Namespace:
+    """The command line, whose function `run` takes it. Ends the process if it can't be understood, or asks for help."""
+    whole, commands = parsers()
+    words = conformance.folded(words)
+    refuse_mistyped(words, whole, commands)
+    return whole.parse_args(words)
+
+
+def parsers() -> tuple[argparse.ArgumentParser, Commands]:
+    """That of all, and those of the commands."""
     whole = argparse.ArgumentParser(
         prog="extproc",
         description="OpenAI tool calling for any model behind vLLM, by an external processor for Envoy.",
@@ -28,7 +39,7 @@ def parser() -> argparse.ArgumentParser:
     commands = whole.add_subparsers(title="commands", metavar="COMMAND", required=True)
     for group in (beginning, running, chatting, configuration, probing, replaying, diagnosing, watching, conformance):
         group.add_commands(commands)
-    return whole
+    return whole, commands
 
 
 class _Version(argparse.Action):

@@ -48,15 +48,25 @@ class ConfigError(Exception):
     """The configuration can't be used; the text says where and why, ready to be shown to a person."""
 
 
+class MissingConfigError(ConfigError):
+    """There is no such file."""
+
+    def __init__(self, path: Path, reason: str | None) -> None:
+        super().__init__(f"{path}: can't be read: {reason}")
+        self.path = path
+
+
 def load(path: Path) -> Config:
     """Read and validate the file at `path`. Raises ConfigError naming the file, the line and the field."""
     return parse(read(path), source=str(path))
 
 
 def read(path: Path) -> str:
-    """The text of the file. Raises ConfigError."""
+    """The text of the file. Raises ConfigError, as MissingConfigError if there is none."""
     try:
         return decoded(read_file(path), source=str(path))
+    except FileNotFoundError as error:
+        raise MissingConfigError(path, error.strerror) from error
     except OSError as error:
         raise ConfigError(f"{path}: can't be read: {error.strerror}") from error
 

@@ -53,7 +53,8 @@ async def _complaints(config: Config, backend: Backend) -> list[str]:
     for address, models in zip(backend.endpoints, asked, strict=True):
         who = f"the backend {backend.name!r} at {address}"
         if isinstance(models, OSError):
-            found.append(f"{who} is unreachable: {_reason(models)}; {meanwhile}")
+            url = f"{'http' if backend.tls is None else 'https'}://{address}"
+            found.append(f"{who} is unreachable: {_reason(models)}; {meanwhile}; see `extproc probe {url}`")
         elif models is not None:
             found += _missing(config, backend, who, models)
     return found

