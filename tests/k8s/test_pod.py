@@ -16,7 +16,8 @@ from pathlib import Path
 import pytest
 import yaml
 
-from extproc.cli import _parser, main
+from extproc.cli import main
+from extproc.commands.parser import understood
 from extproc.envoy.dynamic import ENVOY_ARGUMENTS
 from extproc.server.processor import ENVOY_HEALTH
 from tests.gateway import ENVOY
@@ -36,7 +37,7 @@ each_container = pytest.mark.parametrize("container", POD.containers.values(), i
 
 def serving(container: Object = PROCESSOR) -> argparse.Namespace:
     """The processor's arguments as the command line understands them; SystemExit if it doesn't."""
-    return _parser().parse_args(container["args"])
+    return understood(container["args"])
 
 
 def commands_of(container: Object) -> Iterator[list[str]]:

@@ -12,7 +12,7 @@ from textwrap import dedent
 import pytest
 import yaml
 
-from extproc.cli import _parser
+from extproc.commands.parser import understood
 from extproc.config import parse
 from tests.k8s.rendered import BASE, K8S, OVERLAYS, ROOT, Pod, named, of_kind, one, pods, render, rendered, settings
 
@@ -54,7 +54,7 @@ def test_shell_commands_are_spelled_right(readme: Path) -> None:
 def test_our_own_commands_are_understood(readme: Path) -> None:
     for command in commands(readme):
         if command[0] == "extproc":
-            _parser().parse_args(command[1:])
+            understood(command[1:])
 
 
 @each_readme
@@ -169,7 +169,7 @@ def test_tls_for_the_processor_comes_in_by_a_patch(tmp_path: Path) -> None:
         "resources: [../deploy/k8s/overlays/envoy-gateway]\n" + patches, encoding="utf-8"
     )
     processor = Pod(one(render(tmp_path / "mine"), "Deployment", "extproc-processor")).containers["processor"]
-    options = _parser().parse_args(processor["args"])
+    options = understood(processor["args"])
     mounted = {each["mountPath"] for each in processor["volumeMounts"]}
     assert {str(file.parent) for file in (options.tls_certificate, options.tls_key, options.tls_client_ca)} <= mounted
     for probe in ("startupProbe", "readinessProbe", "livenessProbe"):

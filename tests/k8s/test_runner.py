@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from extproc.cli import _parser
+from extproc.commands.parser import understood
 from extproc.config import parse
 from extproc.observability.metrics_page import PATH
 from tests.k8s.rendered import BASE, K8S, ROOT, Object, Pod, of_kind, one, render, rendered, settings
@@ -22,7 +22,7 @@ CONFIG = parse(settings(OBJECTS))
 
 
 def told(container: Object) -> argparse.Namespace:
-    return _parser().parse_args(container["args"])
+    return understood(container["args"])
 
 
 def mounts(container: Object) -> dict[str, Object]:
