@@ -266,7 +266,8 @@ def test_a_table_is_one_formats() -> None:
 
 
 @pytest.mark.parametrize(
-    "command", ["init", "up", "chat", "record", "serve", "check", "envoy", "formats", "probe", "hash-key", "replay"]
+    "command",
+    "init up chat record serve check envoy formats probe hash-key replay completion".split(),
 )
 def test_every_command_explains_itself_with_examples(command: str) -> None:
     done = run(command, "--help")

@@ -11,8 +11,8 @@ import pytest
 NOT_NEEDED = """
     extproc.probe extproc.recording.feed extproc.recording.recorder extproc.recording.replay extproc.recording.tap
     extproc.runner extproc.supervisor.run extproc.prompts.text_grammar extproc.envoy.bootstrap extproc.watch
-    betterproto2 envoy_data_plane grpc h11 httpx httpx2 mcp prometheus_client scripted_vllm starlette tiktoken uvicorn
-    ctypes http.server multiprocessing xml
+    betterproto2 envoy_data_plane grpc h11 httpx httpx2 mcp prometheus_client scripted_vllm shtab starlette tiktoken
+    uvicorn ctypes http.server multiprocessing xml
 """.split()
 
 SERVED = """

@@ -10,6 +10,7 @@
     diagnosing.py     diagnose
     watching.py       watch
     conformance.py    conformance, conformance tools, conformance model
+    completing.py     completion
     mistyping.py      what was mistyped, and meant
     next_step.py      what to type when one has failed
     options.py        what several of them take

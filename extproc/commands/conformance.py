@@ -14,22 +14,31 @@ MODEL = "conformance model"
 
 def add_commands(commands: Commands) -> None:
     add_arguments(add(commands, "conformance", _run, PURPOSE, EXAMPLES))
-    _add_tools(commands)
-    _add_model(commands)
+    _add_tools(commands, TOOLS)
+    _add_model(commands, MODEL)
 
 
-def _add_tools(commands: Commands) -> None:
+def add_nested(commands: Commands) -> None:
+    """As a shell sees it: a command with two of its own. To argparse they would stand where its target does."""
+    suite = add(commands, "conformance", _run, PURPOSE, EXAMPLES)
+    nested = suite.add_subparsers()
+    _add_tools(nested, TOOLS.split()[1])
+    _add_model(nested, MODEL.split()[1])
+    add_arguments(suite)
+
+
+def _add_tools(commands: Commands, name: str) -> None:
     from extproc.corpus import command
 
-    tools = add(commands, TOOLS, command.run, command.PURPOSE, "")
+    tools = add(commands, name, command.run, command.PURPOSE, "")
     tools.epilog = command.EXPLAINED
     command.add_arguments(tools)
 
 
-def _add_model(commands: Commands) -> None:
+def _add_model(commands: Commands, name: str) -> None:
     from extproc.model_checks import command
 
-    model = add(commands, MODEL, command.run, command.PURPOSE, "")
+    model = add(commands, name, command.run, command.PURPOSE, "")
     model.epilog = command.EXPLAINED
     command.add_arguments(model)
 

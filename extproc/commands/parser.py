@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from extproc.commands import (
     beginning,
     chatting,
+    completing,
     configuration,
     conformance,
     diagnosing,
@@ -28,8 +29,8 @@ def understood(words: Sequence[str]) -> argparse.Namespace:
     return whole.parse_args(words)
 
 
-def parsers() -> tuple[argparse.ArgumentParser, Commands]:
-    """That of all, and those of the commands."""
+def parsers(*, nested: bool = False) -> tuple[argparse.ArgumentParser, Commands]:
+    """That of all, and those of the commands; `nested`: a command of two words is a command of a command."""
     whole = argparse.ArgumentParser(
         prog="extproc",
         description="OpenAI tool calling for any model behind vLLM, by an external processor for Envoy.",
@@ -37,8 +38,10 @@ def parsers() -> tuple[argparse.ArgumentParser, Commands]:
     )
     whole.add_argument("--version", action=_Version, nargs=0, help="show program's version number and exit")
     commands = whole.add_subparsers(title="commands", metavar="COMMAND", required=True)
-    for group in (beginning, running, chatting, configuration, probing, replaying, diagnosing, watching, conformance):
+    for group in (beginning, running, chatting, configuration, probing, replaying, diagnosing, watching):
         group.add_commands(commands)
+    (conformance.add_nested if nested else conformance.add_commands)(commands)
+    completing.add_commands(commands)
     return whole, commands
 
 
