@@ -51,7 +51,7 @@ def build_from(source: Path, into: Path, when: int) -> list[Path]:
     environment = {**os.environ, "SOURCE_DATE_EPOCH": str(when)}
     for package in PACKAGES:
         subprocess.run(
-            [sys.executable, "-m", "build", "--no-isolation", "--outdir", str(into.absolute()), package],
+            [sys.executable, "-m", "build", "--quiet", "--no-isolation", "--outdir", str(into.absolute()), package],
             cwd=source,
             env=environment,
             umask=_UMASK,

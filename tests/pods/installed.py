@@ -37,9 +37,19 @@ PATIENCE = 120
 
 
 @pytest.fixture(scope="module")
-def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def checkout(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A copy of the files that git would take, committed or not."""
+    folder = tmp_path_factory.mktemp("checkout")
+    for name in distributions.files():
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
+        shutil.copy(ROOT / name, folder / name, follow_symlinks=False)
+    return folder
+
+
+@pytest.fixture(scope="module")
+def made(checkout: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Where both wheels and both source distributions are."""
-    return distributions_of_the_checkout(tmp_path_factory.mktemp("made"))
+    return build(checkout, tmp_path_factory.mktemp("made"))
 
 
 @pytest.fixture(scope="module")
@@ -56,12 +66,10 @@ def environment(tmp_path_factory: pytest.TempPathFactory, made: Path) -> Iterato
     shutil.rmtree(folder)
 
 
-def distributions_of_the_checkout(folder: Path) -> Path:
-    """All four, made of the files that git would take, committed or not."""
+def build(checkout: Path, folder: Path) -> Path:
+    """All four, made of a copy, since what builds them writes there."""
     source, made = folder / "source", folder / "made"
-    for name in distributions.files():
-        (source / name).parent.mkdir(parents=True, exist_ok=True)
-        shutil.copy(ROOT / name, source / name, follow_symlinks=False)
+    shutil.copytree(checkout, source, symlinks=True)
     distributions.build_from(source, made, WHEN)
     return made
 
@@ -74,8 +82,8 @@ def extproc(environment: Path, *arguments: str) -> str:
 # What is made
 
 
-def test_two_builds_are_the_same(made: Path, tmp_path: Path) -> None:
-    again = distributions_of_the_checkout(tmp_path)
+def test_two_builds_are_the_same(checkout: Path, made: Path, tmp_path: Path) -> None:
+    again = build(checkout, tmp_path)
     digests = [
         {path.name: hashlib.sha256(path.read_bytes()).hexdigest() for path in folder.iterdir()}
         for folder in (made, again)
@@ -88,11 +96,11 @@ def test_two_builds_are_the_same(made: Path, tmp_path: Path) -> None:
     }
 
 
-def test_the_source_distribution_is_the_checkout(made: Path) -> None:
+def test_the_source_distribution_is_the_checkout(checkout: Path, made: Path) -> None:
     with tarfile.open(made / f"extproc-{VERSION}.tar.gz") as archive:
         names = {member.name.partition("/")[2] for member in archive if not member.isdir()}
     added = {name for name in names if name in ("PKG-INFO", "setup.cfg") or name.startswith("extproc.egg-info/")}
-    assert names - added == distributions.files()
+    assert names - added == {str(path.relative_to(checkout)) for path in checkout.rglob("*") if not path.is_dir()}
 
 
 # What is installed
@@ -150,7 +158,8 @@ def test_up_gets_a_call_through_envoy_and_leaves_nothing_behind(environment: Pat
                 "messages": [{"role": "user", "content": "Please log the story event: rain"}],
             }
             answer = httpx.post(f"{url}/v1/chat/completions", json=told, timeout=PATIENCE)
-            assert "rain" in answer.json()["choices"][0]["message"]["content"]
+            said = answer.json()["choices"][0]["message"]["content"]
+            assert "According to log_story_event" in said  # which may also say that the tool was too slow
             assert any("/envoy.yaml" in line for line in processes_of(environment)), "Envoy runs from there too"
         finally:
             up.send_signal(signal.SIGTERM)
