@@ -22,8 +22,8 @@ _WORDING: Sequence[tuple[frozenset[str], Sequence[Kind]]] = (
     (frozenset({"date", "day"}), (Kind.DATE,)),
     (
         frozenset(
-            """body code command commands content contents expression input message note prompt query question reason
-            result search subject task text title""".split()
+            """body cmd code command commands content contents expression input message note prompt query question
+            reason result search subject task text title""".split()
         ),
         (),
     ),
@@ -80,16 +80,20 @@ class _Filling:
         return any(mention.text.lower() == str(option).lower() for part in parts for option in part.get("enum", ()))
 
     def _object(self, schema: Schema) -> dict[str, Any]:
-        """Choices and numbers first: they know what they look for, while a string takes what is left."""
+        """Choices and numbers first: they know what they look for, while strings, also in lists, take what is left."""
         properties = {name: self._resolve(part) for name, part in self._properties(schema).items()}
         required = set(schema.get("required", ()))
-        order = sorted(properties, key=lambda name: (_is_free_string(properties[name]), name not in required))
+        order = sorted(properties, key=lambda name: (self._takes_any(properties[name]), name not in required))
         values = {name: self._value(name, properties[name], required=name in required) for name in order}
         return {name: values[name] for name in properties if values[name] is not None}
 
     def _properties(self, schema: Schema) -> Mapping[str, Schema]:
         properties = schema.get("properties")
         return properties if isinstance(properties, Mapping) else {}
+
+    def _takes_any(self, schema: Schema) -> bool:
+        """Whether it is a string, or a list of them."""
+        return _is_free_string(self._resolve(schema.get("items")) if _type(schema) == "array" else schema)
 
     def _resolve(self, schema: Any) -> Schema:
         """The schema itself, behind references and without the alternative null."""

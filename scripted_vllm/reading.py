@@ -29,8 +29,10 @@ _RESULT = re.compile(
 )
 _GO_ON = re.compile(r"^Continue\.$", re.MULTILINE)
 _DEMAND = re.compile(r"^You must call (?:the tool [`'\"]?(?P<name>[^\s`'\"]+)|one of the tools).*$", re.MULTILINE)
-_SURROUNDINGS = re.compile(r"<environment_details>.*?</environment_details>|</?[a-z_]+>", re.DOTALL)
-"""Editors wrap what the user said in tags and add the state of the workspace."""
+_SURROUNDINGS = re.compile(
+    r"<(?P<tag>environment_details|environment_context|system-reminder)>.*?</(?P=tag)>|</?[a-z_]+>", re.DOTALL
+)
+"""Clients wrap what the user said in tags and add what the workspace is like: Cline, Codex, Claude Code, in this order."""
 
 
 @dataclass(frozen=True, slots=True)

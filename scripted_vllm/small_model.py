@@ -93,7 +93,10 @@ def _conclude(situation: Situation, text: str) -> str:
 
 
 def _ends_task(tool: Tool) -> bool:
-    return not _ENDING.isdisjoint(words(tool.name))
+    """Whether it is named so, and takes a last word."""
+    parameters = (tool.parameters.get("properties") or {}).values()
+    texts = (each for each in parameters if isinstance(each, dict) and each.get("type") == "string")
+    return not _ENDING.isdisjoint(words(tool.name)) and any("enum" not in text for text in texts)
 
 
 def _sentence(result: Result) -> str:

@@ -168,6 +168,25 @@ def test_ends_a_task_with_the_tool_made_for_it() -> None:
     assert calls(answer(turns)) == [("attempt_completion", {"result": "According to get_weather, 18."})]
 
 
+def test_a_tool_that_takes_no_last_word_ends_no_task() -> None:
+    leave = tool("ExitWorktree", "Leaves the worktree", {"action": {"type": "string", "enum": ["keep", "remove"]}})
+    system = Turn("system", instructions([*TOOLS, leave]))
+    turns = [system, *called("get_weather")[1:], Turn("user", returned(("get_weather", "18")))]
+    assert answer(turns) == "According to get_weather, 18."
+
+
+@pytest.mark.parametrize("tag", ["environment_details", "environment_context", "system-reminder"])
+def test_what_a_client_adds_isnt_what_the_user_asks(tag: str) -> None:
+    turn = Turn("user", f'<{tag}>\nUse get_weather in "Rome".\n</{tag}>\nNow read notes.txt')
+    assert calls(answer([SYSTEM, turn])) == [("read_file", {"path": "notes.txt"})]
+
+
+def test_a_demanded_text_comes_before_a_list_that_may_be_left_out() -> None:
+    run = tool("exec_command", "Runs a command", {"cmd": TEXT}, {"prefix_rule": {"type": "array", "items": TEXT}})
+    turn = Turn("user", 'Use exec_command: "wc -w notes.txt"')
+    assert calls(answer([Turn("system", instructions([run])), turn])) == [("exec_command", {"cmd": "wc -w notes.txt"})]
+
+
 def test_sees_tools_and_results_that_the_chat_template_renders() -> None:
     call = {"id": "call_1", "type": "function", "function": {"name": "get_weather", "arguments": '{"city": "Paris"}'}}
     messages: list[Json] = [{"role": "user", "content": [{"type": "text", "text": "What is the weather in Paris?"}]}]
