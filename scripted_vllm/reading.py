@@ -32,7 +32,7 @@ _DEMAND = re.compile(r"^You must call (?:the tool [`'\"]?(?P<name>[^\s`'\"]+)|on
 _SURROUNDINGS = re.compile(
     r"<(?P<tag>environment_details|environment_context|system-reminder)>.*?</(?P=tag)>|</?[a-z_]+>", re.DOTALL
 )
-"""Clients wrap what the user said in tags and add what the workspace is like: Cline, Codex, Claude Code, in this order."""
+"""Cline, Codex and Claude Code wrap what the user said in tags, and add what is around it: in this order."""
 
 
 @dataclass(frozen=True, slots=True)
