@@ -11,7 +11,7 @@ INSTALL := install --require-hashes --only-binary :all:
 # Bytecode is kept, whatever the environment says: without it each start of a process costs a second of work more.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: run test test-long test-search test-fuzz test-simulation test-envoys test-clients test-image test-alerts test-browser test-vllm bench judge-others lint protos requirements wheels sbom audit clean
+.PHONY: run test test-long test-search test-fuzz test-simulation test-envoys test-clients test-image test-alerts test-browser test-vllm bench judge-others lint site protos requirements wheels sbom audit clean
 
 # Done again when a pyproject.toml changes. Without build isolation the build backend is the one that is pinned.
 $(VENV)/.ready: $(VENV)/.installed pyproject.toml scripted_vllm/pyproject.toml
@@ -123,6 +123,19 @@ lint: $(VENV)/.ready
 	@$(BIN)/mypy
 	@$(BIN)/lint-imports
 
+# The pages of docs/ as a site in build/site, strictly and without the network: five seconds or so. Where files that are no
+# pages can be read, links lead there: make site SOURCES=https://forge.example/extproc/blob/main
+SOURCES ?=
+site: $(VENV)/.ready build/mkdocs/.installed
+	@SOURCES=$(SOURCES) NO_MKDOCS_2_WARNING=1 build/mkdocs/bin/python -m mkdocs --quiet build --strict --config-file docs/site/mkdocs.yml
+	@$(BIN)/python -m tests.site.check build/site
+	@echo build/site/index.html
+
+build/mkdocs/.installed: requirements/site.txt
+	@$(PYTHON) -m venv --clear build/mkdocs
+	@build/mkdocs/bin/$(PIP) $(INSTALL) -r $<
+	@touch $@
+
 # The generated code is committed, so that installing needs no protoc; a test fails when it is stale.
 protos: $(VENV)/.ready
 	@$(BIN)/python -m tests.generate_protos
@@ -140,6 +153,7 @@ requirements: $(TOOLS)/.installed
 	@$(COMPILE) --constraints build/pins/dev.txt --output-file build/pins/scripted.txt scripted_vllm/pyproject.toml
 	@$(COMPILE) --group tools --output-file build/pins/tools.txt
 	@$(COMPILE) --constraints build/pins/dev.txt --group browser --output-file build/pins/browser.txt
+	@$(COMPILE) --constraints build/pins/dev.txt --group site --output-file build/pins/site.txt
 	@for python in 3.11 3.12 3.13 3.14; do for machine in x86_64 aarch64; do \
 	  $(TOOLS)/bin/uv pip install --quiet --dry-run --require-hashes --only-binary :all: --target build/none \
 	    --python-version $$python --python-platform $$machine-manylinux_2_31 -r build/pins/dev.txt || exit 1; \
@@ -170,7 +184,7 @@ build/image/.installed: requirements/image.txt | $(VENV)/.ready
 SERVICE ?= pypi
 audit: $(TOOLS)/.installed
 	@$(TOOLS)/bin/pip-audit --strict --disable-pip --require-hashes --vulnerability-service $(SERVICE) --progress-spinner off \
-	  $(foreach set,image scripted dev tools browser,-r requirements/$(set).txt)
+	  $(foreach set,image scripted dev tools browser site,-r requirements/$(set).txt)
 
 clean:
 	rm -rf $(VENV) build scripted_vllm/build .mypy_cache .pytest_cache .ruff_cache .hypothesis
