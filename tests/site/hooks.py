@@ -10,7 +10,8 @@ from tests.site.pages import ROOT, pages, reindented, relinked
 
 
 def on_files(files: Files, config: MkDocsConfig) -> Files:
-    """Adds the pages that aren't in docs/."""
+    """Adds the pages that aren't in docs/, and the style, which isn't one of its pages."""
+    files.append(File.generated(config, "site.css", abs_src_path=str(ROOT / "docs" / "site" / "site.css")))
     for path, site in pages().items():
         if files.get_file_from_path(site) is None:
             files.append(File.generated(config, site, abs_src_path=str(ROOT / path)))
