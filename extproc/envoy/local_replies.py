@@ -82,7 +82,8 @@ def _replies(limits: Limits, silence: str, processing: str, *, teams: bool) -> I
     )
     yield LocalReply(
         # A limit that the operator has added behind the processor (docs/envoy.md): ours comes before it.
-        _is("local_rate_limited") + f" && '{METADATA_NAMESPACE}' in metadata.filter_metadata",
+        f"({_is('local_rate_limited')} && '{METADATA_NAMESPACE}' in metadata.filter_metadata) || "
+        + _is("request_rate_limited"),
         "rate_limit_exceeded",
         "Too many requests of this kind: a limit of this gateway is reached. Try again later.",
         type="requests",
