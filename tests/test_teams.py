@@ -20,7 +20,7 @@ from extproc.observability.telemetry import Telemetry
 from extproc.wire import ProcessingResponse
 from scripted_vllm import Reply
 from tests.gateway import MODEL, AskedVLLM, Gateway, configured_gateway, wait_until
-from tests.test_exchange import CHAT, metadata, only, request_body, request_headers
+from tests.test_exchange import CHAT, metadata, only, request_body, request_headers, response_body, response_headers
 
 KEYS = {
     name: f"{name}-has-a-key-that-is-long-enough"
@@ -126,6 +126,29 @@ class TestModels:
 def test_the_access_log_learns_of_the_team(asker: Asker) -> None:
     assert metadata(asker.begins("search/alice")[1]) == {"client": "search/alice", "team": "search"}
     assert metadata(asker.begins("erin")[1]) == {"client": "erin"}
+
+
+def test_what_a_team_uses_is_counted_where_the_settings_name_it(asker: Asker) -> None:
+    def counted(name: str, **labels: str) -> float | None:
+        return asker.telemetry.registry.get_sample_value(f"extproc_team_{name}_total", labels)
+
+    tools = [{"type": "function", "function": {"name": "look"}}]
+    usage = {"prompt_tokens": 40, "completion_tokens": 2, "total_tokens": 42}
+    answer = {
+        "id": "c",
+        "object": "chat.completion",
+        "choices": [{"index": 0, "message": {"role": "assistant", "content": "No."}, "finish_reason": "stop"}],
+        "usage": usage,
+    }
+    for name in ("search/alice", "erin", "search/bob"):
+        exchange, _ = asker.asks(name, {"model": "small", "messages": USER, "tools": tools})
+        only(exchange.receive(response_headers({"content-type": "application/json"})))
+        only(exchange.receive(response_body(json.dumps(answer).encode())))
+        exchange.close()
+    asker.asks("shop/carol", {"model": "small", "messages": USER})
+    assert [counted("requests", team=team) for team in ("search", "shop", "nowhere")] == [2, 1, None]
+    assert [counted("tokens", team="search", kind=kind) for kind in ("prompt", "completion")] == [80, 4]
+    assert [counted("tokens", team="shop", kind=kind) for kind in ("prompt", "completion")] == [0, 0]
 
 
 @pytest.mark.parametrize("fields", [{}, {"anthropic-version": "2023-06-01", ":path": "/v1/messages"}])

@@ -98,7 +98,9 @@ def everything_happens(telemetry: Telemetry) -> None:
     telemetry.refused(invalid_request("No.", code="invalid_json"))
     telemetry.backend_error("coder", backend_garbage("no."))
     telemetry.stream_error("coder", backend_garbage("no."))
-    telemetry.answered("coder", {"prompt_tokens": 1, "completion_tokens": 1}, dict.fromkeys(ANSWER_VIOLATIONS, 1))
+    telemetry.asked_by("search")
+    usage = {"prompt_tokens": 1, "completion_tokens": 1}
+    telemetry.answered("coder", usage, dict.fromkeys(ANSWER_VIOLATIONS, 1), team="search")
     telemetry.unfinished("response_stream")
     telemetry.diagnosed("coder", "other_format")
     telemetry.aborted("bug")

@@ -9,6 +9,7 @@ from typing import Any
 
 from extproc.config import Model
 from extproc.contract.errors import CONTEXT_LENGTH, ApiError
+from extproc.exchange.api_keys import team_of
 from extproc.exchange.context import ExchangeContext
 from extproc.observability.model_metrics import FINISH_REASONS, OTHER, UNFINISHED
 from extproc.observability.telemetry import Telemetry, error_type
@@ -43,6 +44,7 @@ class ExchangeStats:
         "_spec",
         "_steered",
         "_steering",
+        "_team",
         "_telemetry",
         "_tokens",
         "_violations",
@@ -57,6 +59,7 @@ class ExchangeStats:
         self._steering = context.steering
         self._steered: Model | None = None  # as which it was asked, if the answer says how well that suits it
         self._model: str | None = None
+        self._team: str | None = None
         self._asked: Asked | None = None
         self._began = telemetry.clock()
         self._first: float | None = None  # when a stream's first token came, until it was made use of
@@ -73,12 +76,19 @@ class ExchangeStats:
         elif _UUID.fullmatch(request_id):
             self._exemplar = {"request_id": request_id}
 
+    def let_in(self, client: str | None) -> None:
+        """Whose key it came with. Teams that the settings don't name aren't counted: a file of keys may have any."""
+        team = team_of(client)
+        self._team = team if team in self._config.teams_by_name else None
+
     def accepted(self, prepared: UpstreamRequest) -> dict[str, Any]:
         """The request goes to its backend."""
         assert prepared.model is not None  # a chat completion names one
         self._model, self._asked, self._spec = prepared.model, prepared.asked, prepared.answer
         with_tools = prepared.answer is not None
         self._telemetry.accepted(prepared.model, prepared.dropped, prepared.repaired, with_tools=with_tools)
+        if self._team is not None:
+            self._telemetry.asked_by(self._team)
         fields: dict[str, Any] = {"model": prepared.model, "backend": prepared.backend}
         if (asked := prepared.asked) is not None:
             if asked.forced:
@@ -130,7 +140,7 @@ class ExchangeStats:
     def answered(self, usage: Mapping[str, Any] | None, tally: Tally) -> None:
         """The backend has answered, for the first or the second time: both were its work."""
         assert self._model is not None  # else nobody would have been asked
-        self._telemetry.answered(self._model, usage or {}, tally.violations)
+        self._telemetry.answered(self._model, usage or {}, tally.violations, self._team)
         tokens = {name: count for name in _SHOWN if type(count := (usage or {}).get(name)) is int and count > 0}
         self._tokens.update(tokens)
         self._violations += sum(tally.violations.values())

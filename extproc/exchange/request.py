@@ -132,6 +132,7 @@ class RequestHalf:
                 return Phase.ENDED, [with_metadata(immediate(200, body, what), _client_metadata(client))]
             case Admitted() as admitted:
                 self.leases.client, self._team = admitted.client, admitted.team
+                self.stats.let_in(admitted.client)
         if admitted.path is not None:
             self._path = admitted.path
         elif admitted.named:

@@ -112,6 +112,8 @@ class Telemetry:
             "diagnosed", "Answers of which it was found why there is no call in them, by the cause.", "model", "cause"
         )
         self._tokens = counter("tokens", "Tokens of exchanges with tools, as backends count them.", "model", "kind")
+        self._team_requests = counter("team_requests", "Chat completions sent on, by the team of the key.", "team")
+        self._team_tokens = counter("team_tokens", "Tokens of exchanges with tools, by the same.", "team", "kind")
         self._unfinished = counter("unfinished_exchanges", "Exchanges that ended before their answer.", "phase")
         self._aborted = counter("aborted_exchanges", "Exchanges that the processor broke off.", "reason")
         self._worker_restarts = counter("worker_restarts", "Workers started again, because they died or hung.")
@@ -182,6 +184,10 @@ class Telemetry:
                 self._invalid_calls.add(model, violation, count=0)
             for kind in TOKENS:
                 self._tokens.add(model, kind, count=0)
+        for team in config.teams_by_name:
+            self._team_requests.add(team, count=0)
+            for kind in TOKENS:
+                self._team_tokens.add(team, kind, count=0)
 
     def reloaded(self, file: File, *, valid: bool) -> None:
         """A file was changed, and is in force as it is now, or not."""
@@ -267,12 +273,23 @@ class Telemetry:
         self._stream_errors.add(model, error_type(error))
         self._withheld.add(model, count=error.withheld)
 
-    def answered(self, model: str, usage: Mapping[str, Any], violations: Mapping[str, int]) -> None:
-        """What an answer came to: OpenAI's `usage`, as the backend wrote it, and how many calls had which fault."""
+    def asked_by(self, team: str) -> None:
+        """What was accepted, a key of this team has asked for."""
+        self._team_requests.add(team)
+
+    def answered(
+        self, model: str, usage: Mapping[str, Any], violations: Mapping[str, int], team: str | None = None
+    ) -> None:
+        """What an answer came to: OpenAI's `usage`, as the backend wrote it, and how many calls had which fault.
+
+        `team`: whose key asked for it, if it is one of those in the settings.
+        """
         for kind, name in TOKENS.items():
             count = usage.get(name)
             if isinstance(count, int) and count > 0:  # a backend may write anything
                 self._tokens.add(model, kind, count=count)
+                if team is not None:
+                    self._team_tokens.add(team, kind, count=count)
         for violation, count in violations.items():
             self._invalid_calls.add(model, violation, count=count)
 

@@ -26,7 +26,7 @@ from tests.dashboards.answers import Answers, Dot, Span, ask
 from tests.gateway import MODEL, Gateway, configured_gateway, free_port, wait_until
 from tests.test_runs import SAMPLE
 
-KEYS = {"team-search": "k-0123456789abcdef-search", "team-shop": "k-0123456789abcdef-shop"}
+KEYS = {"search/alice": "k-0123456789abcdef-search", "shop/bob": "k-0123456789abcdef-shop"}
 LONG = 25
 """Seconds that it is looked at."""
 SLOW = 0.4
@@ -157,6 +157,7 @@ tool_servers:
     allowed_tools: [weather, add, fail]
 tracing: {{collector: "127.0.0.1:{self.collector.port}", sampling: 0}}
 api_keys: {self._folder}/keys
+teams: [{{name: search}}, {{name: shop}}]
 """
 
     def clients(self, url: str) -> list[Clients]:

@@ -93,7 +93,7 @@ EXCHANGE = Dashboard(
                             "{{extproc_client}}",
                         )
                     ],
-                    says="By the names of API keys, from the access log: `alice` or `team-search`, as `hash-key` "
+                    says="By the names of API keys, from the access log: `alice` or `search/alice`, as `hash-key` "
                     "wrote them. No metric has them, because their number has no bound.",
                     stacked=True,
                     width=24,

@@ -58,7 +58,14 @@ GATEWAY = Dashboard(
                     stacked=True,
                 ),
                 Panel(
-                    "Of them with tools",
+                    "Requests by team",
+                    unit="reqps",
+                    queries=[Query("sum by (team) (rate(extproc_team_requests_total{OURS}[RATE]))", "{{team}}")],
+                    says="Of the teams that the settings name.",
+                    stacked=True,
+                ),
+                Panel(
+                    "With tools, by model",
                     unit="reqps",
                     queries=[
                         Query("sum by (model) (rate(extproc_requests_with_tools_total{MODEL}[RATE]))", "{{model}}")

@@ -207,8 +207,14 @@ MODELS = Dashboard(
                     queries=[
                         Query("sum by (model, kind) (rate(extproc_tokens_total{MODEL}[RATE]))", "{{model}}: {{kind}}")
                     ],
-                    says="No metric has clients' keys: their number has no bound. Tokens by key, or by team, are in "
-                    "the access log (`extproc.client`): the dashboard of one exchange has them.",
+                    stacked=True,
+                ),
+                Panel(
+                    "Tokens by team",
+                    unit="suffix: tok/s",
+                    queries=[Query("sum by (team) (rate(extproc_team_tokens_total{OURS}[RATE]))", "{{team}}")],
+                    says="Of the teams that the settings name. No metric has clients' keys: their number has no bound. "
+                    "Tokens by key are in the access log (`extproc.client`): the dashboard of one exchange has them.",
                     stacked=True,
                 ),
                 Panel(
