@@ -103,6 +103,12 @@ MODEL_PART = 'Content-Disposition: form-data; name="model"\r\n\r\nm'
         (b'{"model": "a", "mod\\u0065l": "b"}', JSON, "invalid_json"),
         (form(MODEL_PART, MODEL_PART), BOUNDARY, "invalid_form"),
         (form(MODEL_PART, "content-disposition: form-data; name*=utf-8''model\r\n\r\nb"), BOUNDARY, "invalid_form"),
+        (b'{"model": "a", "Model": "b"}', JSON, "invalid_json"),
+        (form('Content-Disposition: form-data; name="x"; name="model"\r\n\r\nb', MODEL_PART), BOUNDARY, "invalid_form"),
+        (form("Content-Disposition: form-data; name=x; name*=utf-8''model\r\n\r\nb"), BOUNDARY, "invalid_form"),
+        (form(f"Content-Disposition: form-data; name=x\r\n{MODEL_PART}"), BOUNDARY, "invalid_form"),
+        (form(MODEL_PART), f"{BOUNDARY}; boundary=other", "invalid_form"),
+        (b"--other\r\nx\r\n" + form(MODEL_PART), BOUNDARY, "invalid_form"),
         (b'{"model": 5}', JSON, "invalid_type"),
         (b'{"model": {"a": "model"}}', JSON, "invalid_type"),
         (b'{"model": ["a"]}', JSON, "invalid_type"),
@@ -153,6 +159,12 @@ def test_a_request_that_names_no_model_goes_to_the_only_backend() -> None:
     assert (alone.backend, alone.model, alone.body) == ("one", None, None)
     with pytest.raises(ApiError, match="missing_required_parameter"):
         route_by_model(b"{}", JSON, config("a: one, b: two"))
+
+
+def test_a_form_may_begin_with_a_line_that_is_empty() -> None:
+    found = named_model(b"\r\n" + form(MODEL_PART), BOUNDARY)
+    assert found is not None
+    assert found.name == "m"
 
 
 def test_where_one_backend_knows_all_models_by_their_names_nothing_is_read() -> None:

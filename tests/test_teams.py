@@ -9,7 +9,8 @@ from typing import Any
 import httpx
 import pytest
 
-from extproc.config import ConfigError, parse
+from extproc.config import Config, ConfigError, parse
+from extproc.control.reloading import changes_for_envoy
 from extproc.exchange.api_keys import ApiKeys, hash_line, team_of
 from extproc.exchange.catalogue import ModelInfo
 from extproc.exchange.concurrency import TEAMS
@@ -39,16 +40,23 @@ teams:
   - {name: search, concurrent_requests: 2}
   - {name: shop, models: [small, character/narrator]}
 """)
+ONE_BACKEND = """
+models:
+  - {name: large, backend: qwen, tools: native}
+  - {name: small, backend: qwen, tools: native}
+backends: [{name: qwen, address: 127.0.0.1:8000}]
+api_keys: /keys
+"""
 USER = [{"role": "user", "content": "Hello!"}]
 
 
 class Asker:
     """A processor and those who ask it."""
 
-    def __init__(self) -> None:
+    def __init__(self, config: Config = CONFIG) -> None:
         reports = {RUNNER: {f"character/{name}": ModelInfo() for name in ("narrator", "pirate")}}
-        self.context = ExchangeContext(CONFIG, ApiKeys.parse(FILE.encode()), reports)
-        self.telemetry = Telemetry(CONFIG)
+        self.context = ExchangeContext(config, ApiKeys.parse(FILE.encode()), reports)
+        self.telemetry = Telemetry(config)
 
     def begins(self, name: str, path: str = CHAT[":path"], method: str = "POST", **more: str) -> tuple[Exchange, Any]:
         fields = {**CHAT, ":path": path, ":method": method, "x-api-key": KEYS[name], **more}
@@ -97,7 +105,9 @@ class TestModels:
         for path, body in said.items():
             status, error = refused(asker.asks("shop/carol", {"model": name, **body}, path)[1])
             assert (status, error["code"]) == (404, "model_not_found")
-            assert error["message"].endswith("Available models: small.")
+            assert error["message"] == f"The model {name!r} does not exist. Available models: small."
+            # Nor does anything else tell that there is one.
+            assert refused(asker.asks("shop/carol", {"model": name, **body, "stream": "x"}, path)[1])[1] == error
         status, listed = asker.lists("shop/carol", f"/v1/models/{name}")
         assert (status, listed["error"]["code"]) == (404, "model_not_found")
         assert "large" not in listed["error"]["message"].partition("Available")[2]
@@ -115,6 +125,25 @@ class TestModels:
         assert (status, error["param"], error["code"]) == (400, "model", "missing_required_parameter")
         _, reply = asker.asks("search/alice", {"input": "Hello!"}, "/v1/embeddings")
         assert reply.WhichOneof("response") == "request_body"
+
+    def test_what_names_no_model_is_not_for_it(self, asker: Asker) -> None:
+        _, reply = asker.begins("shop/carol", "/v1/embeddings", "GET")
+        assert (refused(reply)[0], refused(reply)[1]["code"]) == (405, "method_not_allowed")
+        assert asker.begins("search/alice", "/v1/embeddings", "GET")[1].WhichOneof("response") == "request_headers"
+        encoded = asker.begins("shop/carol", "/v1/embeddings", **{"content-encoding": "gzip"})[1]
+        assert refused(encoded)[0] == 415
+
+    def test_with_such_a_team_every_request_is_read(self) -> None:
+        """Whose routes Envoy would have to change, if it can't follow."""
+        before = parse(ONE_BACKEND)
+        bounded = parse(f"{ONE_BACKEND}teams: [{{name: shop, models: [small]}}]\n")
+        unbounded = parse(f"{ONE_BACKEND}teams: [{{name: shop, concurrent_requests: 3}}]\n")
+        assert [config.routes_by_model for config in (before, unbounded, bounded)] == [False, False, True]
+        assert changes_for_envoy(before, unbounded) == []
+        assert changes_for_envoy(before, bounded) == ["other_paths"]
+        asker = Asker(bounded)
+        status, error = refused(asker.asks("shop/carol", {"model": "large", "prompt": "Hello!"}, "/v1/completions")[1])
+        assert (status, error["code"]) == (404, "model_not_found")
 
     def test_what_the_gateway_asks_for_it_is_not_bounded(self, asker: Asker) -> None:
         exchange = Exchange(asker.context, asker.telemetry, inner=True)
@@ -172,6 +201,23 @@ class TestAtATime:
             assert asker.asks(other, body)[1].WhichOneof("response") == "request_body"
         first.close()
         assert asker.asks("search/bob", body)[1].WhichOneof("response") == "request_body"
+
+    def test_a_place_is_taken_until_envoy_has_logged_the_end_of_what_passes_us_by(self, asker: Asker) -> None:
+        concurrency = asker.context.concurrency
+        concurrency.log_opened()
+        exchange, reply = asker.asks("search/alice", {"model": "small", "messages": USER})
+        number = round(reply.dynamic_metadata.fields["extproc.lease"].struct_value.fields["number"].number_value)
+        exchange.receive(response_headers({"content-type": "application/json"}))
+        exchange.close()
+        assert concurrency.used("search", TEAMS) == 1
+        concurrency.ended([number, number])
+        assert (concurrency.used("search", TEAMS), concurrency.used("search/alice", "qwen")) == (0, 0)
+        exchange, _ = asker.asks("search/alice", {"model": "small", "messages": USER})
+        exchange.receive(response_headers({"content-type": "application/json"}))
+        exchange.close()
+        assert concurrency.used("search", TEAMS) == 1
+        concurrency.log_closed()  # an Envoy is gone
+        assert concurrency.used("search", TEAMS) == 0
 
     def test_who_gets_no_place_of_its_own_takes_none_of_the_teams(self, asker: Asker) -> None:
         config = CONFIG.model_copy(update={"limits": CONFIG.limits.model_copy(update={"concurrent_requests": 1})})
@@ -241,12 +287,10 @@ def test_envoy_counts_for_the_key_and_for_the_team(gateway: Gateway) -> None:
     assert left == ["3", "2", "1", "0", "0"]
     assert {answer.headers["x-ratelimit-limit-requests"] for answer in alices} == {str(OF_A_KEY)}
     before = len(gateway.backend.requests)
-    # The team has two left, or one: a request that its key has no more of may have counted for the team.
+    # Of two buckets Envoy asks the one that fills slowest first: what the key has no more of didn't count for the team.
     bobs = [ask(gateway, "search/bob") for _ in range(3)]
-    assert [answer.status_code for answer in bobs][-1] == 429
-    served = [answer.status_code for answer in bobs].count(200)
-    assert served in (1, 2)
-    assert len(gateway.backend.requests) == before + served
+    assert [answer.status_code for answer in bobs] == [200, 200, 429]
+    assert len(gateway.backend.requests) == before + 2
     assert (bobs[-1].headers["x-ratelimit-limit-requests"], bobs[-1].headers["retry-after"]) == (str(PER_MINUTE), "1")
     assert bobs[-1].json()["error"]["code"] == "rate_limit_exceeded"
     assert "of its team" in bobs[-1].json()["error"]["message"]
@@ -263,5 +307,9 @@ def test_envoy_reads_what_a_bounded_team_asks_elsewhere(gateway: Gateway) -> Non
 
 
 def test_the_team_is_in_envoys_log(gateway: Gateway) -> None:
-    ask(gateway, "shop/carol")
-    wait_until(lambda: any((line["extproc"] or {}).get("team") == "shop" for line in gateway.whole_access_log()))
+    answer = ask(gateway, "shop/carol")
+    assert answer.status_code == 200
+    mine = answer.headers["x-request-id"]
+    wait_until(lambda: any(line["request_id"] == mine for line in gateway.whole_access_log()))
+    (told,) = (line["extproc"] for line in gateway.whole_access_log() if line["request_id"] == mine)
+    assert (told["client"], told["team"]) == ("shop/carol", "shop")

@@ -345,7 +345,7 @@ class Config(Settings):
         """Whether a request of `other_paths` is read for its model: not where one backend serves all, by the names that
         clients use, to all of them."""
         renamed = any(model.upstream_name != model.name for model in self.models)
-        bounded = any(team.models is not None for team in self.teams)
+        bounded = any(team.is_bounded for team in self.teams)
         return self.only_backend is None or renamed or bounded or bool(self.aliases)
 
     @property
@@ -395,6 +395,15 @@ class Config(Settings):
     def rates_of_teams(self) -> Mapping[str, int]:
         """Requests per minute of the teams that have a limit, by name."""
         return {team.name: team.requests_per_minute for team in self.teams if team.requests_per_minute is not None}
+
+    def model_for(self, team: Team | None, name: str) -> Model | None:
+        """The model that a client of this team means by a name: to it, there are no others than it may ask."""
+        model = self.model_of(name)
+        return None if model is None or (team is not None and not team.may_ask(model.name)) else model
+
+    def names_for(self, team: Team | None) -> list[str]:
+        """Of the models that it may ask."""
+        return [name for name in self.models_by_name if team is None or team.may_ask(name)]
 
     @cached_property
     def backends_by_name(self) -> Mapping[str, Backend]:

@@ -24,6 +24,11 @@ class Team(Settings):
     concurrent_requests: Annotated[int, Field(ge=1)] | None = None
     """How many requests all its keys together may have under way, at all backends; one more is a 429."""
 
-    def may_ask(self, model: str | None) -> bool:
-        """Whether it may ask a model of this name. None: a request that names none."""
+    @property
+    def is_bounded(self) -> bool:
+        """Whether there is anything that it may not ask."""
+        return self.models is not None
+
+    def may_ask(self, model: str) -> bool:
+        """Whether it may ask the model, or the character, that has this name."""
         return self.models is None or model in self.models

@@ -31,8 +31,6 @@ MISSING_CALL = "missing_tool_call"
 INVALID_TEXT = "invalid_response_text"
 """The code of an answer whose text isn't the JSON that `response_format` asks for."""
 ANSWER_VIOLATIONS = CALL_VIOLATIONS | {MISSING_CALL, INVALID_TEXT}
-MODEL_NOT_FOUND = "model_not_found"
-"""The code of the error for a request whose model isn't there."""
 CONTEXT_LENGTH = "context_length_exceeded"
 """The code of the error for a request that is too long for its model."""
 BACKEND_KEY_REFUSED = "backend_key_refused"
@@ -150,13 +148,11 @@ def invalid_schema(param: str, function: object, what: str) -> ApiError:
     return invalid_request(f"Invalid schema{of_which}: {what}", param, "invalid_function_parameters")
 
 
-def model_not_found(model: str | None, known: Iterable[str]) -> ApiError:
-    """A 404 that names the models there are. `model` is None where it isn't known any more which was asked for."""
+def model_not_found(model: str, known: Iterable[str]) -> ApiError:
+    """A 404 that names the models there are, if any."""
     there_are = ", ".join(sorted(known))
-    wanted = f"The model {quoted(model)}" if model is not None else "This model"
-    return ApiError(
-        404, f"{wanted} does not exist. Available models: {there_are}.", param="model", code=MODEL_NOT_FOUND
-    )
+    available = f" Available models: {there_are}." if there_are else ""
+    return ApiError(404, f"The model {quoted(model)} does not exist.{available}", param="model", code="model_not_found")
 
 
 def backend_garbage(detail: str) -> ApiError:
@@ -307,7 +303,7 @@ def _code(status: int, message: str) -> str | None:
     if status in (400, 413, 422) and _CONTEXT_LENGTH.search(message):
         return CONTEXT_LENGTH
     if status == 404 and "model" in message:
-        return MODEL_NOT_FOUND
+        return "model_not_found"
     return _CODES.get(status)
 
 

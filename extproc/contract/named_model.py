@@ -2,8 +2,9 @@
 
 For paths whose requests nobody here needs to understand: a backend has its own ideas of an embedding's parameters, and
 tells the client itself what is wrong with them. So this reads no more than it takes to find `model`: the members of
-the outermost object, or the parts of a form (RFC 7578). What two readers could find different models in is refused:
-`model` given twice, an encoding other than UTF-8. In time that is linear in the bytes.
+the outermost object, or the parts of a form (RFC 7578). What two readers could find different models in is refused,
+since by the model it is decided who may ask: `model` given twice, or in letters of another case, an encoding other than
+UTF-8; two boundaries, something before the first part, a part with two names. In time that is linear in the bytes.
 """
 
 from __future__ import annotations
@@ -23,6 +24,7 @@ MOST_PARTS = 1000
 
 _FIELD = "model"
 _FORM = "multipart/form-data"
+_DISPOSITION = "content-disposition"
 _BEGIN = re.compile(rb"(?:\xef\xbb\xbf)?[ \t\r\n]*\{")
 _TOKEN = re.compile(rb'"(?:[^"\\]++|\\.)*+"|["{}\[\]]', re.DOTALL)
 """What the depth of a place hangs on: whole strings, and brackets. A quote alone begins a string that doesn't end."""
@@ -72,7 +74,13 @@ def _in_object(body: bytes) -> NamedModel | None:
                     return found
             case b'"':
                 raise invalid_json("it ends inside a string")
-            case text if depth == 1 and (colon := _COLON.match(body, token.end())) and _decoded(text) == _FIELD:
+            case text if (
+                depth == 1
+                and (colon := _COLON.match(body, token.end()))
+                and (key := _decoded(text)).casefold() == _FIELD
+            ):
+                if key != _FIELD:
+                    raise invalid_json(f"it has the key {key!r}, which some take for 'model'", _FIELD)
                 if found is not None:
                     raise invalid_json("the key 'model' is given twice", _FIELD)
                 found = _value(body, colon.end())
@@ -106,12 +114,15 @@ def _in_form(body: bytes, told: Message) -> NamedModel | None:
     boundary = told.get_boundary()
     if not boundary:
         raise _invalid_form("its content type names no boundary")
+    if _given(told, "boundary", "content-type") > 1:
+        raise _invalid_form("its content type names two boundaries")
     delimiter = b"--" + boundary.encode("utf-8", "surrogateescape")
     between = b"\r\n" + delimiter
     found: NamedModel | None = None
-    if not body.startswith(delimiter) and (preamble := body.find(between)) < 0:
-        raise _invalid_form("the boundary of its content type isn't in it")
-    at = len(delimiter) if body.startswith(delimiter) else preamble + len(between)
+    begin = 2 if body.startswith(b"\r\n") else 0
+    if not body.startswith(delimiter, begin):
+        raise _invalid_form("it doesn't begin with the boundary of its content type")
+    at = begin + len(delimiter)
     for _ in range(MOST_PARTS):
         line = _PADDING.match(body, at)
         if line is None:
@@ -144,14 +155,20 @@ def _head(body: bytes, start: int) -> tuple[bytes, int]:
 
 
 def _name(head: bytes) -> str:
-    for field in head.split(b"\r\n"):
-        name, _, value = field.partition(b":")
-        if name.strip().lower() == b"content-disposition":
-            told = Message()
-            told["content-disposition"] = value.decode("utf-8", "replace").strip()
-            given = told.get_param("name", "", "content-disposition")
-            return collapse_rfc2231_value(given)
-    return ""
+    fields = [field.partition(b":") for field in head.split(b"\r\n")]
+    values = [value for name, _, value in fields if name.strip().lower() == _DISPOSITION.encode()]
+    if not values:
+        return ""
+    told = Message()
+    told[_DISPOSITION] = values[0].decode("utf-8", "replace").strip()
+    if len(values) > 1 or _given(told, "name", _DISPOSITION) > 1:
+        raise _invalid_form("a part of it has two names")
+    return collapse_rfc2231_value(told.get_param("name", "", _DISPOSITION))
+
+
+def _given(told: Message, parameter: str, header: str) -> int:
+    """How often the parameter stands there, extended notation (RFC 5987) included."""
+    return sum(name.partition("*")[0].lower() == parameter for name, _ in told.get_params([], header))
 
 
 def _invalid_form(reason: str) -> ApiError:

@@ -279,7 +279,7 @@ class Reloading:
         old = self._processor.context.config
         if self._envoy is not None:
             await self._envoy.offer(config, _leaving(config, [*self._left, old]))
-        elif changed := ", ".join(_changes_for_envoy(old, config)):
+        elif changed := ", ".join(changes_for_envoy(old, config)):
             raise ConfigError(
                 f"{self._source.file.path}: Envoy has to know of these changes too, and can't learn of them from here: "
                 f"{changed}; make its bootstrap anew with `extproc envoy`, and restart Envoy and the processor with it "
@@ -329,7 +329,7 @@ _NOT_FOR_CLUSTERS = {"structured_outputs", "parameters"}
 """and those of a backend. Whatever isn't named here counts as Envoy's."""
 
 
-def _changes_for_envoy(old: Config, new: Config) -> list[str]:
+def changes_for_envoy(old: Config, new: Config) -> list[str]:
     """The settings that differ and that Envoy goes by too."""
     before, after = _for_envoy(old), _for_envoy(new)
     return [name for name, value in after.items() if before[name] != value]
@@ -341,6 +341,7 @@ def _for_envoy(config: Config) -> dict[str, Any]:
     told["limits"] = config.limits.model_dump(exclude=_NOT_FOR_LISTENER)
     told["api_keys"] = config.api_keys is not None
     told["teams"] = config.rates_of_teams
+    told["other_paths"] = config.other_paths, config.routes_by_model
     told["allowed_origins"] = config.allowed_origins
     told["characters"] = config.runs_tools
     told["models"] = config.asks_itself

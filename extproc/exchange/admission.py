@@ -17,7 +17,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import TypeAlias
 
-from extproc.config import Team
+from extproc.config import Config, Team
 from extproc.contract.errors import ApiError
 from extproc.exchange.api_keys import team_of
 from extproc.exchange.catalogue import anthropic_catalogue_answer, catalogue_answer
@@ -118,15 +118,21 @@ def admit(
     if path in ROUTES and method == "POST":
         return Admitted(client, path, team=team)
     if path in context.config.other_paths:
-        return Admitted(client, None, named=method == "POST" and context.config.routes_by_model, team=team)
+        return _elsewhere(method, context.config, client, team)
     if path in ROUTES or path == HEALTH_PATH:
         allowed = "POST" if path in ROUTES else ", ".join(_READING)
-        wrong_method = ApiError(405, f"{method[:20]} isn't allowed here, but {allowed}.", code="method_not_allowed")
-        return Refused(wrong_method, {"allow": allowed}, client)
+        return Refused(_wrong_method(method, allowed), {"allow": allowed}, client)
     if foreign and method in _READING:
         return Admitted(client, None, ours=False)  # it says nothing that would have to be read
     message = f"Unknown path: {path[:200]}. {WHERE}"
     return Refused(ApiError(404, message, code="unknown_path"), client=client)
+
+
+def _elsewhere(method: str, config: Config, client: str | None, team: Team | None) -> Decision:
+    """Of what is asked of backends besides answers. A request without a body names no model."""
+    if method != "POST" and team is not None and team.is_bounded:
+        return Refused(_wrong_method(method, "POST"), {"allow": "POST"}, client)
+    return Admitted(client, None, named=method == "POST" and config.routes_by_model, team=team)
 
 
 # OpenAI's words for type and code; a client library makes its AuthenticationError of the status.
@@ -138,6 +144,10 @@ _NO_KEY = ApiError(
 _WRONG_KEY = ApiError(
     401, "Incorrect API key provided. Ask those who run this gateway for one.", code="invalid_api_key"
 )
+
+
+def _wrong_method(method: str, allowed: str) -> ApiError:
+    return ApiError(405, f"{method[:20]} isn't allowed here, but {allowed}.", code="method_not_allowed")
 
 
 def _unknown_team(name: str) -> ApiError:

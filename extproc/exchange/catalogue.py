@@ -16,7 +16,7 @@ from urllib.parse import unquote
 import orjson
 
 from extproc.config import Config, Model, Team
-from extproc.contract.errors import ApiError, model_not_found
+from extproc.contract.errors import model_not_found
 from extproc.names import MODELS_PATH, RUNNER
 
 
@@ -57,11 +57,6 @@ def anthropic_catalogue_answer(
     return orjson.dumps(_as_anthropics(_one(name, config, reports, since, team)))
 
 
-def unknown_model(name: str | None, config: Config, team: Team | None) -> ApiError:
-    """A 404 for a model that isn't there, or not for this team."""
-    return model_not_found(name, [known for known in config.models_by_name if team is None or team.may_ask(known)])
-
-
 def _listed(config: Config, reports: ModelInfos, since: int, team: Team | None) -> Iterator[dict[str, Any]]:
     asked = [model for model in config.models if team is None or team.may_ask(model.name)]
     yield from (_shown(model, reports, since) for model in asked)
@@ -73,12 +68,12 @@ def _listed(config: Config, reports: ModelInfos, since: int, team: Team | None) 
 
 
 def _one(name: str, config: Config, reports: ModelInfos, since: int, team: Team | None) -> dict[str, Any]:
-    character = name in reports.get(RUNNER, {})
-    model = None if character else config.model_of(name)
-    meant = model.name if model is not None else name if character else None
-    if meant is None or (team is not None and not team.may_ask(meant)):
-        raise unknown_model(name, config, team)
-    return {**_shown(model, reports, since), "id": name} if model is not None else _character(name, since)
+    if name in reports.get(RUNNER, {}) and (team is None or team.may_ask(name)):
+        return _character(name, since)
+    model = config.model_for(team, name)
+    if model is None:
+        raise model_not_found(name, config.names_for(team))
+    return {**_shown(model, reports, since), "id": name}
 
 
 def _character(name: str, since: int) -> dict[str, Any]:

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TypeAlias
 
-from extproc.config import Config
+from extproc.config import Config, Team
 from extproc.contract.errors import ApiError, backend_garbage
 from extproc.exchange.content_coding import UnreadableCodingError, decoded
 from extproc.exchange.routing import route_by_model
@@ -38,6 +38,8 @@ class Prepare:
     """Where it came to, if it asks for a model's answer."""
     inner: bool = False
     """Whether it is one of the gateway's own."""
+    team: Team | None = None
+    """Of that client, if it bounds what may be asked."""
     secret: bytes | None = field(default=None, repr=False)
     """What is to be remembered of it gets keys by this (`extproc.turn.memory`)."""
 
@@ -49,10 +51,16 @@ class Prepare:
         """The same where some of it may be known; TakesTimeError is raised for want of `patience` (`prepare`)."""
         try:
             if self.content_type is not None:
-                return route_by_model(self.body, self.content_type, self.config)
-            inner, client = self.inner, self.client
+                return route_by_model(self.body, self.content_type, self.config, self.team)
             return prepare(
-                self.body, self.config, self.path, inner=inner, memory=memory, client=client, patience=patience
+                self.body,
+                self.config,
+                self.path,
+                inner=self.inner,
+                memory=memory,
+                client=self.client,
+                team=self.team,
+                patience=patience,
             )
         except ApiError as error:
             return error.caught()

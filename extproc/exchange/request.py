@@ -11,12 +11,11 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 from extproc.config import Backend, Team
-from extproc.contract.errors import MODEL_NOT_FOUND, ApiError, invalid_request, missing_parameter
+from extproc.contract.errors import ApiError, invalid_request
 from extproc.contract.history import TakesTimeError
 from extproc.exchange.accounting import ExchangeStats
 from extproc.exchange.admission import WANTED, Admitted, Answered, Refused, admit, dialect_of
 from extproc.exchange.api_keys import team_of
-from extproc.exchange.catalogue import unknown_model
 from extproc.exchange.context import ExchangeContext
 from extproc.exchange.direction import Direction, TooLargeError
 from extproc.exchange.effects import Prepare
@@ -116,7 +115,7 @@ class RequestHalf:
                 raise many_backends()
 
     def headers(self, headers: HttpHeaders) -> Step:
-        fields = fields_of(headers.headers, *WANTED, ROUND_HEADER, "x-request-id", "content-length", "content-type")
+        fields = fields_of(headers.headers, *WANTED, ROUND_HEADER, "x-request-id", *_OF_BODY)
         self.id = fields.get("x-request-id", "")[:LONGEST_ID] or str(uuid.uuid4())
         self.trace = trace_of(headers.headers)
         self.stats.identified(self.id, self.trace)
@@ -137,6 +136,8 @@ class RequestHalf:
             self._path = admitted.path
         elif admitted.named:
             self._content_type = fields.get("content-type", "")
+            if fields.get("content-encoding", "identity").strip().lower() != "identity":
+                return self.refuse(_ENCODED, client=admitted.client)
         try:
             return self._let_in(admitted, headers, fields.get("content-length", ""))
         except ApiError as error:
@@ -241,7 +242,7 @@ class RequestHalf:
             memory.goes_by(config)
         secret = memory.secret if memory is not None else None
         self._size = len(data)
-        work = Prepare(data, config, client, self._content_type, self._path, self._inner, secret)
+        work = Prepare(data, config, client, self._content_type, self._path, self._inner, self._team, secret)
         try:
             read = self._read_at_once(work)
         except TakesTimeError:
@@ -261,7 +262,7 @@ class RequestHalf:
         if memory is not None and self.is_chat:
             beginning = known_of(work.body, work.config, work.path, memory, work.client, inner=work.inner)
             if beginning is not None and beginning.work <= AT_ONCE:
-                known = recall(beginning, work.config, memory, PATIENCE, inner=work.inner)
+                known = recall(beginning, work.config, memory, PATIENCE, inner=work.inner, team=work.team)
                 if known is not None:
                     return known
         if len(work.body) <= LARGE and _is_plain(work.body):
@@ -271,19 +272,10 @@ class RequestHalf:
     def read(self, result: UpstreamRequest | ApiError) -> Step:
         """What came of the reading."""
         if isinstance(result, ApiError):
-            if self._team is not None and result.code == MODEL_NOT_FOUND:  # which names others' models
-                result = unknown_model(None, self.context.config, self._team)
             return self.refuse(result, keep=AGAIN if result.status == 503 else None)
-        if self._team is not None and not self._team.may_ask(result.model):
-            return self.refuse(self._not_for_the_team(result.model, self._team))
         if self.context.memory is not None and self.is_chat:
             self.context.memory.took(self.leases.client, self._size, result.known, result.learned)
         return self._forward(result)
-
-    def _not_for_the_team(self, model: str | None, team: Team) -> ApiError:
-        if model is None:  # its backend would take one of its own
-            return missing_parameter("model", "Name the model to use; GET /v1/models lists them.")
-        return unknown_model(model, self.context.config, team)
 
     def _forward(self, prepared: UpstreamRequest) -> Step:
         """Send the request to its backend, if its client may have one more there."""
@@ -364,6 +356,10 @@ _SENT_AHEAD = ApiError(
     code="sent_ahead",
 )
 _STREAMED_TRAILERS = invalid_request("The request ends with trailers. Send it without.", code="invalid_json")
+_ENCODED = ApiError(
+    415, "The request's body has a content-encoding, in which nobody here can find its model. Send it as it is."
+)
+_OF_BODY = ("content-length", "content-type", "content-encoding")
 NO_BODY = invalid_request("The request has no body. Send a JSON object.", code="invalid_json")
 
 

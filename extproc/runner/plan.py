@@ -157,7 +157,8 @@ def _cast(name: str, config: Config, characters: Mapping[str, Character]) -> tup
         return model, None
     character = characters.get(name.removeprefix(CHARACTER))
     if character is None:
-        raise model_not_found(name, [f"{CHARACTER}{known}" for known in characters])
+        # Where there are teams, not everybody may know of all.
+        raise model_not_found(name, [] if config.teams else [f"{CHARACTER}{known}" for known in characters])
     model = model_of(character, config)
     if model is None:  # its file, or the configuration, has just changed
         raise ApiError(503, f"The character {quoted(name)} has no model.", "server_error", code="character_unavailable")

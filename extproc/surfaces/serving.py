@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from extproc.config import Config, Model
+from extproc.config import Config, Model, Team
 from extproc.contract.errors import ApiError, invalid_value, model_not_found
 from extproc.contract.json_body import decode
 from extproc.contract.model_name import model_problems
@@ -31,28 +31,30 @@ def prepare(
     inner: bool = False,
     memory: Memory | None = None,
     client: str | None = None,
+    team: Team | None = None,
     patience: int | None = None,
 ) -> UpstreamRequest:
     """Read a request that came to `path`, and decide what its backend is asked. Raises ApiError for one that can't be
-    served. `inner`: it is one of the gateway's own, of a run whose tools are known by now.
+    served, or not to `team`. `inner`: it is one of the gateway's own, of a run whose tools are known by now.
 
     With a `memory` only what is new of it is read, as far as `client` has sent the rest before; what comes of it is the
     same. With `patience` it raises TakesTimeError where more than so many characters of arguments are to be repaired.
     """
     if memory is not None:
         beginning = known_of(body, config, path, memory, client, inner=inner)
-        if beginning is not None and (asked := recall(beginning, config, memory, patience, inner=inner)) is not None:
+        asked = recall(beginning, config, memory, patience, inner=inner, team=team) if beginning is not None else None
+        if asked is not None:
             return asked
     fields = decode(body)
     for problem in model_problems(fields):
         raise problem
     name: str = fields["model"]
-    if is_character(name, config) and not inner:
+    if is_character(name, config) and not inner and (team is None or team.may_ask(name)):
         read_for_run(fields, path, None, config)
         return UpstreamRequest(name, RUNNER, None, None)
-    model = config.model_of(name)
+    model = config.model_for(team, name)
     if model is None:
-        raise model_not_found(name, config.models_by_name)
+        raise model_not_found(name, config.names_for(team))
     if model.tool_servers and not inner:
         read_for_run(fields, path, model, config)
         return UpstreamRequest(model.name, RUNNER, None, None)
@@ -69,14 +71,20 @@ def known_of(
 
 
 def recall(
-    beginning: Beginning, config: Config, memory: Memory, patience: int | None = None, *, inner: bool = False
+    beginning: Beginning,
+    config: Config,
+    memory: Memory,
+    patience: int | None = None,
+    *,
+    inner: bool = False,
+    team: Team | None = None,
 ) -> UpstreamRequest | None:
     """The same as `prepare`, without reading what is known; None for a request that has to be read in the usual way."""
     if (fields := fields_of(beginning, memory.word)) is None:
         return None
     if any(True for _ in model_problems(fields)) or (is_character(fields["model"], config) and not inner):
         return None
-    model = config.model_of(fields["model"])
+    model = config.model_for(team, fields["model"])
     if model is None or (model.tool_servers and not inner):
         return None
     return upstream_of(beginning, fields, model, _rules(model, config, patience), config, memory, inner=inner)
