@@ -79,3 +79,16 @@ def test_a_backend_that_does_not_answer_can_be_probed(nobody: int) -> None:
         config = parse(f"{model}backends: [{{name: b, address: '127.0.0.1:{nobody}'{tls}}}]")
         (told,) = asyncio.run(complaints(config))
         assert told.endswith(f"until it is up; see `extproc probe {scheme}://127.0.0.1:{nobody}`")
+
+
+@pytest.mark.parametrize("command", ["replay", "diagnose"])
+def test_of_several_recordings_those_that_are_there_are_told_of(command: str, tmp_path: Path) -> None:
+    there = next((Path(__file__).parent / "recordings/reports").glob("*.json"))
+    missing = tmp_path / "exchange.json"
+    done = run(command, str(missing), str(tmp_path), str(there))
+    assert done.status == 1
+    assert done.stderr.splitlines() == [
+        f"extproc: {missing}: no such file; `extproc record DIRECTORY --backend URL` makes recordings",
+        f"extproc: {tmp_path}: can't be read: Is a directory",
+    ]
+    assert done.stdout.startswith(f"{there}:")

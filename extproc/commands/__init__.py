@@ -15,6 +15,7 @@
     next_step.py      what to type when one has failed
     options.py        what several of them take
     values.py         what the arguments may be
+    recordings.py     files of recorded exchanges
 
 A command imports what it alone needs when it runs: gRPC and Envoy's API take up to a second to load.
 """

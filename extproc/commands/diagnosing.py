@@ -33,15 +33,16 @@ def add_commands(commands: Commands) -> None:
 
 
 def _diagnose(options: argparse.Namespace) -> int:
+    from extproc.commands.recordings import read_recording
     from extproc.diagnosis import CAUSES, Severity, told
     from extproc.diagnosis.diagnosing import diagnose
-    from extproc.recording.document import Document, RecordingError
+    from extproc.recording.document import RecordingError
     from extproc.recording.reading import printable
 
     wrong = False
     for path in options.files:
         try:
-            found = diagnose(Document.read(path.read_bytes()))
+            found = diagnose(read_recording(path))
         except RecordingError as error:
             print(printable(f"extproc: {path}: {error}"), file=sys.stderr)
             wrong = True

@@ -80,12 +80,12 @@ def _replay(options: argparse.Namespace) -> int:
 
 def _replay_one(path: Path, config: Config | None, options: argparse.Namespace) -> bool:
     """Tell what comes of it; whether it is the same."""
+    from extproc.commands.recordings import read_recording
     from extproc.recording.difference import first_difference, steps_of
-    from extproc.recording.document import Document
     from extproc.recording.reading import printable, shown
     from extproc.recording.replay import ReplayResult, replay
 
-    document = Document.read(path.read_bytes())
+    document = read_recording(path)
     now = replay(document, options.cut, config)
     if options.show:
         print(shown(document, now))
