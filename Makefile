@@ -79,7 +79,7 @@ test-vllm: $(VENV)/.ready
 # Real clients, from npm and PyPI; the first time it downloads what becomes 3.2 GB outside the checkout.
 test-clients: $(VENV)/.ready
 	@$(BIN)/python -m tests.clients.setup
-	@$(BIN)/python -m tests.clients.offline $(BIN)/pytest -m clients tests/clients
+	@$(BIN)/python -m tests.clients.offline $(BIN)/pytest --numprocesses 2 --dist loadfile -m clients tests/clients
 
 # What the images install, installed as their Dockerfiles have it, and the SBOM of the gateway's; `extproc[up]` in an empty
 # environment, which runs: four minutes or so, and 160 MB from PyPI.
