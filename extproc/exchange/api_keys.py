@@ -1,4 +1,4 @@
-"""The keys of those who may come in: read from a file that holds their SHA-256 hashes, and compared in constant time.
+"""The keys of those who may come in: read from a file that holds their SHA-256 hashes, and found by them.
 
     # one on each line; a name may stand more than once, so that a key can be changed without a gap
     alice: 2bb80d537b1da3e38bd30361aa855686bde0eacd7162fef6a25fe97bf527a25b
@@ -9,14 +9,16 @@ A line that can't be read lets nobody in and keeps nobody else out: who takes a 
 anything else at all, or by writing beside it what is no line, has taken it back.
 
 A hash without salt and without stretching is enough for keys that are long and random, as the ones that `hash_line` is
-meant for: there is nothing to be guessed. Neither a key nor a line of the file ever stands in a message.
+meant for: there is nothing to be guessed. How long it takes to find one tells at most of a hash, of which nobody can
+make a key. Neither a key nor a line of the file ever stands in a message.
 """
 
 from __future__ import annotations
 
-import hmac
 import re
+from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import cached_property
 from hashlib import sha256
 from typing import Self
 
@@ -35,7 +37,7 @@ _EXPECTED = (
 )
 
 
-@dataclass(frozen=True, slots=True, repr=False)
+@dataclass(frozen=True, repr=False)
 class ApiKeys:
     """Names, with the hashes of their keys; without any, nobody comes in."""
 
@@ -73,7 +75,7 @@ class ApiKeys:
         """The names, with the hashes: a name may stand more than once."""
         return self._entries
 
-    @property
+    @cached_property
     def names(self) -> frozenset[str]:
         """All clients that there are."""
         return frozenset(name for name, _ in self._entries)
@@ -84,13 +86,12 @@ class ApiKeys:
         return frozenset(filter(None, map(team_of, self.names)))
 
     def owner(self, key: str) -> str | None:
-        """The name that the key stands under, if any. It takes the same time for every key of a length."""
-        digest = _hash(key)
-        owner = None
-        for name, known in self._entries:
-            if hmac.compare_digest(known, digest):
-                owner = name
-        return owner
+        """The name that the key stands under, if any; the last, if under several."""
+        return self._owners.get(_hash(key))
+
+    @cached_property
+    def _owners(self) -> Mapping[bytes, str]:
+        return {digest: name for name, digest in self._entries}
 
     def __repr__(self) -> str:
         return f"ApiKeys({len(self._entries)} keys)"
