@@ -63,7 +63,7 @@ class Receiver(Protocol):
         """The client's next message."""
 
     def half_closed(self) -> None:
-        """The client has nothing more to say; by gRPC's own library also, now and then, one that has just gone."""
+        """The client has nothing more to say."""
 
     def closed(self) -> None:
         """The call is over, in whatever way. Called once, and last."""

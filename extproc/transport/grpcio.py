@@ -35,6 +35,9 @@ _PATIENT = (
     ("grpc.http2.max_ping_strikes", 0),
     ("grpc.so_reuseport", 0),  # a second processor on the same port is a mistake, not a helper
 )
+_SETTLING = 0.1
+"""Seconds: a call that is over, because the client has gone, a message was too large or the server stops, looks at
+first like one whose client has nothing more to say. That it is cancelled, gRPC says a moment later."""
 _CODES = {code.value[0]: code for code in grpc.StatusCode}
 
 
@@ -54,7 +57,6 @@ async def serving_grpcio(endpoint: Endpoint, turns: Turns) -> AsyncIterator[int]
     try:
         yield port
     finally:
-        handlers.stopping = True
         await server.stop(grace=None)
         if handlers.running:  # they are cancelled, but haven't ended
             await asyncio.wait(handlers.running)
@@ -91,7 +93,6 @@ class _Handlers(grpc.GenericRpcHandler):
         self._services = services
         self._turns = turns
         self.running: set[asyncio.Task[Any]] = set()
-        self.stopping = False
 
     def service(self, details: grpc.HandlerCallDetails) -> grpc.RpcMethodHandler[bytes, bytes] | None:
         method = self._services.get(details.method)
@@ -106,7 +107,7 @@ class _Handlers(grpc.GenericRpcHandler):
             assert task is not None
             self.running.add(task)
             task.add_done_callback(self.running.discard)
-            await GrpcioCall(context, self._turns, self).run(method)
+            await GrpcioCall(context, self._turns).run(method)
 
         return behaviour
 
@@ -114,10 +115,9 @@ class _Handlers(grpc.GenericRpcHandler):
 class GrpcioCall:
     """One call. See `transport.Call`."""
 
-    def __init__(self, context: Context, turns: Turns, handlers: _Handlers) -> None:
+    def __init__(self, context: Context, turns: Turns) -> None:
         self._context = context
         self._turns = turns
-        self._handlers = handlers
         self._receiver: Receiver | None = None
         self._outbox: deque[bytes] = deque()
         self._writing = asyncio.Lock()
@@ -174,6 +174,8 @@ class GrpcioCall:
         ended = False
         while self._status is None and not ended:
             data = await self._unless_finished(self._context.read())
+            if self._status is None and not isinstance(data, bytes):
+                await self._unless_finished(asyncio.sleep(_SETTLING))
             if self._status is not None:
                 return
             if not self._turns.free:
@@ -182,8 +184,7 @@ class GrpcioCall:
                 await self._unless_finished(self._released.wait())
             if self._status is None and self._receiver is not None:
                 ended = not isinstance(data, bytes)
-                if not (ended and self._handlers.stopping):  # then it is we who end it
-                    self._deliver(self._receiver, None if ended else data)
+                self._deliver(self._receiver, None if ended else data)
             del data
             await self._flush()
         if self._status is None:
