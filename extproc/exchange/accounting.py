@@ -7,9 +7,8 @@ from collections import Counter
 from collections.abc import Mapping
 from typing import Any
 
-from extproc.config import Model
+from extproc.config import Model, Team
 from extproc.contract.errors import CONTEXT_LENGTH, ApiError
-from extproc.exchange.api_keys import team_of
 from extproc.exchange.context import ExchangeContext
 from extproc.observability.model_metrics import FINISH_REASONS, OTHER, UNFINISHED
 from extproc.observability.telemetry import Telemetry, error_type
@@ -76,10 +75,9 @@ class ExchangeStats:
         elif _UUID.fullmatch(request_id):
             self._exemplar = {"request_id": request_id}
 
-    def let_in(self, client: str | None) -> None:
+    def let_in(self, team: Team | None) -> None:
         """Whose key it came with. Teams that the settings don't name aren't counted: a file of keys may have any."""
-        team = team_of(client)
-        self._team = team if team in self._config.teams_by_name else None
+        self._team = team.name if team is not None else None
 
     def accepted(self, prepared: UpstreamRequest) -> dict[str, Any]:
         """The request goes to its backend."""

@@ -50,7 +50,7 @@ class Admitted:
     ours: bool = True
     """Whether it is for a backend. Else a host that has other things besides us has sent it here as well."""
     team: Team | None = None
-    """Whose key it came with, if that bounds what it may ask."""
+    """Of that client, where the settings name it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,11 +99,10 @@ def admit(
         client = next(filter(None, map(context.keys.owner, offered)), None)
         if client is None:
             return Refused(_WRONG_KEY if offered else _NO_KEY, CHALLENGE)
-    team = None
-    if not inner and context.config.teams and (name := team_of(client)) is not None:
-        team = context.config.teams_by_name.get(name)
-        if team is None:
-            return Refused(_unknown_team(name), client=client)
+    name = team_of(client)
+    team = context.config.teams_by_name.get(name) if name is not None else None
+    if name is not None and team is None and context.config.teams and not inner:
+        return Refused(_unknown_team(name), client=client)
     if path == MODELS_PATH or path.startswith(f"{MODELS_PATH}/"):
         if method not in _READING:
             error = ApiError(

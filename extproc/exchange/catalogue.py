@@ -58,12 +58,10 @@ def anthropic_catalogue_answer(
 
 
 def _listed(config: Config, reports: ModelInfos, since: int, team: Team | None) -> Iterator[dict[str, Any]]:
-    asked = [model for model in config.models if team is None or team.may_ask(model.name)]
-    yield from (_shown(model, reports, since) for model in asked)
-    for alias, meant in config.aliases.items():
-        model = config.models_by_name[meant]
-        if model in asked and not alias.endswith("*"):  # that is a name, and stands for no others
-            yield {**_shown(model, reports, since), "id": alias}
+    names = config.names_for(team)
+    aliases = [alias for alias, meant in config.aliases.items() if meant in names and not alias.endswith("*")]
+    for name in (*names, *aliases):
+        yield _one(name, config, reports, since, team)
     yield from (_character(name, since) for name in reports.get(RUNNER, {}) if team is None or team.may_ask(name))
 
 

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from extproc.config import Backend
+from extproc.config import Backend, Team
 from extproc.contract.errors import ApiError, too_many_of_team, too_many_requests, too_many_uploads
-from extproc.exchange.api_keys import team_of
 from extproc.exchange.concurrency import TEAMS, UPLOAD_BYTES, UPLOADS, Lease
 from extproc.exchange.context import ExchangeContext
 from extproc.names import SMALL_BODY
@@ -17,6 +16,8 @@ class Leases:
         self._terms = context
         self.client: str | None = None
         """Whose exchange it is, where clients are told from each other."""
+        self.team: Team | None = None
+        """Of that client, where the settings name it."""
         self._place: Lease | None = None
         self._upload: Lease | None = None
 
@@ -38,10 +39,9 @@ class Leases:
 
     def _place_of_team(self) -> Lease | None:
         """One among those of the client's team; None where nobody counts them."""
-        team = self._terms.config.teams_by_name.get(team_of(self.client) or "")
-        if team is None or team.concurrent_requests is None:
+        concurrency, team = self._terms.concurrency, self.team
+        if team is None or (most := team.concurrent_requests) is None:
             return None
-        concurrency, most = self._terms.concurrency, team.concurrent_requests
         place = concurrency.take(team.name, TEAMS, most, alone=True)
         if place is None:
             raise too_many_of_team(team.name, concurrency.used(team.name, TEAMS))

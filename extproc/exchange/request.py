@@ -10,7 +10,7 @@ import uuid
 from collections.abc import Mapping
 from dataclasses import replace
 
-from extproc.config import Backend, Team
+from extproc.config import Backend
 from extproc.contract.errors import ApiError, invalid_request
 from extproc.contract.history import TakesTimeError
 from extproc.exchange.accounting import ExchangeStats
@@ -96,7 +96,6 @@ class RequestHalf:
         self._round: dict[str, str] = {}  # which of a run it is, for the access log
         self._modes_known = False
         self._path = CHAT_PATH
-        self._team: Team | None = None
         self._size = 0  # of the body
         self._as_it_came: bytes | None = None  # the body, where the host hasn't kept it
         self._content_type: str | None = None  # of a request that is only routed by the model it names
@@ -130,8 +129,8 @@ class RequestHalf:
             case Answered(body, client, what):
                 return Phase.ENDED, [with_metadata(immediate(200, body, what), _client_metadata(client))]
             case Admitted() as admitted:
-                self.leases.client, self._team = admitted.client, admitted.team
-                self.stats.let_in(admitted.client)
+                self.leases.client, self.leases.team = admitted.client, admitted.team
+                self.stats.let_in(admitted.team)
         if admitted.path is not None:
             self._path = admitted.path
         elif admitted.named:
@@ -242,7 +241,8 @@ class RequestHalf:
             memory.goes_by(config)
         secret = memory.secret if memory is not None else None
         self._size = len(data)
-        work = Prepare(data, config, client, self._content_type, self._path, self._inner, self._team, secret)
+        team = None if self._inner else self.leases.team  # what we ask for somebody isn't bounded
+        work = Prepare(data, config, client, self._content_type, self._path, self._inner, team, secret)
         try:
             read = self._read_at_once(work)
         except TakesTimeError:
