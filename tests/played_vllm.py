@@ -26,7 +26,9 @@ ODD_CHOICE = "zebra-zebra"
 def question(path: str, body: Any) -> str:
     """The name of the question that a request puts."""
     if path != "/v1/chat/completions":
-        return path.rpartition("/")[2]
+        return path if path.startswith(("/api/", "/openai/")) else path.rpartition("/")[2]
+    if (body.get("response_format") or {}).get("type") == "structural_tag":
+        return "structural_tag"
     constraint = body.get("structured_outputs", {})
     if constraint:
         return "structural_tag" if "structural_tag" in constraint else "choice"
@@ -94,6 +96,8 @@ PLAIN: Mapping[str, Played] = {
     "detokenize": NOT_FOUND,
 }
 """A vLLM without a tool parser, whose model calls tools as it should."""
+KNOWN = PLAIN.keys()
+"""All else is a 404 there."""
 
 
 def rendered(call: str, *, opened: str = "", tools: str = "Get the current weather in a city") -> dict[str, Played]:
@@ -131,7 +135,7 @@ class Server:
                 sent = self.rfile.read(int(self.headers.get("content-length", 0)))
                 asked = question(self.path, json.loads(sent) if sent else None)
                 server.asked.append((asked, {name.lower(): value for name, value in self.headers.items()}))
-                status, said = server.answers[asked]
+                status, said = server.answers[asked] if asked in KNOWN or asked in server.answers else NOT_FOUND
                 body = said if isinstance(said, bytes) else json.dumps(said).encode()
                 self.send_response(status)
                 self.send_header("content-length", str(len(body)))

@@ -1,4 +1,4 @@
-"""A vLLM server, or several that serve the same model."""
+"""A model server, or several that serve the same model."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from pydantic import AfterValidator, BeforeValidator, Field
 
 from extproc.config.address import Address, check_address
 from extproc.config.base import AbsolutePath, AddressText, ClusterName, Name, ParameterName, Settings
+from extproc.contract.servers import SERVERS, Server, ServerName
 
 
 class BackendTls(Settings):
@@ -51,12 +52,25 @@ class Backend(Settings):
     """Ask `/health` of each replica, and pass by the ones that are ill."""
     max_requests: Annotated[int, Field(ge=1)] = 1024
     """How many requests may be under way at all replicas together; one more is a 503 at once."""
+    server: ServerName = "vllm"
+    """What it is: in which words it is asked, and what of a request it can be sent (docs/servers.md)."""
     structured_outputs: bool = True
-    """The backend can be made to write what a grammar allows (vLLM's `structured_outputs`)."""
+    """The backend can be made to write what a grammar allows (vLLM's `structured_outputs`, SGLang's
+    `response_format`)."""
     parameters: tuple[ParameterName, ...] = ()
     """Request parameters that it takes besides those that vLLM documents."""
     headers: tuple[Annotated[str, AfterValidator(_check_header)], ...] = ()
     """Request headers of clients that it gets besides those that every backend gets."""
+
+    @property
+    def kind(self) -> Server:
+        """What is known of such a server."""
+        return SERVERS[self.server]
+
+    @property
+    def can_force(self) -> bool:
+        """Whether its decoder may be sent a grammar."""
+        return self.structured_outputs and self.kind.forced_by is not None
 
     @property
     def endpoints(self) -> tuple[Address, ...]:

@@ -230,6 +230,18 @@ class Config(Settings):
         return self
 
     @model_validator(mode="after")
+    def _tools_can_be_shown(self) -> Self:
+        for index, model in enumerate(self.models):
+            backend = self.backends_by_name[model.backend]
+            if model.tools in ("template", "auto") and backend.kind.unread is None:
+                problem = (
+                    f"the backend {model.backend!r} has `server: {backend.server}`, and {backend.kind.title} reads "
+                    "calls itself wherever its chat template shows tools: `native` or `prompt`"
+                )
+                raise FieldError(("models", index, "tools"), problem)
+        return self
+
+    @model_validator(mode="after")
     def _ladders_hold(self) -> Self:
         for index, model in enumerate(self.models):
             if model.tools == "auto":
@@ -268,8 +280,10 @@ class Config(Settings):
     @model_validator(mode="after")
     def _can_force(self) -> Self:
         for index, model in enumerate(self.models):
-            if model.forced and not self.backends_by_name[model.backend].structured_outputs:
-                problem = f"the backend {model.backend!r} has `structured_outputs: false`: nothing can be forced there"
+            backend = self.backends_by_name[model.backend]
+            if model.forced and not backend.can_force:
+                why = "server: " + backend.server if backend.structured_outputs else "structured_outputs: false"
+                problem = f"the backend {model.backend!r} has `{why}`: nothing can be forced there"
                 raise FieldError(("models", index, "forced"), problem)
         return self
 

@@ -162,6 +162,13 @@ def backend_garbage(detail: str) -> ApiError:
     )
 
 
+def uncounted(server: str) -> ApiError:
+    """A 404: the model's backend counts no tokens of a conversation."""
+    return ApiError(
+        404, f"The model's server, {server}, doesn't count the tokens of a prompt.", code="tokens_not_counted"
+    )
+
+
 def overloaded(message: str) -> ApiError:
     """A 503: this request can be served in a moment."""
     return ApiError(503, message, "server_error", code="overloaded")

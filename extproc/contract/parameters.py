@@ -22,6 +22,7 @@ from extproc.contract.checks import ArrayOf, Boolean, Check, Either, Integer, Ma
 from extproc.contract.errors import ApiError, invalid_value
 from extproc.contract.json_body import encode
 from extproc.contract.schema_graph import dialect_of
+from extproc.contract.servers import SERVERS, Server
 
 MOST_SCHEMA_BYTES = 1024 * 1024
 """Of all tools together. A schema costs up to 1 us per byte to check, and one request must not hold up the others."""
@@ -248,13 +249,15 @@ def _whole(value: Any) -> int | None:
     return int(value) if is_integer else None
 
 
-def split(fields: Mapping[str, Any], also: Collection[str] = ()) -> tuple[dict[str, Any], tuple[str, ...]]:
+def split(
+    fields: Mapping[str, Any], also: Collection[str] = (), server: Server = SERVERS["vllm"]
+) -> tuple[dict[str, Any], tuple[str, ...]]:
     """What of a valid request goes to the backend, and the names of what doesn't, sorted; the tool parameters and what
     is null are in neither.
 
-    `also` names parameters that this backend takes besides those of the table.
+    `also` names parameters that this backend takes besides those of the table that its `server` knows.
     """
-    passed = _passed(frozenset(also))
+    passed = _passed(frozenset(also), server.takes)
     given = {name: value for name, value in fields.items() if value is not None}
     forwarded = {name: value for name, value in given.items() if name in passed}
     for name, spell in _SPELLED.items():
@@ -262,7 +265,9 @@ def split(fields: Mapping[str, Any], also: Collection[str] = ()) -> tuple[dict[s
             forwarded[name] = spelled
     if forwarded.get("temperature") == 0 and (forwarded.get("n") or 1) > 1:
         forwarded["temperature"] = _LEAST_TEMPERATURE
-    return forwarded, tuple(sorted(given.keys() - passed - TOOL_PARAMETERS))
+    spelled = server.spell(forwarded)
+    unspelled = forwarded.keys() - spelled.keys() - {"max_completion_tokens"}  # which has another name, if any
+    return spelled, tuple(sorted((given.keys() - passed - TOOL_PARAMETERS) | unspelled))
 
 
 def _top_p(value: Any) -> Any:
@@ -289,5 +294,6 @@ _SPELLED: Mapping[str, Callable[[Any], Any]] = {"top_p": _top_p, "stop": _stop, 
 
 
 @lru_cache
-def _passed(also: frozenset[str]) -> frozenset[str]:
-    return FORWARDED.union(also) - TOOL_PARAMETERS
+def _passed(also: frozenset[str], takes: frozenset[str] | None) -> frozenset[str]:
+    known = FORWARDED if takes is None else takes | {"model", "messages"}
+    return known.union(also) - TOOL_PARAMETERS

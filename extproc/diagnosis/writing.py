@@ -46,7 +46,7 @@ def missing_call(seen: Observed) -> Iterator[Finding]:
     if spec is None or spec.required_tool is None or not _ended_well(seen) or seen.parsed.calls:
         return
     wanted = f"`{spec.required_tool}`" if spec.required_tool else "a call"
-    forced = seen.backend is not None and seen.backend.structured_outputs
+    forced = seen.backend is not None and seen.backend.can_force
     change = "The server doesn't hold the model to the grammar that it is sent: `extproc probe` says whether it binds."
     yield Finding(
         "missing_call",

@@ -24,8 +24,6 @@ from extproc.config import Backend
 from extproc.envoy.addresses import is_ip
 from extproc.envoy.extensions import packed
 
-HEALTH_PATH = "/health"
-
 CHECK_EVERY = timedelta(seconds=5)
 CHECK_AGAIN = timedelta(seconds=1)
 """After a failure, until it is clear which way it goes."""
@@ -59,7 +57,7 @@ def health_checks(backend: Backend) -> list[core.HealthCheck]:
         return []
     return [
         core.HealthCheck(
-            http_health_check=core.HealthCheckHttpHealthCheck(path=HEALTH_PATH),
+            http_health_check=core.HealthCheckHttpHealthCheck(path=backend.kind.health),
             timeout=CHECK_TIMEOUT,
             interval=CHECK_EVERY,
             # Envoy would ask once a minute only until the first request, and learn too late what has come up.

@@ -1,8 +1,8 @@
-"""Asks a running vLLM what it can do, and says how it is best served.
+"""Asks a running server what it is and can do, and says how it is best served.
 
-`probe` puts the questions (`questions.py`) over `server.py`, `advice.py` decides, `causes.py` says what would stand in
-the way of calls, and the `Report` prints the YAML. It changes nothing at the server, and costs it a few hundred tokens
-for each model.
+`kinds.py` recognizes it; `probe` puts the questions (`questions.py`) over `server.py`, `advice.py` decides, `causes.py`
+says what would stand in the way of calls, and the `Report` prints the YAML. It changes nothing at the server, and costs
+it a few hundred tokens for each model.
 """
 
 from __future__ import annotations
@@ -11,8 +11,10 @@ import string
 from pathlib import Path
 
 from extproc.config.files import shown
+from extproc.contract.servers import SERVERS, ServerName
 from extproc.probe import questions
 from extproc.probe.advice import Findings, advise
+from extproc.probe.kinds import is_behind_a_prefix, recognized
 from extproc.probe.questions import Card, ProbeError
 from extproc.probe.report import Probed, Report
 from extproc.probe.server import Origin, Server
@@ -40,11 +42,20 @@ def probe(
     key = _key(api_key_file) if api_key_file is not None else None
     server = Server(origin, key=key, ca=ca, timeout=timeout)
     version = questions.version(server)
-    cards = questions.served(server)
+    try:
+        cards = questions.served(server)
+    except questions.NoModelsError:
+        if not is_behind_a_prefix(server):
+            raise
+        raise ProbeError(
+            f"{origin}: this is KServe's runtime, with its API at /openai/v1 and not at /v1: "
+            'start it with KSERVE_OPENAI_ROUTE_PREFIX="" in its environment'
+        ) from None
+    kind = recognized(server, cards, version)
     probed, refusals = [], []
     for card, aliases, adapters in _choose(cards, model, origin):
         try:
-            findings = _ask(server, card)
+            findings = _ask(server, card, kind.server)
         except ProbeError as error:
             refusals.append(error)
             continue
@@ -53,7 +64,7 @@ def probe(
         raise refusals[0]
     return Report(
         origin=origin,
-        version=version,
+        kind=kind,
         probed=tuple(probed),
         left_out=tuple(map(str, refusals)),
         api_key=api_key_file.absolute() if api_key_file is not None else None,
@@ -61,19 +72,25 @@ def probe(
     )
 
 
-def _ask(server: Server, card: Card) -> Findings:
+def _ask(server: Server, card: Card, name: ServerName) -> Findings:
     """Raises ProbeError when the model doesn't chat."""
+    kind = SERVERS[name]
     chat = questions.chat(server, card.name)
     thinks = chat.reasoning_parser
-    auto = questions.offered(server, card.name, "auto", thinks=thinks)
+    auto = questions.offered(server, card.name, "auto", kind, thinks=thinks)
+    prompt_tokens = questions.prompt_without_tools(server, card.name)
+    none = auto  # where no other choice shows the model its tools
+    if kind.unread == "none":
+        none = questions.offered(server, card.name, "none", kind, trial=auto.accepted is not True, thinks=thinks)
     return Findings(
         card=card,
+        server=name,
         chat=chat,
-        prompt_tokens=questions.prompt_without_tools(server, card.name),
+        prompt_tokens=prompt_tokens,
         auto=auto,
-        none=questions.offered(server, card.name, "none", trial=auto.accepted is not True, thinks=thinks),
-        rendering=questions.rendering(server, card.name),
-        forcing=questions.forcing(server, card.name, thinks=thinks),
+        none=none,
+        rendering=questions.rendering(server, card.name, kind),
+        forcing=questions.forcing(server, card.name, kind, thinks=thinks),
     )
 
 

@@ -6,6 +6,7 @@ import enum
 from dataclasses import dataclass
 from typing import Literal
 
+from extproc.contract.servers import SERVERS, ServerName
 from extproc.diagnosis.notation import has_markup, needs_markup, readers, written_in
 from extproc.probe.families import format_by_name
 from extproc.probe.questions import Card, Chat, Forcing, Offer, Rendering
@@ -20,6 +21,7 @@ class Findings:
     """What one model of a server answered."""
 
     card: Card
+    server: ServerName
     chat: Chat
     prompt_tokens: int | None
     """Without tools; the offers' prompts are compared with it."""
@@ -46,7 +48,8 @@ class Advice:
     format: str
     format_because: str
     thinking: Literal["tags", "open"]
-    structured_outputs: bool
+    structured_outputs: bool | None
+    """None: the server isn't one that has them."""
     forcing_because: str
     warnings: tuple[str, ...] = ()
 
@@ -91,6 +94,9 @@ def _own_format(findings: Findings) -> tuple[str | None, Source | None]:
 
 def _mode(findings: Findings, own: str | None) -> tuple[Literal["native", "template", "prompt"], str]:
     auto, none = findings.auto, findings.none
+    unread = SERVERS[findings.server].unread
+    if unread == "auto" and auto.accepted and not auto.called and shows_tools(findings, auto) is not False:
+        return _read_here(findings, own)
     if auto.accepted is None:
         return "prompt", f"whether the server takes tools is open ({auto.complaint})"
     if auto.accepted:
@@ -101,8 +107,16 @@ def _mode(findings: Findings, own: str | None) -> tuple[Literal["native", "templ
         if auto.complete:
             return "prompt", "the server takes tools, but no tool parser found a call in a trial's answer"
         return "native", "the server takes tools; whether a tool parser finds calls is open: a trial took too long"
+    if unread is None:
+        return "prompt", f"tools are refused ({auto.complaint})"
     if not none.accepted:
         return "prompt", f"tools are refused, even with tool_choice none ({none.complaint})"
+    return _read_here(findings, own)
+
+
+def _read_here(findings: Findings, own: str | None) -> tuple[Literal["template", "prompt"], str]:
+    """Where the server leaves the text alone: whether the model writes calls as it learned to."""
+    none = findings.none
     no_parser = "no tool parser is configured"
     sees_tools = shows_tools(findings, none)
     if sees_tools is None:
@@ -139,7 +153,8 @@ def _thinking(findings: Findings, format_: str) -> Literal["tags", "open"]:
     return "open" if begun else "tags"
 
 
-_FORCING: dict[Forcing, tuple[bool, str]] = {
+_FORCING: dict[Forcing, tuple[bool | None, str]] = {
+    Forcing.ABSENT: (None, ""),
     Forcing.BINDS: (True, "a structural tag binds: required, named and strict calls can be forced"),
     Forcing.BINDS_REASONING: (False, "a structural tag binds, but what it binds is taken for reasoning"),
     Forcing.LIFTED: (False, "the reasoning parser lifts them: the model doesn't think, and never ends thinking"),
@@ -152,9 +167,10 @@ _FORCING: dict[Forcing, tuple[bool, str]] = {
 def _warnings(findings: Findings) -> list[str]:
     """What the operator has to change at the server."""
     if findings.chat.swallowed or findings.forcing is Forcing.LIFTED:
+        server = SERVERS[findings.server]
         return [
             "a reasoning parser is configured, but the model doesn't think: whole answers are taken for reasoning, "
-            "and calls with them; start vLLM without --reasoning-parser"
+            f"and calls with them; start {server.title} {' '.join(server.leaves_thinking)}"
         ]
     if findings.forcing is Forcing.BINDS_REASONING:
         return [

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from extproc.contract.servers import SERVERS
 from extproc.diagnosis import Finding
 from extproc.diagnosis.notation import WEATHER
 from extproc.diagnosis.observed import Choice, parsed_of
@@ -24,7 +25,7 @@ def causes(findings: Findings, advice: Advice) -> Iterator[Finding]:
     if findings.chat.swallowed or findings.forcing is Forcing.LIFTED:
         swallowed = "all of a plain answer is taken for reasoning"
         shown_by = swallowed if findings.chat.swallowed else "the reasoning parser lifts what is forced"
-        yield Finding("unclosed_thinking", shown_by, change="Start vLLM without `--reasoning-parser`.")
+        yield Finding("unclosed_thinking", shown_by, change=_unparsed(findings))
     offer = none if none.accepted else auto
     if shows_tools(findings, offer) is False:
         shown_by = f"the prompt has {offer.prompt_tokens} tokens with a tool, and {findings.prompt_tokens} without"
@@ -34,6 +35,12 @@ def causes(findings: Findings, advice: Advice) -> Iterator[Finding]:
         found = text_without_calls(trial) if not trial.parsed.calls else None
         if found is not None:
             yield found
+
+
+def _unparsed(findings: Findings) -> str:
+    server = SERVERS[findings.server]
+    how, option = server.leaves_thinking
+    return f"Start {server.title} {how} `{option}`."
 
 
 def _set_mode(advice: Advice) -> str:

@@ -4,7 +4,8 @@ Each function puts one question by a small request or two and returns what was f
 `UNDECIDED`, and never a guess. Only `version`, `served` and `chat` give up, because without them there is nothing to
 ask.
 
-The facts are measured on vLLM 0.32 and read in its source:
+What is asked for in another way of another server is in `contract.servers`. The facts are measured on vLLM 0.32 and
+read in its source:
 
 - tools with `tool_choice: "auto"` are a 400 unless a tool parser is configured. Models with a tokenizer of Mistral's
   and gpt-oss are let through even so, so only a call that arrives as one shows that calls are found;
@@ -25,6 +26,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
 
+from extproc.contract.servers import SERVERS
+from extproc.contract.servers import Server as Kind
 from extproc.diagnosis.notation import CITY, WEATHER
 from extproc.probe.server import Answer, Json, NoAnswerError, Server
 
@@ -55,9 +58,6 @@ _HISTORY = [
     },
     {"role": "tool", "tool_call_id": _CALL_ID, "content": _RESULT},
 ]
-_AS_WRITTEN = {"skip_special_tokens": False, "spaces_between_special_tokens": False}
-"""Leaves the markup in the text, as for anyone who reads calls there."""
-
 _OPEN_THINKING = re.compile(r"(<[^<>/]*think[^<>/]*>|\[THINK\])\s*$")
 """What a chat template leaves open at the end of a prompt: `<think>` and its kin."""
 
@@ -86,6 +86,10 @@ _CHOICE = "zebra-zebra"
 
 class ProbeError(Exception):
     """The server can't be probed; the text is one line that says why, ready to be shown to a person."""
+
+
+class NoModelsError(ProbeError):
+    """Nothing that OpenAI's clients could ask is where they ask it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -146,6 +150,8 @@ class Forcing(enum.Enum):
     """It binds from the first token, and what it binds is taken for reasoning."""
     LIFTED = enum.auto()
     """The reasoning parser waits for an end of thinking that never comes, and so does the constraint."""
+    ABSENT = enum.auto()
+    """Such a server takes no structural tag."""
     CHOICE_ONLY = enum.auto()
     """A choice binds, a structural tag doesn't: the server is too old for it."""
     IGNORED = enum.auto()
@@ -172,7 +178,7 @@ def served(server: Server) -> list[Card]:
         raise ProbeError(f"{server.origin}: it {told} ({answer.complaint})")
     listed = answer.at("data")
     if answer.status != 200 or not isinstance(listed, list):
-        raise ProbeError(f"{server.origin}: this is no vLLM: it lists no models at /v1/models ({answer.complaint})")
+        raise NoModelsError(f"{server.origin}: this is no vLLM: it lists no models at /v1/models ({answer.complaint})")
     cards = {card.name: card for card in map(_card, listed) if card is not None}
     if not cards:
         raise ProbeError(f"{server.origin}: it serves no models")
@@ -194,11 +200,17 @@ def chat(server: Server, model: str) -> Chat:
 
 
 def offered(
-    server: Server, model: str, choice: Literal["auto", "none"], *, trial: bool = True, thinks: bool = False
+    server: Server,
+    model: str,
+    choice: Literal["auto", "none"],
+    kind: Kind = SERVERS["vllm"],
+    *,
+    trial: bool = True,
+    thinks: bool = False,
 ) -> Offer:
     """Offer the tool. With `trial` the model gets enough tokens for a call; else it is the prompt that matters."""
     budget = (_THOUGHT if thinks else _CALL) if trial else 1
-    written = _AS_WRITTEN if choice == "none" else {}
+    written = kind.as_written if choice == kind.unread else {}
     messages = _HISTORY[:1]
     try:
         answer = _complete(server, model, budget, messages=messages, tools=[WEATHER], tool_choice=choice, **written)
@@ -224,14 +236,17 @@ def prompt_without_tools(server: Server, model: str) -> int | None:
         return None
 
 
-def rendering(server: Server, model: str) -> Rendering | None:
+def rendering(server: Server, model: str, kind: Kind = SERVERS["vllm"]) -> Rendering | None:
     """What the model gets to see; None when the server doesn't show it."""
     conversation = {"model": model, "messages": _HISTORY, "tools": [WEATHER]}
     try:
-        tokens = server.post("/tokenize", conversation).at("tokens")
-        if not isinstance(tokens, list):
-            return None
-        prompt = server.post("/detokenize", {"model": model, "tokens": tokens}).text("prompt")
+        if kind.renders is not None:
+            prompt = server.post(kind.renders, conversation).text("prompt")
+        else:
+            tokens = server.post("/tokenize", conversation).at("tokens")
+            if not isinstance(tokens, list):
+                return None
+            prompt = server.post("/detokenize", {"model": model, "tokens": tokens}).text("prompt")
     except NoAnswerError:
         return None
     before, question, after = prompt.partition(_QUESTION)
@@ -245,12 +260,15 @@ def rendering(server: Server, model: str) -> Rendering | None:
     )
 
 
-def forcing(server: Server, model: str, *, thinks: bool) -> Forcing:
+def forcing(server: Server, model: str, kind: Kind = SERVERS["vllm"], *, thinks: bool) -> Forcing:
     """Demand what no model says by itself."""
-    demand = {"structural_tag": json.dumps(_STRUCTURAL_TAG)}
+    if kind.forced_by is None:
+        return Forcing.ABSENT
+    in_vllm = kind.forced_by == "structured_outputs"
+    demand: Json = {"structural_tag": json.dumps(_STRUCTURAL_TAG)} if in_vllm else _STRUCTURAL_TAG
     budget = _THOUGHT if thinks else 2 * _WORD
     try:
-        answer = _complete(server, model, budget, messages=_HELLO, structured_outputs=demand)
+        answer = _complete(server, model, budget, messages=_HELLO, **{kind.forced_by: demand})
         if answer.status >= 429 or (answer.status == 200 and not _is_completion(answer)):
             return Forcing.UNDECIDED
         if _content(answer).strip().startswith(_FORCED):
@@ -259,6 +277,8 @@ def forcing(server: Server, model: str, *, thinks: bool) -> Forcing:
             return Forcing.BINDS_REASONING
         if thinks and answer.status == 200 and not _content(answer):
             return Forcing.UNDECIDED if _finish(answer) == "length" else Forcing.LIFTED
+        if not in_vllm:
+            return Forcing.IGNORED
         answer = _complete(server, model, budget, messages=_HELLO, structured_outputs={"choice": [_CHOICE]})
     except NoAnswerError:
         return Forcing.UNDECIDED
@@ -297,7 +317,7 @@ def _reasoning(answer: Answer) -> str:
 
 def _card(listed: Json) -> Card | None:
     entry = Answer(200, listed)
-    name, length = entry.text("id"), entry.number("max_model_len")
+    name, length = entry.text("id"), entry.number("max_model_len") or entry.number("meta", "n_ctx")
     if not 0 < len(name) <= 256:
         return None
     return Card(

@@ -13,10 +13,12 @@ import yaml
 from extproc.diagnosis import told
 from extproc.probe.advice import Advice, Findings, shows_tools
 from extproc.probe.causes import causes
+from extproc.probe.kinds import Kind
 from extproc.probe.questions import Card, Forcing
 from extproc.probe.server import Origin, one_line
 
 _REPAIRS = "repairs vLLM's slips: finish_reason `stop` for a call by name, calls without arguments or without an id"
+_REPAIRS_ELSEWHERE = "reads what the server's own parser leaves in the text as well"
 _COMMENT_WIDTH = 110
 _QUOTED = 160
 
@@ -36,7 +38,7 @@ class Report:
     """All that was found out about a server."""
 
     origin: Origin
-    version: str | None
+    kind: Kind
     probed: tuple[Probed, ...]
     left_out: tuple[str, ...] = ()
     """A line for each model that doesn't chat."""
@@ -46,11 +48,7 @@ class Report:
     @property
     def identity(self) -> str:
         """What the server says it is."""
-        if self.version is not None:
-            return f"vLLM {one_line(self.version, 40)}"
-        if any(probed.findings.card.owner == "vllm" for probed in self.probed):
-            return "a vLLM that doesn't tell its version"
-        return "a server that doesn't say it is vLLM"
+        return self.kind.identity
 
     def yaml(self) -> str:
         """A whole configuration file."""
@@ -85,8 +83,12 @@ class Report:
             yield f"    tls: {{ca: {_scalar(str(self.ca))}}}" if self.ca is not None else "    tls: {}"
         if self.api_key is not None:
             yield f"    api_key: {_scalar(str(self.api_key))}"
-        yield from _comment(bound[0].advice.forcing_because)
-        yield f"    structured_outputs: {_scalar(bound[0].advice.structured_outputs)}"
+        if self.kind.server != "vllm":
+            yield f"    server: {self.kind.server}"
+        advice = bound[0].advice
+        if advice.structured_outputs is not None:
+            yield from _comment(advice.forcing_because)
+            yield f"    structured_outputs: {_scalar(advice.structured_outputs)}"
 
 
 def _model(card: Card, probed: Probed, backend: str) -> Iterable[str]:
@@ -109,7 +111,7 @@ def _model(card: Card, probed: Probed, backend: str) -> Iterable[str]:
     yield f"    format: {_scalar(advice.format)}"
     if advice.tools == "native":
         if card is asked:
-            yield from _comment(_REPAIRS)
+            yield from _comment(_REPAIRS if probed.findings.server == "vllm" else _REPAIRS_ELSEWHERE)
         yield "    repair: true"
     elif advice.thinking == "open":
         if card is asked:
@@ -163,6 +165,7 @@ def _reasoning(findings: Findings) -> str:
 
 
 _FORCED = {
+    Forcing.ABSENT: "none that calls could be forced by",
     Forcing.BINDS: "structural tags bind",
     Forcing.BINDS_REASONING: "structural tags bind, within the reasoning",
     Forcing.LIFTED: "lifted by the reasoning parser",

@@ -38,7 +38,7 @@ KEPT_HEADERS = frozenset(
 )
 """The header fields whose values are kept; of the others it is kept that they were there."""
 
-KEPT_BACKEND = frozenset({"name", "affinity", "structured_outputs", "parameters"})
+KEPT_BACKEND = frozenset({"name", "affinity", "server", "structured_outputs", "parameters"})
 """What a recording knows of a backend."""
 REMOVED_BACKEND = frozenset({"address", "tls", "api_key", "health_check", "max_requests", "headers"})
 """... and what not: where it is and how it is reached."""

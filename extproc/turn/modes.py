@@ -3,7 +3,8 @@
 - `native`: the backend does tool calling. It gets OpenAI's own form, legacy requests and choices that vLLM doesn't know
   translated.
 - `template`: the backend's chat template shows the tools. `tool_choice: none` keeps the backend's own parser out of it
-  (measured, vLLM 0.32: the tools are in the prompt all the same), and the calls are read from the text.
+  (measured, vLLM 0.32: the tools are in the prompt all the same), and the calls are read from the text. Other servers
+  have another way, or none (`contract.servers`).
 - `prompt`: the tools are written into the system prompt, calls and results into the conversation as text.
 """
 
@@ -12,6 +13,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from hashlib import blake2b
 from typing import Any, TypeAlias
+
+import orjson
 
 from extproc.config import Backend, Model
 from extproc.contract.bounded import Bounded
@@ -22,27 +25,20 @@ from extproc.prompts import PromptStyle, in_call_order, render_conversation
 from extproc.prompts.conversation import escaped_messages, escaped_tools
 from extproc.prompts.escaping import Escaper, escaper
 from extproc.prompts.grammar import Thinking, structural_tag, writes_texts
-from extproc.prompts.wording import answer_in, must_call
+from extproc.prompts.wording import answer_in, must_call, must_call_by_name
 from extproc.toolcalls import call_syntax, compile_patterns
 from extproc.turn.retry import with_words
 from extproc.turn.turn import Turn
 
 Json: TypeAlias = dict[str, Any]
 
-# vLLM removes special tokens from the text unless told otherwise, and a format's markers may be such.
-_SHOW_MARKERS: Json = {"skip_special_tokens": False, "spaces_between_special_tokens": False}
 
-
-def native(turn: Turn, model: Model, _backend: Backend) -> Json:
+def native(turn: Turn, model: Model, backend: Backend) -> Json:
     body = _shown(turn, turn.tools, model)
     if wants_json(turn):
         body["response_format"] = None
     if "tool_choice" in turn.explicit or turn.legacy:
-        match turn.tool_choice:
-            case NamedTool(name):
-                body["tool_choice"] = {"type": "function", "function": {"name": name}}
-            case choice:
-                body["tool_choice"] = choice
+        body |= _choice(turn, body, backend)
     if turn.tools and not turn.parallel_tool_calls:
         body["parallel_tool_calls"] = False
     elif "parallel_tool_calls" in turn.explicit:
@@ -50,11 +46,30 @@ def native(turn: Turn, model: Model, _backend: Backend) -> Json:
     return body
 
 
+def _choice(turn: Turn, body: Json, backend: Backend) -> Json:
+    """The choice among the tools, as the backend understands it; None takes out what the body has."""
+    match turn.tool_choice, backend.kind.choices:
+        case "none", "none":
+            return {"tools": None}
+        case ("auto", "none"):
+            return {}
+        case _, "none":  # only words can demand it
+            names = [turn.required_tool] if turn.required_tool else [*tool_names(turn.tools)]
+            return {"messages": with_words(body["messages"], must_call_by_name(names, None))}
+        case NamedTool(name), "modes":  # demanded of one tool, it can only be a call of that one
+            only = [tool for tool in body.get("tools") or () if tool["function"]["name"] == name]
+            return {"tools": only, "tool_choice": "required"}
+        case NamedTool(name), _:
+            return {"tool_choice": {"type": "function", "function": {"name": name}}}
+        case choice, _:
+            return {"tool_choice": choice}
+
+
 def template(turn: Turn, model: Model, backend: Backend) -> Json:
     body = _shown(turn, turn.tools if turn.offers_tools else [], model)
-    body |= _SHOW_MARKERS
+    body |= backend.kind.as_written
     if turn.offers_tools:
-        body |= {"tool_choice": "none"}
+        body |= {"tool_choice": backend.kind.unread}
         forced = _forced(turn, model, backend)
         syntax = call_syntax(model.format_name)
         demand = turn.required_tool
@@ -67,7 +82,7 @@ def template(turn: Turn, model: Model, backend: Backend) -> Json:
 
 def prompt(turn: Turn, model: Model, backend: Backend) -> Json:
     rendered = turn.rendered.messages if turn.rendered is not None else render_conversation(turn, style_of(model))
-    body: Json = {"messages": rendered, **_SHOW_MARKERS}
+    body: Json = {"messages": rendered, **backend.kind.as_written}
     if turn.offers_tools:
         body |= _forced(turn, model, backend)
     return body
@@ -144,7 +159,7 @@ def _forced(turn: Turn, model: Model, backend: Backend) -> Json:
         return {}  # as below, without a look at the tools
     # The schema of the text would rule out every call, so it goes along in the grammar of both, or not at all.
     unbound: Json = {"response_format": None} if wants_json(turn) else {}
-    syntax = call_syntax(model.format_name) if backend.structured_outputs else None
+    syntax = call_syntax(model.format_name) if backend.can_force else None
     if syntax is None:
         return unbound
     format_ = turn.parameters.get("response_format") or {}
@@ -175,7 +190,18 @@ def _forced(turn: Turn, model: Model, backend: Backend) -> Json:
         _TAGS.keep(key, text, 300 + len(text or "") * 4)
     if text is None:
         return unbound
+    if backend.kind.forced_by == "response_format":
+        return {"response_format": orjson.loads(text)}
     return {"structured_outputs": {"structural_tag": text}, "response_format": None}
+
+
+def is_forced(body: Json) -> bool:
+    """Whether what a mode says makes the decoder write calls."""
+    return body.get("structured_outputs") is not None or _is_tag(body.get("response_format"))
+
+
+def _is_tag(response_format: Json | None) -> bool:
+    return response_format is not None and response_format.get("type") == "structural_tag"
 
 
 _TAGS: Bounded[str | None] = Bounded(8 * 1024 * 1024)
@@ -185,7 +211,8 @@ Reckoned as if each character took the four bytes that it may."""
 
 def unforced_texts(turn: Turn, model: Model, body: Json) -> list[str]:
     """The tools whose text follows its grammar only if the model likes, given the body that the backend gets."""
-    forced = model.tools != "native" and "structural_tag" in (body.get("structured_outputs") or {})
+    tagged = "structural_tag" in (body.get("structured_outputs") or {}) or _is_tag(body.get("response_format"))
+    forced = model.tools != "native" and tagged
     syntax = call_syntax(model.format_name) if forced else None
     return [] if syntax is not None and writes_texts(syntax) else list(turn.texts)
 

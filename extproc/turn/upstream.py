@@ -5,7 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 from typing import Any, TypeAlias
 
-from extproc.config import Config, Model
+from extproc.config import Backend, Config, Model
+from extproc.contract.errors import uncounted
 from extproc.contract.json_array import tool_names
 from extproc.contract.json_body import encode, tool_array
 from extproc.contract.parameters import TOOL_PARAMETERS, split
@@ -16,7 +17,7 @@ from extproc.turn.affinity import conversation_hash
 from extproc.turn.asked import Asked
 from extproc.turn.limits import limit_problems
 from extproc.turn.memory import Learned
-from extproc.turn.modes import BODY_OF_MODE, escaper_of, opens_thinking, unforced_texts, wants_json
+from extproc.turn.modes import BODY_OF_MODE, escaper_of, is_forced, opens_thinking, unforced_texts, wants_json
 from extproc.turn.retry import Retry
 from extproc.turn.spec import ResponseSpec
 from extproc.turn.turn import Turn
@@ -62,7 +63,7 @@ def ask(turn: Turn, model: Model, config: Config, *, limited: bool = True) -> Up
     backend = config.backends_by_name[model.backend]
     given, withheld = without(turn.parameters, config.withheld_from(backend))
     parameters = _with_defaults(given, model, merge=not turn.passes_answers)
-    forwarded, dropped = split(parameters, backend.parameters)
+    forwarded, dropped = split(parameters, backend.parameters, backend.kind)
     dropped = tuple(sorted({*dropped, *withheld, *turn.withheld}))
     if not turn.passes_answers:  # whose answers are one choice, in words alone
         beyond = [name for name in _OF_CHAT_ALONE if forwarded.pop(name, None) is not None]
@@ -76,12 +77,12 @@ def ask(turn: Turn, model: Model, config: Config, *, limited: bool = True) -> Up
     forced = False
     if turn.offered or turn.has_tool_history or not turn.passes_answers:
         shown = BODY_OF_MODE[model.mode](turn, model, backend)
-        forced = shown.get("structured_outputs") is not None
+        forced = is_forced(shown)
         forwarded |= shown
         unforced = (f"tools.{name}.format" for name in unforced_texts(turn, model, forwarded))
         dropped = tuple(sorted({*dropped, *unforced}))
         spec = _response_spec(turn, model, choices=forwarded.get("n") or 1)
-        if spec is not None and wants_json(turn) and not forwarded.get("structured_outputs"):
+        if spec is not None and wants_json(turn) and not forced:
             spec = replace(spec, text_schema=turn.text_schema)
         if spec is not None and turn.stream:
             options = {**(turn.parameters.get("stream_options") or {}), "include_usage": True}
@@ -96,12 +97,8 @@ def ask(turn: Turn, model: Model, config: Config, *, limited: bool = True) -> Up
     if turn.begun and forwarded["messages"][-1]["role"] == "assistant":  # and no words were put behind it
         forwarded |= {"add_generation_prompt": False, "continue_final_message": True}
     if turn.counts:
-        spec, sent = ResponseSpec(model.format_name, [], parallel_tool_calls=True, include_usage=False), None
-        spec = replace(spec, dialect=turn.dialect, counts=True)
-        if (effort := forwarded.get("reasoning_effort")) is not None:  # chat completions hand it to the template
-            kwargs = {**(forwarded.get("chat_template_kwargs") or {}), "reasoning_effort": effort}
-            forwarded["chat_template_kwargs"] = kwargs
-        forwarded = {name: value for name, value in forwarded.items() if name in _OF_THE_PROMPT}
+        spec, sent = _of_a_count(model, turn, backend), None
+        forwarded = _to_count(forwarded)
     step = config.steps.get(model.name)
     again = None
     if model.retry and spec is not None and spec.required_tool is not None and (parameters.get("n") or 1) == 1:
@@ -130,6 +127,22 @@ def ask(turn: Turn, model: Model, config: Config, *, limited: bool = True) -> Up
         again,
         asked=Asked.of(turn, model, forced=forced, step=step.name if step is not None else ""),
     )
+
+
+def _of_a_count(model: Model, turn: Turn, backend: Backend) -> ResponseSpec:
+    """Raises ApiError where the backend counts nothing."""
+    if not backend.kind.counts:
+        raise uncounted(backend.kind.title)
+    spec = ResponseSpec(model.format_name, [], parallel_tool_calls=True, include_usage=False)
+    return replace(spec, dialect=turn.dialect, counts=True)
+
+
+def _to_count(forwarded: Json) -> Json:
+    """What of a request decides how long its prompt is."""
+    if (effort := forwarded.get("reasoning_effort")) is not None:  # chat completions hand it to the template
+        kwargs = {**(forwarded.get("chat_template_kwargs") or {}), "reasoning_effort": effort}
+        forwarded = {**forwarded, "chat_template_kwargs": kwargs}
+    return {name: value for name, value in forwarded.items() if name in _OF_THE_PROMPT}
 
 
 _OF_CHAT_ALONE = ("n", "logprobs", "top_logprobs", "prompt_logprobs", "echo", "return_token_ids", "return_prompt_text")

@@ -16,7 +16,7 @@ def test_a_plain_vllm_is_found_out(vllm: VLLM) -> None:
     report = probe(Origin.parse(vllm.url))
     [probed] = report.probed
     findings = probed.findings
-    assert report.version == "0.32.0"
+    assert report.identity == "vLLM 0.32.0"
     assert (findings.card.name, findings.card.context_length) == (MODEL, MAX_MODEL_LENGTH)
     assert findings.auto.accepted is False
     assert findings.none.prompt_tokens is not None
