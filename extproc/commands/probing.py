@@ -19,7 +19,7 @@ def add_commands(commands: Commands) -> None:
         commands,
         "probe",
         _probe,
-        "ask a running vLLM what it can do, and print the configuration for it",
+        "ask a running server what it is and can do, and print the configuration for it",
         """
         extproc probe http://gpu-host:8000
         extproc probe https://models.example.org --model qwen-coder --api-key-file key > extproc.yaml

@@ -20,6 +20,8 @@ ROOT = Path(__file__).parent.parent.parent
 K8S = ROOT / "deploy/k8s"
 BASE = K8S / "base"
 OVERLAYS = sorted(path.parent for path in (K8S / "overlays").glob("*/kustomization.yaml"))
+OF_TWO_NAMESPACES = {"istio", "llm-d"}
+"""Overlays that say themselves where each object lies."""
 EVERYTHING = [BASE, K8S / "processor", *OVERLAYS]
 
 OF_OTHERS = {

@@ -140,7 +140,8 @@ def test_a_policy_names_peers_and_ports(policy: Object) -> None:
         assert {"namespaceSelector": {}} not in rule["from"]
     for rule in spec.get("egress", []):
         assert rule["to"]
-        assert all(port["port"] in (53, 443, 8000) for port in rule["ports"])
+        # DNS, others' gateways, HTTPS, vLLM, KServe's runtime.
+        assert all(port["port"] in (53, 80, 443, 8000, 8080) for port in rule["ports"])
 
 
 @each_policy
@@ -179,8 +180,19 @@ def test_the_gateway_may_go_to_its_backends(folder: Path) -> None:
         for port in rule["ports"]
         if "namespaceSelector" not in peer
     ]
+    elsewhere = {
+        peer["namespaceSelector"]["matchLabels"].get("kubernetes.io/metadata.name")
+        for rule in policy["spec"]["egress"]
+        for peer in rule["to"]
+        if "namespaceSelector" in peer and "podSelector" in peer
+    }
     for backend in parse(settings(objects)).backends:
-        assert all(({"app.kubernetes.io/name": "vllm"}, to.port) in allowed for to in backend.endpoints)
+        for to in backend.endpoints:
+            _, _, rest = to.host.partition(".")
+            if rest:  # NAME.NAMESPACE.svc: by which label and port its pods go, only who runs them knows
+                assert rest.partition(".")[0] in elsewhere
+            else:
+                assert ({"app.kubernetes.io/name": "vllm"}, to.port) in allowed
 
 
 @pytest.mark.parametrize("folder", [path for path in OVERLAYS if path.name in ("local", "vllm")], ids=named)

@@ -14,7 +14,21 @@ import yaml
 
 from extproc.commands.parser import understood
 from extproc.config import parse
-from tests.k8s.rendered import BASE, K8S, OVERLAYS, ROOT, Pod, named, of_kind, one, pods, render, rendered, settings
+from tests.k8s.rendered import (
+    BASE,
+    K8S,
+    OF_TWO_NAMESPACES,
+    OVERLAYS,
+    ROOT,
+    Pod,
+    named,
+    of_kind,
+    one,
+    pods,
+    render,
+    rendered,
+    settings,
+)
 
 READMES = [K8S / "README.md", K8S / "processor/README.md", *(overlay / "README.md" for overlay in OVERLAYS)]
 
@@ -63,7 +77,7 @@ def test_what_is_applied_is_there(readme: Path) -> None:
         if command[:2] == ["kubectl", "apply"] and "-k" in command:
             folder = command[command.index("-k") + 1]
             assert folder == "my-gateway" or rendered(ROOT / folder)
-            assert ("-n" in command) is (folder != "deploy/k8s/overlays/istio")
+            assert ("-n" in command) is (Path(folder).name not in OF_TWO_NAMESPACES)
 
 
 def test_the_images_that_a_machine_is_given_are_those_of_its_pods() -> None:

@@ -18,6 +18,7 @@ from tests.k8s.rendered import (
     EVERYTHING,
     K8S,
     OF_OTHERS,
+    OF_TWO_NAMESPACES,
     OVERLAYS,
     Object,
     named,
@@ -151,5 +152,8 @@ def test_every_overlay_has_its_readme_and_is_in_the_list() -> None:
     for overlay in OVERLAYS:
         assert f"[{overlay.name}](overlays/{overlay.name}/README.md)" in listed
         readme = (overlay / "README.md").read_text(encoding="utf-8")
-        assert f"kubectl apply -n gateway -k deploy/k8s/overlays/{overlay.name}" in readme or overlay.name == "istio"
+        assert (
+            f"kubectl apply -n gateway -k deploy/k8s/overlays/{overlay.name}" in readme
+            or overlay.name in OF_TWO_NAMESPACES
+        )
         assert len(readme.splitlines()) <= 70, "more than a screen"
