@@ -26,7 +26,8 @@ names, as in `backends: [{name: qwen, address: "10.0.0.1:8000", parameters: [bes
 
 Any other parameter is accepted, whatever its value, and dropped: OpenAI's `audio`, `prediction` and
 `web_search_options`, say, or those of vLLM's that only its render endpoints read (`mm_payload`, `return_mm_kwargs`,
-`return_token_offsets`). "Backend" is what goes to it by default: the fields that vLLM 0.32.0 knows.
+`return_token_offsets`). "Backend" is what goes to it by default: the fields that vLLM 0.32.0 knows. One with another
+`server` gets those of them that such a server knows ([servers](servers.md)).
 
 Where "backend" says "withheld" or "refused", clients aren't trusted with a parameter that vLLM takes, unless the
 settings say otherwise; [below](#what-clients-arent-trusted-with) is why.
