@@ -95,6 +95,17 @@ backends: [{name: b, server: ollama, address: 127.0.0.1:1, parameters: [min_p, k
         assert sent("ollama native", reasoning_effort=effort)["reasoning_effort"] == said
         assert sent("sglang native", reasoning_effort=effort)["reasoning_effort"] == effort
 
+    def test_ollama_is_told_not_to_think_by_the_effort(self) -> None:
+        body = {"model": "ollama native", "max_tokens": 5, "messages": [ASK], "thinking": {"type": "disabled"}}
+        request = prepare(orjson.dumps(body), CONFIG, "/v1/messages")
+        assert orjson.loads(request.body or b"").keys() == {"model", "messages", "max_tokens", "reasoning_effort"}
+        assert orjson.loads(request.body or b"")["reasoning_effort"] == "none"
+        assert request.dropped == ()
+        for told in ({"enable_thinking": True}, {"enable_thinking": False, "mood": "calm"}):
+            request = prepared("ollama native", chat_template_kwargs=told)
+            assert request.dropped == ("chat_template_kwargs",)
+            assert orjson.loads(request.body or b"").keys() == {"model", "messages"}
+
     def test_tgi_gets_a_list_of_stops_and_a_schema_as_a_grammar(self) -> None:
         schema = {"type": "object", "properties": {"a": {"type": "integer"}}}
         format_ = {"type": "json_schema", "json_schema": {"name": "a", "schema": schema}}

@@ -1,7 +1,7 @@
 """What servers answer that are no vLLM, in the shapes that their sources give it, as it comes to the client.
 
-The sources are named in `extproc/contract/servers.py`: Ollama's `ToChunk`, text-generation-inference's `ChatState`, SGLang's
-`ChatCompletionStreamResponse` and `_build_chat_response`, llama.cpp's `to_json_oaicompat_chat`.
+The sources are named in `extproc/contract/servers.py`: Ollama's `ToChunk`, text-generation-inference's `ChatState`,
+SGLang's `ChatCompletionStreamResponse` and `_build_chat_response`, llama.cpp's `to_json_oaicompat_chat`.
 """
 
 from __future__ import annotations

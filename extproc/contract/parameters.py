@@ -265,9 +265,8 @@ def split(
             forwarded[name] = spelled
     if forwarded.get("temperature") == 0 and (forwarded.get("n") or 1) > 1:
         forwarded["temperature"] = _LEAST_TEMPERATURE
-    spelled = server.spell(forwarded)
-    unspelled = forwarded.keys() - spelled.keys() - {"max_completion_tokens"}  # which has another name, if any
-    return spelled, tuple(sorted((given.keys() - passed - TOOL_PARAMETERS) | unspelled))
+    spelled, lost = server.spell(forwarded)
+    return spelled, tuple(sorted((given.keys() - passed - TOOL_PARAMETERS) | lost))
 
 
 def _top_p(value: Any) -> Any:

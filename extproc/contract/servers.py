@@ -20,8 +20,13 @@ Json: TypeAlias = dict[str, Any]
 ServerName: TypeAlias = Literal["vllm", "sglang", "llama.cpp", "ollama", "tgi"]
 
 
-def _same(fields: Json) -> Json:
-    return fields
+Spelled: TypeAlias = tuple[Json, frozenset[str]]
+"""What goes to a server, and the names of what it then doesn't get."""
+_NOTHING: frozenset[str] = frozenset()
+
+
+def _same(fields: Json) -> Spelled:
+    return fields, _NOTHING
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,8 +36,8 @@ class Server:
     title: str
     takes: frozenset[str] | None = None
     """Its parameters, of those that `contract.parameters` has; None: all that vLLM knows."""
-    spell: Callable[[Json], Json] = _same
-    """What goes to it, in the form that it understands. What it leaves out was kept back, and is named."""
+    spell: Callable[[Json], Spelled] = _same
+    """What goes to it, in the form that it understands."""
     as_written: Mapping[str, Any] = field(default_factory=dict)
     """What makes it leave special tokens in the text, in which calls are to be found."""
     unread: Literal["none", "auto"] | None = None
@@ -71,30 +76,43 @@ _OLLAMAS_EFFORTS = {"minimal": "low", "xhigh": "high", "max": "high"}
 """What it answers 400 to, and what comes nearest."""
 
 
-def _ollama(fields: Json) -> Json:
-    spelled = _newer_limit(fields)
+_NOT_THINKING = {"enable_thinking": False, "thinking": False}
+"""How templates are told, by which name a model knows it."""
+
+
+def _ollama(fields: Json) -> Spelled:
+    """It renders templates of its own, and is told by the effort whether to think."""
+    spelled, lost = dict(_newer_limit(fields)), _NOTHING
+    told = spelled.pop("chat_template_kwargs", None) or {}
+    if told and told.items() <= _NOT_THINKING.items():
+        spelled.setdefault("reasoning_effort", "none")
+    elif told:
+        lost = frozenset({"chat_template_kwargs"})
     effort = spelled.get("reasoning_effort")
-    return {**spelled, "reasoning_effort": _OLLAMAS_EFFORTS[effort]} if effort in _OLLAMAS_EFFORTS else spelled
+    if effort in _OLLAMAS_EFFORTS:
+        spelled["reasoning_effort"] = _OLLAMAS_EFFORTS[effort]
+    return spelled, lost
 
 
-def _tgi(fields: Json) -> Json:
+def _tgi(fields: Json) -> Spelled:
     """`stop` is a list there, and a schema is the `value` of a grammar."""
-    spelled = dict(_newer_limit(fields))
+    spelled, lost = dict(_newer_limit(fields)), _NOTHING
     if isinstance(spelled.get("stop"), str):
         spelled["stop"] = [spelled["stop"]]
     match spelled.get("response_format"):
         case {"type": "json_schema", "json_schema": {"schema": schema}}:
             spelled["response_format"] = {"type": "json", "value": schema}
-        case {"type": _}:
+        case {"type": type_}:
             del spelled["response_format"]
-    return spelled
+            lost = _NOTHING if type_ == "text" else frozenset({"response_format"})
+    return spelled, lost
 
 
-def _llama_cpp(fields: Json) -> Json:
+def _llama_cpp(fields: Json) -> Spelled:
     """A structural tag would be a 400: it has grammars of its own."""
-    if (fields.get("response_format") or {}).get("type") == "structural_tag":
-        return {name: value for name, value in fields.items() if name != "response_format"}
-    return fields
+    if (fields.get("response_format") or {}).get("type") != "structural_tag":
+        return fields, _NOTHING
+    return {name: value for name, value in fields.items() if name != "response_format"}, frozenset({"response_format"})
 
 
 SERVERS: Mapping[ServerName, Server] = {
@@ -135,7 +153,11 @@ SERVERS: Mapping[ServerName, Server] = {
         renders="/apply-template",
     ),
     "ollama": Server(
-        "Ollama", takes=_OPENAI | {"reasoning_effort"}, spell=_ollama, choices="none", health="/api/version"
+        "Ollama",
+        takes=_OPENAI | {"reasoning_effort", "chat_template_kwargs"},
+        spell=_ollama,
+        choices="none",
+        health="/api/version",
     ),
     "tgi": Server("text-generation-inference", takes=_OPENAI, spell=_tgi),
 }
