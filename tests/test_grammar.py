@@ -6,6 +6,7 @@ What the grammars accept is tested with the real xgrammar, in tests/real_vllm/te
 from __future__ import annotations
 
 import json
+import re
 from typing import Any
 
 import pytest
@@ -13,8 +14,10 @@ import pytest
 from extproc.contract.tool_choice import NamedTool, ToolChoice
 from extproc.prompts import grammar
 from extproc.prompts.grammar import structural_tag
+from extproc.prompts.grammar_bare import no_call_behind_name
 from extproc.toolcalls import SYNTAXES, CallSyntax, get_format, parse
 from extproc.toolcalls.states import State
+from extproc.toolcalls.syntax.forcing import READ_AS_BARE_JSON, marker_of_calls, marker_unwrapped
 from extproc.toolcalls.table import Body, Prose
 from tests.schema_strategies import Json
 
@@ -246,6 +249,104 @@ class TestStrictTools:
         text = 'Here: {"name": "Bob"}, [1], <b>, ```json\n{}\n```, "find", find(), functools.'
         tag = structural_tag(syntax, [STRICT], "auto", parallel=True)
         assert not any(trigger in text for trigger in (tag["format"]["triggers"] if tag else ()))
+
+
+class TestBegunCalls:
+    """`forced: begun`: what the decoder is held to begins where the parser sees a call."""
+
+    @every_forced_syntax
+    def test_all_tools_are_as_good_as_strict_where_a_marker_begins_calls(self, syntax: CallSyntax) -> None:
+        forced, begun = (structural_tag(syntax, TOOLS, "auto", parallel=True, forced=kind) for kind in (True, "begun"))
+        assert (forced is None) == (begun is None)
+        if begun is None or forced is None:
+            return
+        text = inside(begun, "triggered_tags")[0]
+        marker = marker_of_calls(syntax)
+        if marker is not None and syntax.format not in READ_AS_BARE_JSON:
+            assert text["stop_after_first"] is False
+            assert text["triggers"][0] == forced["format"]["triggers"][0] == marker
+            assert text["tags"][: len(forced["format"]["tags"])] == forced["format"]["tags"]
+        schemas = inside(text, "json_schema")
+        assert CITY in [schema["json_schema"] for schema in schemas]
+        assert {"type": "object", "additionalProperties": True} not in [schema["json_schema"] for schema in schemas]
+
+    @every_forced_syntax
+    def test_every_tag_has_exactly_one_trigger(self, syntax: CallSyntax) -> None:
+        tools = [tool(name, CITY) for name in ("f", "ff", "f-", "g")]
+        tag = structural_tag(syntax, tools, "auto", parallel=True, forced="begun")
+        for text in inside(tag, "triggered_tags"):
+            for call in text["tags"]:
+                assert len([one for one in text["triggers"] if call["begin"].startswith(one)]) == 1
+
+    @every_forced_syntax
+    def test_one_call_ends_the_text_only_where_each_tag_is_one(self, syntax: CallSyntax) -> None:
+        tag = structural_tag(syntax, TOOLS, "auto", parallel=False, forced="begun")
+        for text in inside(tag, "triggered_tags"):
+            assert text["stop_after_first"] is (syntax.format not in READ_AS_BARE_JSON)
+
+    @every_forced_syntax
+    def test_a_first_marker_may_be_missing_where_the_parser_says_so(self, syntax: CallSyntax) -> None:
+        written = syntax.write([("get_weather", '{"city": "Rome"}')])
+        first = marker_of_calls(syntax)
+        if first is None or syntax.format == "kimi_k3":  # whose second marker begins anything
+            assert marker_unwrapped(syntax) is None
+            return
+        behind = written.index(first.strip("[")) + len(first.strip("["))
+        if "<" not in written[behind:].partition("get_weather")[0]:
+            assert marker_unwrapped(syntax) is None
+            return
+        text = written[written.index("<", behind) :]
+        read = [(call.name, call.arguments) for call in parse(text, format=syntax.format, tools=TOOLS).calls]
+        marker = marker_unwrapped(syntax)
+        assert (read == [("get_weather", '{"city": "Rome"}')]) == (marker is not None)
+        if marker is not None:
+            assert text.startswith(marker)
+            assert marker in inside(grammar_of(syntax, "auto", forced="begun"), "triggered_tags")[0]["triggers"]
+
+    @pytest.mark.parametrize("syntax", [SYNTAXES["hermes"], SYNTAXES["qwen3_coder"]], ids=["hermes", "qwen3_coder"])
+    def test_what_is_thought_in_tags_is_free(self, syntax: CallSyntax) -> None:
+        thoughts, text = grammar_of(syntax, "auto", forced="begun")["elements"]
+        assert thoughts["type"] == "optional"
+        assert text["type"] == "triggered_tags"
+        opened, _ = grammar_of(syntax, "auto", forced="begun", thinking="open")["elements"]
+        assert not inside(opened, "optional")
+
+    def test_a_format_without_thinking_has_none(self) -> None:
+        assert grammar_of("json", "auto", forced="begun")["type"] == "triggered_tags"
+
+    def test_a_demanded_call_is_the_same(self) -> None:
+        for choice in ("required", NamedTool("now")):
+            assert grammar_of("hermes", choice, forced="begun") == grammar_of("hermes", choice)
+
+    def test_behind_a_name_in_json_stands_a_call_or_something_else(self) -> None:
+        text = grammar_of("json", "auto", NOW, forced="begun")
+        assert text["triggers"] == ['"name": "now"', '"name":"now"']
+        for tag in text["tags"]:
+            call, other = tag["content"]["elements"]
+            assert inside(call, "json_schema")
+            assert other["type"] == "regex"
+            assert tag["end"] == ""
+
+    @pytest.mark.parametrize(
+        ("behind", "is_text"),
+        [
+            ("}", True),
+            (".", True),
+            ("\n}", True),
+            (', "version": 1', True),
+            (',\n  "argument": 1', True),
+            (', "parametersx"', True),
+            (', "": 1', True),
+            (", and then", True),
+            (', "arguments": {}', False),
+            (',\n\t"parameters":', False),
+            (",'arguments': {}", False),
+            ("<tool_call>", False),
+            ("", False),
+        ],
+    )
+    def test_what_is_no_call_is_told_by_its_first_characters(self, behind: str, is_text: bool) -> None:
+        assert (re.match(no_call_behind_name("<tool_call>"), behind) is not None) is is_text
 
 
 class TestThinking:

@@ -12,6 +12,7 @@ import pytest
 from extproc.config import ConfigError, parse
 from extproc.contract.errors import ApiError
 from extproc.contract.sse import Data, SseDecoder
+from extproc.prompts.grammar import structural_tag
 from extproc.surfaces import prepare, rewrite_completion, streamed_answer
 from extproc.toolcalls import SYNTAXES
 from extproc.turn.upstream import UpstreamRequest
@@ -26,6 +27,8 @@ models:
   - {name: prompt, backend: vllm, tools: prompt}
   - {name: forced template, backend: vllm, tools: template, format: qwen3_coder, forced: true}
   - {name: forced prompt, backend: vllm, tools: prompt, forced: true}
+  - {name: begun template, backend: vllm, tools: template, format: qwen3_coder, forced: begun}
+  - {name: begun prompt, backend: vllm, tools: prompt, forced: begun}
   - name: limited
     backend: vllm
     tools: prompt
@@ -311,6 +314,20 @@ backends: [{name: b, address: 127.0.0.1:1, structured_outputs: false}]
             own = {"regex": "a+"}
             assert sent(f"forced {mode}", structured_outputs=own)["structured_outputs"] == own
 
+    @pytest.mark.parametrize(("mode", "format_"), [("template", "qwen3_coder"), ("prompt", "hermes")])
+    def test_a_call_that_has_begun_is_held_to_its_schema(self, mode: str, format_: str) -> None:
+        for parallel in (True, False):
+            made = sent(f"begun {mode}", parallel_tool_calls=parallel)["structured_outputs"]["structural_tag"]
+            tag = structural_tag(SYNTAXES[format_], [WEATHER], "auto", parallel=parallel, forced="begun")
+            assert orjson.loads(made) == tag
+        own = {"regex": "a+"}
+        assert sent(f"begun {mode}", structured_outputs=own)["structured_outputs"] == own
+        assert "structured_outputs" not in sent(f"begun {mode}", tool_choice="none")
+        for choice in ("required", {"type": "function", "function": {"name": "get_weather"}}):
+            demanded = [sent(name, tool_choice=choice)["structured_outputs"] for name in (mode, f"begun {mode}")]
+            assert demanded[0] == demanded[1]
+
+    @pytest.mark.parametrize("forced", ["true", "begun"])
     @pytest.mark.parametrize(
         ("model", "backend", "complaint"),
         [
@@ -324,10 +341,10 @@ backends: [{name: b, address: 127.0.0.1:1, structured_outputs: false}]
             ),
         ],
     )
-    def test_what_can_not_be_forced_is_refused(self, model: str, backend: str, complaint: str) -> None:
+    def test_what_can_not_be_forced_is_refused(self, model: str, backend: str, complaint: str, forced: str) -> None:
         with pytest.raises(ConfigError) as error:
             parse(f"""
-models: [{{name: m, backend: b, {model}, forced: true}}]
+models: [{{name: m, backend: b, {model}, forced: {forced}}}]
 backends: [{{name: b, address: 127.0.0.1:1{backend}}}]
 """)
         assert str(error.value) == f"configuration:2: models[0].forced: {complaint}"

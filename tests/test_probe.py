@@ -57,7 +57,7 @@ models:
 backends:
   - name: {NAME}
     address: 127.0.0.1:{port}
-    # a structural tag binds: required, named and strict calls can be forced
+    # a structural tag binds: required, named and strict calls can be forced, all others with `forced: begun`
     structured_outputs: true
 """
     )

@@ -155,7 +155,10 @@ def _thinking(findings: Findings, format_: str) -> Literal["tags", "open"]:
 
 _FORCING: dict[Forcing, tuple[bool | None, str]] = {
     Forcing.ABSENT: (None, ""),
-    Forcing.BINDS: (True, "a structural tag binds: required, named and strict calls can be forced"),
+    Forcing.BINDS: (
+        True,
+        "a structural tag binds: required, named and strict calls can be forced, all others with `forced: begun`",
+    ),
     Forcing.BINDS_REASONING: (False, "a structural tag binds, but what it binds is taken for reasoning"),
     Forcing.LIFTED: (False, "the reasoning parser lifts them: the model doesn't think, and never ends thinking"),
     Forcing.CHOICE_ONLY: (False, "a choice binds, but no structural tag: a newer vLLM would"),

@@ -20,12 +20,16 @@ from typing import Any, Literal, TypeAlias
 
 from extproc.contract.tool_choice import NamedTool, ToolChoice
 from extproc.contract.tool_definitions import TextGrammar
+from extproc.prompts.grammar_bare import no_call_behind_name
 from extproc.prompts.grammar_schema import ANY_TYPE, simplified
-from extproc.toolcalls import CallSyntax
-from extproc.toolcalls.syntax.forcing import READ_AS_BARE_JSON, can_be_forced, marker_of_calls
+from extproc.toolcalls import CallSyntax, get_format
+from extproc.toolcalls.syntax.forcing import READ_AS_BARE_JSON, can_be_forced, marker_of_calls, marker_unwrapped
 
 Json: TypeAlias = dict[str, Any]
 Thinking: TypeAlias = Literal["tags", "open"]
+Forced: TypeAlias = bool | Literal["begun"]
+"""Whether all tools are as good as strict; `begun`: and a call begins no sooner than for the parser, so that JSON which
+only has a tool's name in it stays what it is."""
 
 _MOST_SUBSCHEMAS = 6_400
 """Of all tools together: 50 for each, if there are as many as there may be. Compiling them takes some 3 s."""
@@ -41,23 +45,24 @@ def structural_tag(
     names_only: bool = False,
     thinking: Thinking | None = None,
     texts: Mapping[str, TextGrammar] | None = None,
-    all_strict: bool = False,
+    forced: Forced = False,
 ) -> Json | None:
     """What the model may write: the value of `structured_outputs.structural_tag`, which vLLM wants as JSON text.
 
     A demanded call (`required`, or a tool by name) is the whole answer, and further calls follow it only if `parallel`.
     With `auto` the grammar is there for the strict tools: the text is free until a call begins, and the arguments of
     other tools may be any object. Tools in `texts` are as good as strict, where the format can write such a text
-    (`writes_texts`), and with `all_strict` all are. With `names_only` it is there without strict tools too: the model
-    was shown tools that it may not call. With a `text_schema` the model writes calls and nothing else, or JSON by that
-    schema (`{}` for any object) and nothing else. None if there is nothing to force, or the format can't be.
+    (`writes_texts`), and where calls are `forced` all are. With `names_only` it is there without strict tools too: the
+    model was shown tools that it may not call. With a `text_schema` the model writes calls and nothing else, or JSON by
+    that schema (`{}` for any object) and nothing else. None if there is nothing to force, or the format can't be.
 
     `thinking` lets the model think first: in its tags, or up to the closing one if the chat template has opened them.
+    Where calls are forced once they have `begun`, its tags are free with `auto` in any case.
     """
     if not can_be_forced(syntax):
         return None
     content: Json | None = None
-    calls = _Calls(syntax, texts or {}, all_strict)
+    calls = _Calls(syntax, texts or {}, forced)
     match choice:
         case "required" if tools:
             content = _answer(calls, tools, parallel=parallel)
@@ -69,6 +74,8 @@ def structural_tag(
         case "auto":
             if names_only or any(map(calls.is_strict, tools)):
                 content = _text_with_calls(calls, tools, parallel=parallel)
+                if forced == "begun" and get_format(syntax.format).thinking is not None:
+                    thinking = thinking or "tags"
     if content is None:
         return None
     if thinking:
@@ -98,15 +105,27 @@ def _text_with_calls(calls: _Calls, tools: Sequence[Json], *, parallel: bool) ->
         if syntax.opening:
             made = [_tag(syntax.opening, _some(syntax, made, parallel=parallel), syntax.closing)]
         tags += made
+    begun = calls.forced == "begun"
+    if begun and (marker_inside := marker_unwrapped(syntax)):
+        triggers.append(marker_inside)
+        tags += [calls.tag(tool, schema, marker_inside) for tool, schema in schemas]
     if syntax.format in READ_AS_BARE_JSON:
         for tool, schema in schemas:
-            arguments = calls.json_arguments(tool, schema)
+            call = _sequence(_ARGUMENTS_KEY, calls.json_arguments(tool, schema), _WHITE_SPACE)
             for trigger in (f'"name": "{_name(tool)}"', f'"name":"{_name(tool)}"'):
                 triggers.append(trigger)
-                tags.append(_tag(trigger, _sequence(_ARGUMENTS_KEY, arguments, _WHITE_SPACE), _ENDS_OF_BARE))
+                tags.append(_call_or_text(trigger, call, marker) if begun else _tag(trigger, call, _ENDS_OF_BARE))
     if not triggers:
         return None
-    return {"type": "triggered_tags", "triggers": triggers, "tags": tags, "stop_after_first": not parallel}
+    # A name that begins no call would end the text as well.
+    stops = not parallel and not (begun and syntax.format in READ_AS_BARE_JSON)
+    return {"type": "triggered_tags", "triggers": triggers, "tags": tags, "stop_after_first": stops}
+
+
+def _call_or_text(name: str, call: Json, marker: str | None) -> Json:
+    """Behind the name of a tool in JSON: the rest of a call, or something that shows that it is none."""
+    text = {"type": "regex", "pattern": no_call_behind_name(marker or "")}
+    return _tag(name, {"type": "or", "elements": [_sequence(call, *_constant("}")), text]}, "")
 
 
 _WHITE_SPACE: Json = {"type": "regex", "pattern": r"[ \n\t]*"}
@@ -147,14 +166,16 @@ class _Calls:
 
     syntax: CallSyntax
     texts: Mapping[str, TextGrammar]
-    all_strict: bool
+    forced: Forced
 
     def is_strict(self, tool: Json) -> bool:
-        strict = self.all_strict or tool["function"].get("strict") is True
+        strict = bool(self.forced) or tool["function"].get("strict") is True
         return strict or (_name(tool) in self.texts and writes_texts(self.syntax))
 
-    def tag(self, tool: Json, schema: Json) -> Json:
-        begin, *others = _NUMBER.split(self.syntax.begin.replace("{name}", _name(tool)))
+    def tag(self, tool: Json, schema: Json, first: str = "") -> Json:
+        """`first` is the marker that it begins with, if that isn't the format's own."""
+        whole = self.syntax.begin[self.syntax.begin.index(first) :]
+        begin, *others = _NUMBER.split(whole.replace("{name}", _name(tool)))
         numbers = [element for text in others for element in (_ANY_NUMBER, *_constant(text))]
         return _tag(begin, _sequence(*numbers, self.arguments(tool, schema)), self.syntax.end)
 

@@ -184,7 +184,7 @@ def _forced(turn: Turn, model: Model, backend: Backend) -> Json:
             names_only=names_only,
             thinking=thinking,
             texts=texts,
-            all_strict=model.forced,
+            forced=model.forced,
         )
         text = encode(tag).decode() if tag is not None else None
         _TAGS.keep(key, text, 300 + len(text or "") * 4)

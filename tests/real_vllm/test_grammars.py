@@ -13,6 +13,7 @@ from extproc.contract.tool_choice import NamedTool, ToolChoice
 from extproc.prompts.grammar import _THINKING_TAGS, _USUAL_TAGS, Thinking, structural_tag
 from extproc.prompts.grammar_schema import simplified
 from extproc.toolcalls import SYNTAXES, CallSyntax
+from extproc.toolcalls.syntax.forcing import READ_AS_BARE_JSON, marker_of_calls, marker_unwrapped
 from tests.real_vllm.matcher import Matcher
 from tests.schema_strategies import Json, arguments, parameters
 
@@ -187,6 +188,81 @@ class TestStrictCallsInBareJson:
         tag = structural_tag(SYNTAXES["hermes"], TOOLS, "auto", parallel=False)
         assert tag is not None
         assert matcher.accepted(tag, text % SEARCH[1], text % STRICTLY_WRONG[1]) == [True, False]
+
+
+FREE = (
+    "",
+    "Hello",
+    'Here: {"name": "Bob"}, [1] <b> find() ```json\n{}\n```',
+    '{"name": "search", "version": "1.0"}',
+    '```json\n{\n  "name": "now",\n  "scripts": {"arguments": "x"}\n}\n```\nSo much for package.json.',
+    'Its "name": "search" is taken.',
+    '{"name": "other", "arguments": {"q": 1}}',
+)
+"""Texts that hold ordinary JSON, with the names of offered tools too, and no call."""
+
+
+class TestBegunCalls:
+    """`forced: begun`: a call is by its schema from where it begins, and all else is free."""
+
+    @syntaxes("auto")
+    @pytest.mark.parametrize("parallel", [True, False])
+    def test_are_valid_and_the_text_is_free(self, matcher: Matcher, syntax: CallSyntax, parallel: bool) -> None:
+        write = syntax.write
+        right = [*FREE, *(f"Sure.\n{write([call])}" for call in (WEATHER, NOW, SEARCH))]
+        right += [write([WEATHER, NOW]), write([SEARCH]) + " done"] if parallel else []
+        wrong = [f"Sure.\n{write([call])}" for call in (WRONG_TYPE, MISSING, TOO_MUCH, STRICTLY_WRONG)]
+        if syntax.format not in READ_AS_BARE_JSON or marker_of_calls(syntax) is not None:
+            wrong.append(write([UNKNOWN]))
+        if (marker := marker_unwrapped(syntax)) is not None:
+            section = len(syntax.closing)  # which nothing has opened
+            unwrapped = [text[text.index(marker) : len(text) - section] for text in (write([NOW]), write([TOO_MUCH]))]
+            right.append(f"Sure. {unwrapped[0]}")
+            wrong.append(f"Sure. {unwrapped[1]}")
+        tag = structural_tag(syntax, TOOLS, "auto", parallel=parallel, forced="begun")
+        assert tag is not None
+        found = matcher.accepted(tag, *right, *wrong)
+        texts = [*right, *wrong]
+        assert [text for text, accepted in zip(texts, found, strict=True) if accepted] == right
+
+    @pytest.mark.parametrize("syntax", [SYNTAXES[name] for name in ("hermes", "json", "llama3_json")])
+    @pytest.mark.parametrize(
+        "text",
+        [
+            '{"name": "search", "arguments": %s}',
+            '{"name":"search" ,"parameters":%s}',
+            'Sure:\n```json\n[\n      {\n\t"name": "search",\n\t"arguments" : %s\n}\n]\n```\nDone.',
+            'First {"name": "now", "version": 2}, then\n{"name": "search", "arguments": %s}',
+        ],
+    )
+    def test_are_valid_in_bare_json(self, matcher: Matcher, syntax: CallSyntax, text: str) -> None:
+        tag = structural_tag(syntax, TOOLS, "auto", parallel=True, forced="begun")
+        assert tag is not None
+        found = matcher.accepted(tag, *(text % json_ for json_ in (SEARCH[1], STRICTLY_WRONG[1], "{}", '"Rome"')))
+        assert found == [True, False, False, False]
+
+    def test_may_be_thought_of(self, matcher: Matcher) -> None:
+        tag = structural_tag(SYNTAXES["hermes"], TOOLS, "auto", parallel=True, forced="begun")
+        assert tag is not None
+        thought = "<think>I could write <tool_call>{}</tool_call>.</think>\n"
+        call, bad = (SYNTAXES["hermes"].write([made]) for made in (NOW, TOO_MUCH))
+        found = matcher.accepted(tag, thought + "No.", thought + call, thought + bad, "No <think> of it.", bad)
+        assert found == [True, True, False, True, False]
+
+    @settings(max_examples=150, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow])
+    @given(st.data(), st.sampled_from(["hermes", "json", "mistral", "kimi_k2"]))
+    def test_whatever_the_schema(self, matcher: Matcher, data: st.DataObject, format_: str) -> None:
+        """A call with valid arguments can be written amid text; one with others than an object, or cut short, can't."""
+        schema = data.draw(parameters())
+        value = in_order(data.draw(arguments(schema)))
+        offered = [tool("f", in_order(schema)), tool("g")]
+        tag = structural_tag(SYNTAXES[format_], offered, "auto", parallel=True, forced="begun")
+        assert tag is not None
+        write = SYNTAXES[format_].write
+        right = write([("f", json.dumps(value, ensure_ascii=False))])
+        wrong = [write([("f", text)]) for text in ("[]", "null", '"x"')]
+        texts = (f"Well.\n{right}\nDone.", f"{right[:-8]}", *wrong)
+        assert matcher.accepted(tag, *texts) == [True, False, False, False, False]
 
 
 class TestSchemas:

@@ -13,6 +13,15 @@ READ_AS_BARE_JSON = frozenset({"command_r", "hermes", "json", "llama3_json", "po
 """Formats whose parsers take a JSON object with the name of a tool for a call, alone or in a fence. Small models write
 such when they should write the format. Nothing but the name tells it from other text."""
 
+READ_UNWRAPPED = frozenset(
+    {
+        *("deepseek_v3", "deepseek_v31", "deepseek_v32", "deepseek_v4", "deepseek_v41", "dots", "hy_v3", "hy_v4"),
+        *("kimi_k2", "mimo", "minimax_m2", "plamo3", "qwen3_coder", "seed_oss", "step3p5"),
+    }
+)
+"""Formats whose parsers take a call without its section, or without the first of its own two markers. Models leave
+those out."""
+
 _MARKER = re.compile(r"<[^<>{]+(?:>|(?={name}))|\[[A-Z_]+\]")
 _NO_MARKERS = {"[", "<|message_model|>"}  # what other text begins with as well
 
@@ -40,3 +49,12 @@ def marker_of_calls(syntax: CallSyntax) -> str | None:
     first = _MARKER.match(syntax.begin)
     marker = syntax.opening.strip() or (first and first.group())
     return marker if marker and marker not in _NO_MARKERS else None
+
+
+def marker_unwrapped(syntax: CallSyntax) -> str | None:
+    """What begins a call whose first marker is missing, in the formats of `READ_UNWRAPPED`."""
+    if syntax.format not in READ_UNWRAPPED:
+        return None
+    found = _MARKER.search(syntax.begin, 0 if syntax.opening else len(marker_of_calls(syntax) or ""))
+    assert found is not None  # there are two in each of these
+    return found.group()
