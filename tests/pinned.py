@@ -14,7 +14,7 @@ from packaging.utils import canonicalize_name
 ROOT = Path(__file__).parent.parent
 REQUIREMENTS = ROOT / "requirements"
 OURS = ("extproc", "extproc-scripted-vllm")
-SETS = ("browser", "build", "dev", "image", "scripted", "site", "tools")
+SETS = ("browser", "build", "chart", "dev", "image", "scripted", "site", "tools")
 
 
 @dataclass(frozen=True, slots=True)

@@ -27,7 +27,13 @@ _RENAMED = {
     "CONTRIBUTING.md": "contributing.md",
     "SECURITY.md": "security-policy.md",
 }
-_ELSEWHERE = ("bench/README.md", "deploy/k8s/README.md", "deploy/k8s/*/README.md", "deploy/k8s/overlays/*/README.md")
+_ELSEWHERE = (
+    "bench/README.md",
+    "deploy/helm/*/README.md",
+    "deploy/k8s/README.md",
+    "deploy/k8s/*/README.md",
+    "deploy/k8s/overlays/*/README.md",
+)
 
 _CODE = re.compile(r"(?<![`\\])(`+)(?!`)((?:(?!\n\s*\n).)+?)(?<!`)\1(?!`)", re.DOTALL)
 _LINK = re.compile(r"(?P<image>!?)\[(?P<text>(?:[^\[\]]|\[[^\[\]]*\])*)\]\((?P<target>[^()\s]+)\)")

@@ -1,0 +1,37 @@
+{{- /* An image by its digest, or else by its tag. */ -}}
+{{- define "extproc.image" -}}
+{{ .repository }}{{ if .digest }}@{{ .digest }}{{ else }}:{{ .tag }}{{ end }}
+{{- end }}
+
+{{- /*
+The text of extproc.yaml. What the chart mounts is named there too; what would only be found out by pods that don't start is
+refused here.
+*/ -}}
+{{- define "extproc.settings" -}}
+{{- $characters := and .Values.runner.enabled .Values.runner.characters }}
+{{- $config := deepCopy .Values.config }}
+{{- if .Values.configText }}
+{{- $config = fromYaml .Values.configText }}
+{{- with $config.Error }}{{ fail (printf "configText is no YAML: %s" .) }}{{ end }}
+{{- else }}
+{{- if .Values.tls.enabled }}
+{{- $config = merge $config (dict "tls" (dict "certificate" "/etc/tls/tls.crt" "key" "/etc/tls/tls.key")) }}
+{{- end }}
+{{- if $characters }}
+{{- $config = merge $config (dict "characters" "/etc/characters") }}
+{{- end }}
+{{- end }}
+{{- if and .Values.tls.enabled (not $config.tls) }}
+{{- fail "tls.enabled needs in configText: tls: {certificate: /etc/tls/tls.crt, key: /etc/tls/tls.key}" }}
+{{- end }}
+{{- if and $config.tls (not .Values.tls.enabled) }}
+{{- fail "the settings have `tls`, and no certificate is mounted: set tls.enabled" }}
+{{- end }}
+{{- if and $characters (not $config.characters) }}
+{{- fail "runner.characters needs in configText: characters: /etc/characters" }}
+{{- end }}
+{{- if and (or $config.characters $config.tool_servers) (not .Values.runner.enabled) }}
+{{- fail "the settings have `characters` or `tool_servers`, and nothing runs them: set runner.enabled" }}
+{{- end }}
+{{- .Values.configText | default (toYaml $config) }}
+{{- end }}
