@@ -19,7 +19,8 @@ import pytest
 import schemathesis
 
 import extproc
-from extproc.config.settings import Limits
+from extproc.config import Jwt
+from extproc.config.jwt import Jwks
 from extproc.contract.errors import ANSWER_VIOLATIONS, OUT_OF_BOUNDS, backend_error
 from extproc.contract.parameters import PARAMETERS, TOOL_PARAMETERS, Parameter
 from extproc.contract.rules import Rules
@@ -48,6 +49,7 @@ from scripted_vllm import (
 from tests.gateway import MODEL, Gateway, running_gateway
 from tests.openapi import parameter_schemas
 from tests.openapi.document import CHAT, DOCUMENT, REQUEST, SCHEMAS, Json, check, check_stream, wrong_places
+from tests.test_request import CONFIG
 
 MESSAGES = {role: SCHEMAS[f"{role.capitalize()}Message"] for role in SCHEMAS["Message"]["discriminator"]["mapping"]}
 
@@ -179,8 +181,13 @@ def codes_of_backends() -> set[str]:
 
 def errors_of_envoy() -> list[Json]:
     """What Envoy says for itself, with placeholders."""
-    config = local_replies(Limits(), silence=timedelta(1), processing=timedelta(1))
-    formats = [mapper.body_format_override for mapper in config.mappers if mapper.body_format_override is not None]
+    jwt = Jwt(issuer="https://login.example.org/", audiences=("extproc",), jwks=Jwks(file=Path("/jwks.json")))
+    replies = [
+        local_replies(config, silence=timedelta(1), processing=timedelta(1))
+        for config in (CONFIG, CONFIG.model_copy(update={"jwt": jwt}))
+    ]
+    mappers = [mapper for config in replies for mapper in config.mappers]
+    formats = [mapper.body_format_override for mapper in mappers if mapper.body_format_override is not None]
     errors = [json.loads(it.json_format.to_json()) for it in formats if it.json_format is not None]
     return [error for error in errors if error.keys() == {"error"}]  # the others are in Anthropic's shape
 

@@ -225,7 +225,7 @@ class TestAtATime:
         body = {"model": "small", "messages": USER}
         exchange, _ = asker.asks("search/alice", body)
         status, error = refused(asker.asks("search/alice", body)[1])
-        assert (status, "with this key" in error["message"]) == (429, True)
+        assert (status, "of this client" in error["message"]) == (429, True)
         assert asker.context.concurrency.used("search", TEAMS) == 1
         exchange.close()
         assert asker.context.concurrency.used("search", TEAMS) == 0
@@ -246,7 +246,7 @@ def test_what_can_not_be_is_refused(teams: str, told: str) -> None:
     with pytest.raises(ConfigError) as error:
         parse(f"{there}teams: {teams}\napi_keys: /keys\n")
     assert told in str(error.value)
-    with pytest.raises(ConfigError, match="without `api_keys` nobody is of any team"):
+    with pytest.raises(ConfigError, match="without `api_keys` or `jwt` nobody is of any team"):
         parse(f"{there}teams: [{{name: a}}]\n")
 
 

@@ -25,6 +25,7 @@ from extproc.config import Config, load, parse
 from extproc.config.files import read_file, shown
 from extproc.config.loading import check_files, read
 from extproc.exchange.api_keys import ApiKeys, hash_line
+from extproc.exchange.tokens import key_set_complaints
 from extproc.server.cores import worker_count
 from extproc.server.descriptors import descriptor_limit, raise_descriptor_limit, too_few
 from extproc.supervisor import GatewayError
@@ -124,6 +125,13 @@ def _warnings(config: Config) -> Iterator[str]:
     if (warning := too_few(MAX_CONNECTIONS, descriptor_limit())) is not None:
         yield f"on this machine {warning}"
     yield from asyncio.run(hidden_replicas(config))
+    if config.jwt is not None and (file := config.jwt.jwks.file) is not None:
+        try:
+            complaints = [*key_set_complaints(read_file(file))]
+        except OSError as error:
+            complaints = [f"can't be read: {error.strerror}; no client could get in"]
+        for complaint in complaints:
+            yield f"{shown(file, 'jwt.jwks.file')}: {complaint}"
     if config.api_keys is not None:
         try:
             keys = ApiKeys.parse(read_file(config.api_keys))

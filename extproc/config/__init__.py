@@ -6,6 +6,7 @@ field, and says what is wrong.
 
 from extproc.config.address import Address, reachable
 from extproc.config.backend import Backend
+from extproc.config.jwt import Jwt, KeysUrl
 from extproc.config.ladder import Bounds, Ladder, Step, StepName
 from extproc.config.loading import ConfigError, load, parse
 from extproc.config.model import InvalidCalls, Model
@@ -21,6 +22,8 @@ __all__ = [
     "Config",
     "ConfigError",
     "InvalidCalls",
+    "Jwt",
+    "KeysUrl",
     "Ladder",
     "Limits",
     "Model",

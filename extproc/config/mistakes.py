@@ -8,6 +8,7 @@ from typing import get_args
 from pydantic_core import ErrorDetails
 
 from extproc.config.base import ALIAS_NAME, CLUSTER_NAME, PARAMETER_NAME, Location, Settings
+from extproc.config.jwt import CLAIM_NAME, PLAIN_TEXT
 from extproc.config.settings import Config
 from extproc.config.team import TEAM_NAME
 
@@ -30,6 +31,8 @@ _EXPECTED = {
 }
 """By pydantic's names of what may be wrong."""
 _PATTERNS = {
+    PLAIN_TEXT: "1 to 512 printable ASCII characters without spaces",
+    CLAIM_NAME: "the name of a claim: 1 to 128 letters, digits, '_', '-', '.', ':', '/' and '@'",
     ALIAS_NAME: "a name of at most 256 characters, with a '*' at its end at most",
     PARAMETER_NAME: "a name of 1 to 64 letters, digits, '_', '.' and '-'",
     TEAM_NAME: "a name of 1 to 64 letters, digits, '_', '.', '@' and '-'",

@@ -25,6 +25,7 @@ from extproc.config.base import (
     ParameterName,
     Settings,
 )
+from extproc.config.jwt import Jwt
 from extproc.config.ladder import Ladder, Step
 from extproc.config.metrics import Metrics
 from extproc.config.model import Model
@@ -156,6 +157,8 @@ class Config(Settings):
     tls: ListenerTls | None = None
     api_keys: AbsolutePath | None = None
     """The file with the keys of those who may come in: a line `name: sha256 of the key, in hexadecimal` for each."""
+    jwt: Jwt | None = None
+    """Clients come with tokens of an identity provider, instead of keys."""
     teams: tuple[Team, ...] = ()
     """Whose keys may do what, by the part of a key's name before its slash. Unless given, a key's team is only told."""
     models: Annotated[tuple[Model, ...], Field(min_length=1)]
@@ -266,8 +269,13 @@ class Config(Settings):
 
     @model_validator(mode="after")
     def _teams_hold(self) -> Self:
-        if self.teams and self.api_keys is None:
-            raise FieldError(("teams",), "without `api_keys` nobody is of any team")
+        if self.jwt is not None and self.api_keys is not None:
+            problem = "clients come with keys or with tokens, not with both: remove `jwt` or `api_keys`"
+            raise FieldError(("jwt",), problem)
+        if self.teams and not self.identifies_clients:
+            raise FieldError(("teams",), "without `api_keys` or `jwt` nobody is of any team")
+        if self.teams and self.jwt is not None and self.jwt.team_claim is None:
+            raise FieldError(("teams",), "without `jwt.team_claim` nobody is of any team")
         for index, team in enumerate(self.teams):
             if team.name in [other.name for other in self.teams[:index]]:
                 raise FieldError(("teams", index, "name"), f"{team.name!r} is used twice")
@@ -319,6 +327,11 @@ class Config(Settings):
         return [*others, *(step.model for ladder in self._ladders.values() for step in ladder.steps)]
 
     @property
+    def identifies_clients(self) -> bool:
+        """Whether only those come in of whom it is known who they are."""
+        return self.api_keys is not None or self.jwt is not None
+
+    @property
     def runs_tools(self) -> bool:
         """Whether anything is asked of the runner."""
         return self.characters is not None or any(model.tool_servers for model in self.models)
@@ -348,7 +361,7 @@ class Config(Settings):
         """Those of `allowed_origins`, or what holds when it isn't given."""
         if self.allowed_origins is not None:
             return self.allowed_origins
-        return (ANY_ORIGIN,) if self.api_keys is not None else ()
+        return (ANY_ORIGIN,) if self.identifies_clients else ()
 
     def withheld_from(self, backend: Backend) -> frozenset[str]:
         """What this backend doesn't get."""

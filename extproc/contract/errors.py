@@ -177,7 +177,7 @@ def overloaded(message: str) -> ApiError:
 def too_many_requests(under_way: int) -> ApiError:
     """A 429: the client has its share of what its backend takes."""
     message = (
-        f"{under_way} requests with this key are under way, which is its share of what the backend takes at a time."
+        f"{under_way} requests of this client are under way, which is its share of what the backend takes at a time."
     )
     return _rate_limited(f"{message} Wait for one of them to end.")
 

@@ -215,30 +215,30 @@ class _Beginning:
 def _beginning(source: Source, last: LastInForce | None) -> _Beginning:
     """What the file says, or if that can't be used, what was last in force. Raises ConfigError.
 
-    A file that can't be read is somebody's slip: the copy doesn't stand for it. A file that asks for API keys is never
-    passed over for a copy that asks for none. Other files that it names are
-    Envoy's to read: in a pod the processor doesn't see them.
+    A file that can't be read is somebody's slip: the copy doesn't stand for it. A file that asks for API keys, or
+    for tokens, is never passed over for a copy that lets everybody in. Other files that it names are Envoy's to read:
+    in a pod the processor doesn't see them.
     """
-    asks_for_keys = False
+    identifies_clients = False
     _ = source.file.content  # or it can't be read
     try:
         config = source.read()
-        asks_for_keys = config.api_keys is not None
+        identifies_clients = config.identifies_clients
         return _read(source, config)
     except ConfigError as refusal:
-        copy = _copy(last, source, asks_for_keys=asks_for_keys) if last is not None else None
+        copy = _copy(last, source, identifies_clients=identifies_clients) if last is not None else None
         if copy is None:
             raise
         log.error("the configuration is refused, what was last in force is used instead: %s", refusal)
         return replace(copy, refusal=str(refusal))
 
 
-def _copy(last: LastInForce, source: Source, *, asks_for_keys: bool) -> _Beginning | None:
-    """What was last in force, if it is there and can be used, and may stand for a file that asks for keys, or not."""
+def _copy(last: LastInForce, source: Source, *, identifies_clients: bool) -> _Beginning | None:
+    """What was last in force, if it is there and can be used, and may stand for a file that `identifies_clients`."""
     copy = replace(source, file=Watched(last.path))
     with suppress(ConfigError):
         config = copy.read()
-        if config.api_keys is not None or not asks_for_keys:
+        if config.identifies_clients or not identifies_clients:
             return _read(copy, config)
     return None
 
@@ -261,8 +261,8 @@ async def _begin_envoy(envoy: EnvoyFiles, beginning: _Beginning, last: LastInFor
     except OSError as error:
         copy = None
         if last is not None and beginning.refusal is None:
-            asks_for_keys = beginning.config.api_keys is not None
-            copy = _copy(last, beginning.source, asks_for_keys=asks_for_keys)
+            identifies_clients = beginning.config.identifies_clients
+            copy = _copy(last, beginning.source, identifies_clients=identifies_clients)
         if copy is None or copy.config == beginning.config:
             raise
         envoy.publish_keys(copy.keys)

@@ -61,7 +61,9 @@ _CAUSES = {
         "Send fewer at a time, or raise `limits.concurrent_requests` or `limits.requests_per_minute`.",
     ),
     "client_key_refused": _error(
-        "errors", "The client's key isn't known.", "Put its hash into the file `api_keys` (`extproc hash-key`)."
+        "errors",
+        "The client's key or token isn't known.",
+        "Put the key's hash into the file `api_keys` (`extproc hash-key`); of a token the message says what is wrong.",
     ),
     "invalid_request": _error(
         "errors", "The request is wrong.", "The message names the field, and says what would be right."

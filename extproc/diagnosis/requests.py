@@ -17,6 +17,7 @@ _REFUSED = {
     "request_too_large": "request_too_large",
     "rate_limit_exceeded": "too_many_requests",
     "invalid_api_key": "client_key_refused",
+    "missing_token": "client_key_refused",
 }
 """By the error's code."""
 

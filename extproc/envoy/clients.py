@@ -1,10 +1,11 @@
 """What Envoy itself refuses, and counts, by whose request it is: before the processor hears of it.
 
-    key check    a header tells the client's name, or why it has none (extproc.envoy.key_check)
+    key check    a header tells the client's name, or why it has none (extproc.envoy.key_check); where clients come with
+                 tokens, of those that were verified (extproc.envoy.token_check)
     RBAC         a request without a name is a 401, counted as `http.openai.rbac.policy.POLICY.denied`
     rate limit   of the requests of one key, and of one team, in a minute; one more is a 429 with `retry-after`
 
-Only with `api_keys` in the settings. The words of both answers are in local_replies.py.
+Only with `api_keys` or `jwt` in the settings. The words of both answers are in local_replies.py.
 """
 
 from __future__ import annotations
@@ -26,9 +27,12 @@ from envoy_data_plane.envoy.type.v3 import FractionalPercent, FractionalPercentD
 from envoy_data_plane.google.protobuf import Any
 
 from extproc.config import Config
+from extproc.contract.errors import ApiError
 from extproc.envoy.extensions import packed
 from extproc.envoy.key_check import FILTER, LUA
+from extproc.envoy.token_check import asking_for_a_token, token_filters
 from extproc.exchange.admission import KEY_ERRORS
+from extproc.exchange.tokens import claim_errors
 from extproc.names import CLIENT_HEADER, DENIED_HEADER, TEAM_HEADER
 
 RBAC = "envoy.filters.http.rbac"
@@ -39,10 +43,14 @@ _KEY_NAMES = 10_000
 
 def client_filters(config: Config, keys: core.ConfigSource | None) -> list[HttpFilter]:
     """The filters, in their order. `keys` is where Envoy finds the check of keys; without it there is none."""
-    if config.api_keys is None or keys is None:
+    if config.jwt is not None:
+        check = [*token_filters(config.jwt)]
+    elif config.api_keys is not None and keys is not None:
+        check = [_key_check(keys)]
+    else:
         return []
     # Only the routes that ask for a key refuse a request without one.
-    filters = [_key_check(keys), HttpFilter(name=RBAC, typed_config=packed(_refusal()), disabled=True)]
+    filters = [*check, HttpFilter(name=RBAC, typed_config=packed(_refusal(config)), disabled=True)]
     of_key, of_teams = config.limits.requests_per_minute, config.rates_of_teams
     if of_key is not None or of_teams:
         limit = packed(_rate_limit(of_key, of_teams))
@@ -51,13 +59,21 @@ def client_filters(config: Config, keys: core.ConfigSource | None) -> list[HttpF
 
 
 def refusing(config: Config) -> dict[str, Any]:
-    """What a route that asks for a key says of the filters."""
-    return {RBAC: packed(RbacPerRoute(rbac=_refusal()))} if config.api_keys is not None else {}
+    """What a route that asks for a key, or a token, says of the filters."""
+    if not config.identifies_clients:
+        return {}
+    asking = asking_for_a_token() if config.jwt is not None else {}
+    return {**asking, RBAC: packed(RbacPerRoute(rbac=_refusal(config)))}
+
+
+def denials(config: Config) -> Mapping[str, ApiError]:
+    """Why the check may give a request no name, with the answer to it."""
+    return claim_errors(config.jwt) if config.jwt is not None else KEY_ERRORS
 
 
 def ratelimit_fields(config: Config) -> list[Mutation]:
     """What gives each answer the header fields of limits by OpenAI's names, made from those by Envoy's."""
-    if config.api_keys is None or not (config.limits.requests_per_minute or config.rates_of_teams):
+    if not config.identifies_clients or not (config.limits.requests_per_minute or config.rates_of_teams):
         return []
     return [
         Mutation(append=_field("x-ratelimit-limit-requests", "%RESP(x-ratelimit-limit)%")),
@@ -90,7 +106,7 @@ def _key_check(source: core.ConfigSource) -> HttpFilter:
 _NOBODY = "function envoy_on_request(handle) end"
 
 
-def _refusal() -> Rbac:
+def _refusal(config: Config) -> Rbac:
     policies = {
         name: rbac.Policy(
             permissions=[rbac.Permission(any=True)],
@@ -98,7 +114,7 @@ def _refusal() -> Rbac:
                 rbac.Principal(header=route.HeaderMatcher(name=DENIED_HEADER, string_match=StringMatcher(exact=name)))
             ],
         )
-        for name in KEY_ERRORS
+        for name in denials(config)
     }
     return Rbac(rules=rbac.Rbac(action=rbac.RbacAction.DENY, policies=policies), track_per_rule_stats=True)
 

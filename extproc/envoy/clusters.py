@@ -15,7 +15,7 @@ from envoy_data_plane.envoy.extensions.load_balancing_policies.least_request.v3 
 from envoy_data_plane.envoy.extensions.upstreams.http import v3 as upstreams
 from envoy_data_plane.google.protobuf import Any
 
-from extproc.config import Address, Backend
+from extproc.config import Address, Backend, KeysUrl
 from extproc.envoy.addresses import is_name, tcp, tcp_or_unix, unix
 from extproc.envoy.extensions import extension, packed
 from extproc.envoy.failover import (
@@ -27,7 +27,8 @@ from extproc.envoy.failover import (
     retry_policy,
 )
 from extproc.envoy.sources import Sources
-from extproc.envoy.transport import to_backend
+from extproc.envoy.token_check import JWKS
+from extproc.envoy.transport import to_backend, to_provider
 from extproc.envoy.upstream_filters import upstream_filters
 from extproc.names import AFFINITY_HEADER, RUNNER, worker_address
 
@@ -171,6 +172,20 @@ def collector_cluster(address: Address) -> cluster.Cluster:
         dns_lookup_family=cluster.ClusterDnsLookupFamily.V4_PREFERRED,
         connect_timeout=timedelta(seconds=1),
         load_assignment=_assignment(COLLECTOR, [endpoint.Endpoint(address=tcp(address), hostname=address.host)]),
+    )
+
+
+def jwks_cluster(url: str, sources: Sources) -> cluster.Cluster:
+    """What publishes an identity provider's keys."""
+    at = KeysUrl.parse(url)
+    address = Address(at.host, at.port)
+    return cluster.Cluster(
+        name=JWKS,
+        type=_discovery(tcp(address)),
+        dns_lookup_family=cluster.ClusterDnsLookupFamily.V4_PREFERRED,
+        connect_timeout=CONNECT_TIMEOUT,
+        load_assignment=_assignment(JWKS, [endpoint.Endpoint(address=tcp(address), hostname=at.host)]),
+        transport_socket=to_provider(at.host, sources),
     )
 
 

@@ -181,9 +181,7 @@ def _http_connection_manager(config: Config, sources: Sources, *, inner: bool = 
             hcm.HttpFilter(name=EXT_PROC, typed_config=packed(processing), disabled=True),
             hcm.HttpFilter(name="envoy.filters.http.router", typed_config=packed(Router(suppress_envoy_headers=True))),
         ],
-        local_reply_config=local_replies(
-            config.limits, teams=bool(config.rates_of_teams), silence=SILENCE, processing=PROCESSING
-        ),
+        local_reply_config=local_replies(config, silence=SILENCE, processing=PROCESSING),
         tracing=tracing(config.tracing, inner=inner) if config.tracing is not None else None,
         access_log=[_access_log(), _to_the_processor()],
         # The backend, and the replica, are the processor's choice: a client's headers of our own names go before

@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import timedelta
+from http import HTTPStatus
 
 from envoy_data_plane.envoy.config.accesslog import v3 as accesslog
 from envoy_data_plane.envoy.config.core import v3 as core
@@ -18,11 +19,13 @@ from envoy_data_plane.envoy.extensions.access_loggers.filters.cel.v3 import Expr
 from envoy_data_plane.envoy.extensions.filters.network.http_connection_manager import v3 as hcm
 from envoy_data_plane.google.protobuf import Struct
 
-from extproc.config.settings import Limits
+from extproc.config import Config
 from extproc.contract.errors import ApiError
+from extproc.envoy.clients import denials
 from extproc.envoy.extensions import packed
+from extproc.envoy.token_check.replies import refusals
 from extproc.envoy.web_pages import REFUSED
-from extproc.exchange.admission import CHALLENGE, KEY_ERRORS, WHERE
+from extproc.exchange.admission import CHALLENGE, WHERE
 from extproc.names import MESSAGES_PATH, METADATA_NAMESPACE, REPLY_DETAILS, REPLY_HEADER, without_version
 from extproc.surfaces import CHAT, MESSAGES, RESPONSES, Surface
 
@@ -52,34 +55,26 @@ AGAIN = {"retry-after": "1"}
 """For clients that wait as they are told: what is too much now may not be in a second."""
 
 
-def local_replies(
-    limits: Limits, *, teams: bool = False, silence: timedelta, processing: timedelta
-) -> hcm.LocalReplyConfig:
-    """`teams`: some have limits as well. `silence` is how long a backend may send nothing, `processing` how long the
-    processor may take."""
-    replies = _replies(limits, f"{silence.total_seconds():g}", f"{processing.total_seconds():g}", teams=teams)
+def local_replies(config: Config, *, silence: timedelta, processing: timedelta) -> hcm.LocalReplyConfig:
+    """`silence` is how long a backend may send nothing, `processing` how long the processor may take."""
+    replies = _replies(config, f"{silence.total_seconds():g}", f"{processing.total_seconds():g}")
     # The processor's own, and what is allowed somewhere, which is told without words.
     untouched = hcm.ResponseMapper(filter=_filter(f"{_begins(REPLY_DETAILS)} || response.code == 204"))
     told = [_mapper(reply, surface) for reply in replies for surface in (MESSAGES, CHAT)]
     return hcm.LocalReplyConfig(mappers=[untouched, *told])
 
 
-def _replies(limits: Limits, silence: str, processing: str, *, teams: bool) -> Iterator[LocalReply]:
+def _replies(config: Config, silence: str, processing: str) -> Iterator[LocalReply]:
+    limits, teams = config.limits, bool(config.rates_of_teams)
+    whose = "of this client" if config.jwt is not None else "with this key"
     max_body_bytes = limits.max_body_bytes
     backend = "the backend '%UPSTREAM_CLUSTER%'"
     # Envoy's own words for it name addresses.
     logged = "; the access log has the details, under request id %REQ(X-REQUEST-ID)%"
-    yield from (
-        LocalReply(
-            _is(f"rbac_access_denied_matched_policy[{policy}]"),
-            error.code or error.type,
-            error.message,
-            type=error.type,
-            status=error.status,
-            fields=CHALLENGE,
-        )
-        for policy, error in KEY_ERRORS.items()
-    )
+    for policy, error in denials(config).items():
+        yield _not_let_in(_is(f"rbac_access_denied_matched_policy[{policy}]"), error)
+    for beginning, error in refusals(config.jwt) if config.jwt is not None else ():
+        yield _not_let_in(_begins(beginning), error)
     yield LocalReply(
         # A limit that the operator has added behind the processor (docs/envoy.md): ours comes before it.
         f"({_is('local_rate_limited')} && '{METADATA_NAMESPACE}' in metadata.filter_metadata) || "
@@ -92,10 +87,10 @@ def _replies(limits: Limits, silence: str, processing: str, *, teams: bool) -> I
         _is("local_rate_limited"),
         "rate_limit_exceeded",
         # Envoy doesn't say which of them it was.
-        "Too many requests with this key, or with all keys of its team. Try again in a moment, or raise "
-        "requests_per_minute, of the team or of limits."
+        f"Too many requests {whose}, or of all of its team. Try again in a moment, or raise requests_per_minute, of "
+        "the team or of limits."
         if teams
-        else f"Too many requests with this key: at most {limits.requests_per_minute} a minute are allowed. "
+        else f"Too many requests {whose}: at most {limits.requests_per_minute} a minute are allowed. "
         "Try again in a moment, or raise limits.requests_per_minute.",
         type="requests",
         fields=AGAIN,
@@ -248,6 +243,13 @@ def _replies(limits: Limits, silence: str, processing: str, *, teams: bool) -> I
         type="invalid_request_error",
     )
     yield LocalReply("true", "gateway_error", f"The gateway couldn't handle the request{logged}.")
+
+
+def _not_let_in(when: str, error: ApiError) -> LocalReply:
+    fields = CHALLENGE if error.status == HTTPStatus.UNAUTHORIZED else AGAIN
+    return LocalReply(
+        when, error.code or error.type, error.message, type=error.type, status=error.status, fields=fields
+    )
 
 
 _MARK = core.HeaderValueOption(header=core.HeaderValue(key=REPLY_HEADER, value="envoy"))

@@ -11,7 +11,7 @@ from envoy_data_plane.envoy.config.route.v3 import RouteConfiguration
 from envoy_data_plane.envoy.extensions.transport_sockets.tls.v3 import Secret
 
 from extproc.config import Address, Backend, Config
-from extproc.envoy.clusters import backend_cluster, collector_cluster, runner_cluster
+from extproc.envoy.clusters import backend_cluster, collector_cluster, jwks_cluster, runner_cluster
 from extproc.envoy.listener import inner_listener, listener
 from extproc.envoy.routes import route_configuration
 from extproc.envoy.secrets import secrets
@@ -39,15 +39,16 @@ class Resources:
         return route_configuration(self.config)
 
     def clusters(self) -> list[Cluster]:
-        """One for each backend, and those of the runner and the collector if they are needed; the processor's is no
-        part of a configuration."""
-        tracing = self.config.tracing
+        """One for each backend, and those of the runner, the collector and an identity provider if they are needed; the
+        processor's is no part of a configuration."""
+        tracing, jwt = self.config.tracing, self.config.jwt
         runner = [runner_cluster(str(self.config.runner_socket))] if self.config.runs_tools else []
         collector = [collector_cluster(Address.parse(tracing.collector))] if tracing is not None else []
-        return [*(backend_cluster(backend, self.sources) for backend in self._backends), *runner, *collector]
+        keys = [jwks_cluster(jwt.jwks.url, self.sources)] if jwt is not None and jwt.jwks.url is not None else []
+        return [*(backend_cluster(backend, self.sources) for backend in self._backends), *runner, *collector, *keys]
 
     def secrets(self) -> list[Secret]:
-        return list(secrets(self.config.tls, self._backends))
+        return list(secrets(self.config.tls, self.config.jwt, self._backends))
 
     @property
     def _backends(self) -> tuple[Backend, ...]:

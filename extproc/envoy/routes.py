@@ -5,7 +5,7 @@
     health, the models  the processor answers
     `other_paths`       the processor finds the model in them and names its backend; where there is one backend, and it
                         knows all models by the names that clients use, they go past the processor unless it has API
-                        keys to check
+                        keys to check, or tokens
 
 For all else there is no route: Envoy answers, and neither the processor nor a backend hears of it. A backend takes the
 gateway's own key for whatever it is asked, its management among it, so what it may be asked is listed. Paths are
@@ -74,7 +74,7 @@ def route_configuration(config: Config) -> route.RouteConfiguration:
     # With keys, the processor has a look at all: under an Envoy that doesn't know them (clients.py), it alone does.
     answered = _processed(ExtProcOverrides(processing_mode=_HEADERS_ALONE))
     asking = {**answered, **refusing(config)}
-    for_others = asking if config.api_keys is not None else {}
+    for_others = asking if config.identifies_clients else {}
     answered_by_models = RegexMatcher(regex="|".join(map(_spelled, ROUTES)))
     virtual_host = route.VirtualHost(
         name="openai",

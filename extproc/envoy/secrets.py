@@ -14,12 +14,14 @@ from pathlib import Path
 from envoy_data_plane.envoy.config.core import v3 as core
 from envoy_data_plane.envoy.extensions.transport_sockets.tls import v3 as tls
 
-from extproc.config import Backend
+from extproc.config import Backend, Jwt
 from extproc.config.settings import ListenerTls
 
 CERTIFICATE = "certificate"
 """The certificate that clients see."""
 CLIENT_CA = "client-ca"
+JWKS_CA = "ca-_jwks"
+"""For the server at the URL of an identity provider's keys: no backend's name begins with an underscore."""
 
 SYSTEM_CA = Path("/etc/ssl/certs/ca-certificates.crt")
 """Where Envoy's own image, Debian and Alpine keep the certificates of those whom everybody trusts. Envoy has a setting
@@ -34,12 +36,14 @@ def ca_name(backend: Backend) -> str:
     return f"ca-{backend.name}"
 
 
-def secrets(listener: ListenerTls | None, backends: Iterable[Backend]) -> Iterator[tls.Secret]:
-    """All that the listener and the backends ask for."""
+def secrets(listener: ListenerTls | None, jwt: Jwt | None, backends: Iterable[Backend]) -> Iterator[tls.Secret]:
+    """All that the listener, the check of tokens and the backends ask for."""
     if listener is not None:
         yield tls.Secret(name=CERTIFICATE, tls_certificate=_certificate(listener.certificate, listener.key))
         if listener.client_ca is not None:
             yield _authority(CLIENT_CA, listener.client_ca)
+    if jwt is not None and jwt.jwks.url is not None:
+        yield _authority(JWKS_CA, jwt.jwks.ca or SYSTEM_CA)
     for backend in backends:
         if backend.tls is not None:
             yield _authority(ca_name(backend), backend.tls.ca or SYSTEM_CA)

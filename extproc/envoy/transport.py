@@ -1,4 +1,4 @@
-"""TLS, on both sides: to clients at the listener, and to backends."""
+"""TLS, on all sides: to clients at the listener, to backends, and to an identity provider."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from extproc.config import Backend
 from extproc.config.settings import ListenerTls
 from extproc.envoy.addresses import is_ip
 from extproc.envoy.extensions import packed
-from extproc.envoy.secrets import CERTIFICATE, CLIENT_CA, ca_name
+from extproc.envoy.secrets import CERTIFICATE, CLIENT_CA, JWKS_CA, ca_name
 from extproc.envoy.sources import Sources
 
 # TLS 1.2 is what the oldest clients still in use can do; 1.0 and 1.1 are broken.
@@ -59,6 +59,18 @@ def to_backend(backend: Backend, sources: Sources) -> core.TransportSocket | Non
             auto_host_sni=sni is None and not all(map(is_ip, hosts)),
         )
     )
+
+
+def to_provider(host: str, sources: Sources) -> core.TransportSocket:
+    """TLS to where an identity provider publishes its keys, which has to show a certificate for this host."""
+    validation = tls.CommonTlsContextCombinedCertificateValidationContext(
+        default_validation_context=tls.CertificateValidationContext(match_typed_subject_alt_names=[_subject(host)]),
+        validation_context_sds_secret_config=sources.secret(JWKS_CA),
+    )
+    common = tls.CommonTlsContext(
+        tls_params=_VERSIONS, combined_validation_context=validation, alpn_protocols=["http/1.1"]
+    )
+    return _socket(tls.UpstreamTlsContext(common_tls_context=common, sni="" if is_ip(host) else host))
 
 
 def _subject(host: str) -> tls.SubjectAltNameMatcher:

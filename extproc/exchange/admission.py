@@ -2,6 +2,7 @@
 
     API keys          if the settings name a file of them, every path asks for one; its team has to be known, where
                       teams are named
+    tokens            if they are taken instead, Envoy has checked them, and says whose they are
     /health           answered here, without a key
     /v1/models        answered here, see extproc.exchange.catalogue
     a model's answer  asked for in any dialect, goes on to the exchange, which reads the body
@@ -22,6 +23,7 @@ from extproc.contract.errors import ApiError
 from extproc.exchange.api_keys import team_of
 from extproc.exchange.catalogue import anthropic_catalogue_answer, catalogue_answer
 from extproc.exchange.context import ExchangeContext
+from extproc.exchange.tokens import NO_TOKEN, UNCHECKED_TOKEN
 from extproc.names import CLIENT_HEADER, HEALTH_PATH, MESSAGES_PATH, MODELS_PATH
 from extproc.surfaces import MESSAGES, ROUTES, Surface, surface_of
 
@@ -42,7 +44,7 @@ class Admitted:
     """The request goes on."""
 
     client: str | None
-    """The name of the key that it came with, where keys are asked for."""
+    """The name of the key, or by the token, that it came with, where one is asked for."""
     path: str | None
     """The path of a request for a model's answer (`surfaces.ROUTES`), None for all others."""
     named: bool = False
@@ -94,11 +96,11 @@ def admit(
         return Answered(_WELL, None, "health")
     if inner:
         client = fields.get(CLIENT_HEADER)
-    elif context.keys is not None:
-        offered = list(_keys(fields))
-        client = next(filter(None, map(context.keys.owner, offered)), None)
-        if client is None:
-            return Refused(_WRONG_KEY if offered else _NO_KEY, CHALLENGE)
+    elif context.keys is not None or context.config.jwt is not None:
+        found = _client_of(fields, context, foreign=foreign)
+        if isinstance(found, ApiError):
+            return Refused(found, CHALLENGE)
+        client = found
     name = team_of(client)
     team = context.config.teams_by_name.get(name) if name is not None else None
     if name is not None and team is None and context.config.teams and not inner:
@@ -127,6 +129,16 @@ def admit(
     return Refused(ApiError(404, message, code="unknown_path"), client=client)
 
 
+def _client_of(fields: Mapping[str, str], context: ExchangeContext, *, foreign: bool) -> str | ApiError:
+    """The name of the client, or why it doesn't come in."""
+    if context.config.jwt is not None:
+        # Who comes by another's Envoy may have named itself.
+        return UNCHECKED_TOKEN if foreign else fields.get(CLIENT_HEADER) or NO_TOKEN
+    offered = list(_keys(fields))
+    owners = map(context.keys.owner, offered) if context.keys is not None else ()
+    return next(filter(None, owners), None) or (_WRONG_KEY if offered else _NO_KEY)
+
+
 def _elsewhere(method: str, config: Config, client: str | None, team: Team | None) -> Decision:
     """Of what is asked of backends besides answers. A request without a body names no model."""
     if method != "POST" and team is not None and team.is_bounded:
@@ -152,8 +164,8 @@ def _wrong_method(method: str, allowed: str) -> ApiError:
 def _unknown_team(name: str) -> ApiError:
     """A 403: nobody has said what the team may do."""
     message = (
-        f"The team {name!r} of this API key isn't among this gateway's. Those who run it have to add it to `teams` in "
-        "its settings, or make a key for another one."
+        f"The team {name!r} of this API key, or token, isn't among this gateway's. Those who run it have to add it to "
+        "`teams` in its settings, or make a key for another one."
     )
     return ApiError(403, message, code="unknown_team")
 

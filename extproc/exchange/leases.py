@@ -94,6 +94,8 @@ class Leases:
     @property
     def _alone(self) -> bool:
         """Whether there is nobody to share with, or nobody is told from another."""
+        if self._terms.config.jwt is not None:
+            return False  # nobody knows how many have tokens
         return self._terms.keys is None or len(self._terms.keys.names) == 1
 
 

@@ -53,7 +53,7 @@ Talk with it in another terminal:
 
 Or ask as a program does, with a tool:
 
-{_curl(base_url, model, with_key=config.api_keys is not None)}
+{_curl(base_url, model, with_key=config.identifies_clients)}
 
 For a stream add "stream": true to the request, and -N to curl.
 
@@ -89,6 +89,8 @@ def _page(url: str | None) -> str:
 def _key(config: Config) -> str:
     if config.api_keys is not None:
         return f"a key whose hash is in {config.api_keys}"
+    if config.jwt is not None:
+        return f"a token of {config.jwt.issuer}"
     return "anything (no key is required)"
 
 

@@ -59,7 +59,7 @@ def test_a_client_that_holds_its_streams_leaves_room_for_another(gateway: Gatewa
         assert refused.headers["retry-after"] == "1"
         error = json.loads(refused.read())["error"]
         assert error["code"] == "rate_limit_exceeded"
-        assert error["message"].startswith(f"{CAPACITY // 2} requests with this key are under way")
+        assert error["message"].startswith(f"{CAPACITY // 2} requests of this client are under way")
         for each in (True, False):
             assert client.post(CHAT, **asking(BOB, tools=each, stream=False)).status_code == 200
     # What is over counts no more.
