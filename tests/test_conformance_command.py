@@ -1,4 +1,5 @@
-"""`extproc conformance` over real gRPC: verdicts, exit statuses, reports, recipes, and the pytest plugin."""
+"""`extproc conformance` over real gRPC: verdicts, exit statuses, reports, recipes, and the pytest plugin, as
+docs/conformance.md has them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""The conformance suite judges the gateway's own processor by its recipe (tests/conformance): nothing of it fails."""
+"""The conformance suite judges the gateway's own processor by its recipe (tests/conformance): nothing of it fails, as
+docs/conformance.md says."""
 
 from __future__ import annotations
 

@@ -21,6 +21,10 @@ def blocks(language: str) -> list[str]:
     return re.findall(rf"^```{language}\n(.*?)^```$", README, re.MULTILINE | re.DOTALL)
 
 
+def questions() -> list[str]:
+    return [block for block in blocks("bash") if block.startswith("curl")]
+
+
 def run(command: str, gateway: Gateway) -> dict[str, object]:
     """A printed command, against the gateway of the tests instead of the one of `make run`."""
     command = command.replace("http://127.0.0.1:10000", gateway.url).replace('"qwen2.5-coder"', '"coder"')
@@ -28,20 +32,23 @@ def run(command: str, gateway: Gateway) -> dict[str, object]:
 
 
 def test_the_first_command_gets_a_call(gateway: Gateway) -> None:
-    completion = run(blocks("bash")[0], gateway)
+    completion = run(questions()[0], gateway)
     assert '"finish_reason": "tool_calls"' in json.dumps(completion)
     assert '{\\"city\\": \\"Paris\\"}' in json.dumps(completion).replace("\\\\", "\\")
 
 
 def test_the_second_command_gets_an_answer_that_uses_the_result(gateway: Gateway) -> None:
-    completion = run(blocks("bash")[1], gateway)
+    completion = run(questions()[1], gateway)
     assert '"finish_reason": "stop"' in json.dumps(completion)
     assert "18 degrees" in json.dumps(completion)
 
 
-def test_every_command_is_run_by_a_test() -> None:
-    _, _, character = blocks("bash")
-    assert "character/narrator" in character  # tests/test_run_docs.py runs it: it takes a gateway with characters
+def test_what_cline_is_told_is_what_the_page_of_clients_says() -> None:
+    """Where `make test-clients` runs it."""
+    clients = (ROOT / "docs" / "clients.md").read_text(encoding="utf-8")
+    [printed] = [block for block in blocks("bash") if block.startswith("npm")]
+    assert [line for line in printed.splitlines()[:2] if line not in clients] == []
+    assert printed.splitlines()[2].startswith('cline "')
 
 
 def test_the_sample_configuration_is_valid() -> None:

@@ -39,6 +39,7 @@ from tests.gateway import Gateway, configured_gateway, curl, wait_until
 ROOT = Path(__file__).parents[1]
 CHARACTERS = (ROOT / "docs" / "characters.md").read_text(encoding="utf-8")
 TOOLS = (ROOT / "docs" / "server-tools.md").read_text(encoding="utf-8")
+RESPONSES = (ROOT / "docs" / "responses.md").read_text(encoding="utf-8")
 README = (ROOT / "README.md").read_text(encoding="utf-8")
 PLAIN = """
 models: [{name: assistant, backend: gpu, tools: prompt}]
@@ -48,6 +49,10 @@ backends: [{name: gpu, address: "gpu:8000"}]
 
 def blocks(page: str, language: str) -> list[str]:
     return re.findall(rf"^```{language}\n(.*?)^```$", page, re.MULTILINE | re.DOTALL)
+
+
+def questions(page: str) -> list[str]:
+    return [block for block in blocks(page, "bash") if block.startswith("curl")]
 
 
 def rows(page: str, heading: str) -> list[list[str]]:
@@ -84,17 +89,19 @@ def run(command: str, gateway: Gateway) -> dict[str, Any]:
 
 
 def test_the_first_character_answers_in_each_dialect(gateway: Gateway) -> None:
-    chat, messages, responses = (run(command, gateway) for command in blocks(CHARACTERS, "bash"))
+    chat, messages, responses = (run(command, gateway) for command in questions(CHARACTERS))
     said = chat["choices"][0]["message"]["content"]
     assert f"The `content` of the answer is `{said}`" in CHARACTERS
     assert [block["text"] for block in messages["content"]] == [said]
     call, message = responses["output"]
     assert (call["type"], call["output"]) == ("mcp_call", "3 nights in a double room are 270 crowns")
     assert message["content"][0]["text"] == said
+    [printed] = blocks(RESPONSES, "json")
+    assert json.loads(printed).keys() == call.keys()
 
 
 def test_the_tool_of_an_mcp_server_answers(gateway: Gateway) -> None:
-    [command] = blocks(TOOLS, "bash")
+    [command] = questions(TOOLS)
     choice = run(command, gateway)["choices"][0]
     [printed] = re.findall(r"`content` begins with `(.+?)`", TOOLS)
     assert choice["message"]["content"].startswith(printed)

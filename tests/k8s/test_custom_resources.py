@@ -26,7 +26,7 @@ FOREIGN = {
 
 
 def printed() -> dict[str, Object]:
-    """The objects in shell blocks of the pages."""
+    """The objects in shell blocks of each README.md."""
     found = {}
     for page in sorted(K8S.rglob("*.md")):
         for text in re.findall(r"kubectl apply -f - <<'EOF'\n(.*?)^EOF$", page.read_text("utf-8"), re.M | re.S):

@@ -8,6 +8,7 @@ import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 from textwrap import dedent
+from typing import Any
 
 import pytest
 import yaml
@@ -31,6 +32,8 @@ from tests.k8s.rendered import (
 )
 
 READMES = [K8S / "README.md", K8S / "processor/README.md", *(overlay / "README.md" for overlay in OVERLAYS)]
+
+CHARACTERS = K8S / "overlays/characters/README.md"
 
 each_readme = pytest.mark.parametrize("readme", READMES, ids=lambda path: named(path.parent))
 
@@ -173,6 +176,28 @@ def test_other_backends_come_in_by_a_patch(mine: Path) -> None:
     (_, _, pods_there, server_there) = one(render(mine), "NetworkPolicy", "extproc")["spec"]["egress"]
     assert pods_there["ports"] == [{"port": 8080, "protocol": "TCP"}]
     assert server_there["to"] == [{"ipBlock": {"cidr": "192.0.2.7/32"}}]
+
+
+def test_characters_of_ones_own_come_in_by_a_component(mine: Path) -> None:
+    """With the file that the README's generator names, and the server and the key that its patches let in."""
+    components, patches, _ = blocks(CHARACTERS, "yaml")
+    (mine / "kustomization.yaml").write_text(
+        "resources: [../deploy/k8s/base]\n" + components + patches, encoding="utf-8"
+    )
+    (mine / "narrator.py").write_text("TOOLS = []\n", encoding="utf-8")
+    objects = render(mine)
+    (characters,) = (each for each in of_kind(objects, "ConfigMap") if each["metadata"]["name"] == "extproc-characters")
+    assert characters["data"] == {"narrator.py": "TOOLS = []\n"}
+    (*_, server) = one(objects, "NetworkPolicy", "extproc")["spec"]["egress"]
+    assert server["ports"] == [{"port": 8080, "protocol": "TCP"}]
+    pod = Pod(one(objects, "Deployment", "extproc"))
+    (runner,) = (name for name, each in pod.containers.items() if _mounts(each, "/etc/tool-keys"))
+    assert runner == "runner"
+    assert {"name": "tool-keys", "secret": {"secretName": "extproc-tool-keys"}} in pod.spec["volumes"]
+
+
+def _mounts(container: Any, path: str) -> bool:
+    return any(each["mountPath"] == path for each in container.get("volumeMounts", ()))
 
 
 def test_tls_for_the_processor_comes_in_by_a_patch(tmp_path: Path) -> None:

@@ -1,5 +1,5 @@
 """What `pip install 'extproc[up]'` gives somebody with an empty environment: two minutes or so and a package registry,
-so not among `make test`'s.
+so not among `make test`'s. README.md and docs/supply-chain.md print these commands.
 
     make test-image
 
