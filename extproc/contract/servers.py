@@ -5,7 +5,7 @@ server has no field for is kept back and named to the client, as what vLLM has n
 name gets that name; and what it can't do is refused in the settings, or asked for in words.
 
 Sources, by commit: SGLang 004c82e0 and, of its handling of tools, 0c078e6f (`srt/entrypoints/openai`: `protocol.py`,
-`serving_chat.py`); llama.cpp b11434 (`tools/server`: `server-common.cpp`, `server-schema.cpp`);
+`serving_chat.py`); llama.cpp b11434 (`tools/server`: `server-common.cpp`, `server-schema.cpp`; it was also run);
 Ollama 634c4166 (`openai/openai.go`); text-generation-inference 003eaec0 (`docs/openapi.json`) and 03fe626a
 (`router/src/chat.rs`, `router/src/infer/tool_grammar.rs`). docs/servers.md says what of it was only read.
 """
