@@ -78,7 +78,8 @@ All of this is about chat completions. What `other_paths` lists goes to its back
 and the others arrive there, and so do `prompt_embeds`, the `chat_template` of `/tokenize` and the URLs of
 `/v1/score` and `/v1/rerank`. Only the headers are held back there as well. Where clients aren't
 trusted, list the paths that they need, and none if they need none (`other_paths: []`); start vLLM without
-`--enable-prompt-embeds`, `--trust-request-chat-template` and `--scheduling-policy priority`.
+`--enable-prompt-embeds` and `--trust-request-chat-template`, and with `--scheduling-policy priority` only if
+nobody who isn't trusted can use `other_paths` ([interactive and batch](configuration.md#interactive-and-batch)).
 """
 
 

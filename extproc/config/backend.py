@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import re
-from typing import Annotated, Any
+from typing import Annotated, Any, Self
 
-from pydantic import AfterValidator, BeforeValidator, Field
+from pydantic import AfterValidator, BeforeValidator, Field, model_validator
 
 from extproc.config.address import Address, check_address
-from extproc.config.base import AbsolutePath, AddressText, ClusterName, Name, ParameterName, Settings
+from extproc.config.base import AbsolutePath, AddressText, ClusterName, FieldError, Name, ParameterName, Settings
 from extproc.contract.servers import SERVERS, Server, ServerName
 
 
@@ -20,6 +20,11 @@ class BackendTls(Settings):
     sni: Name | None = None
     """The name that is asked for and that the certificate has to carry; the address's host unless given."""
 
+
+PRIORITY = "priority"
+"""The request parameter by which vLLM serves some before others: who has the lowest goes first. 0 unless given."""
+BATCH_PRIORITY = 1
+"""That of batch requests. Interactive ones have the default, so that nothing has to be written into them."""
 
 _HEADER = re.compile(r"[a-z0-9_][a-z0-9_-]{0,63}")
 _NEVER = ("authorization", "api-key", "x-api-key", "connection", "upgrade", "te", "trailer", "keep-alive")
@@ -52,6 +57,10 @@ class Backend(Settings):
     """Ask `/health` of each replica, and pass by the ones that are ill."""
     max_requests: Annotated[int, Field(ge=1)] = 1024
     """How many requests may be under way at all replicas together; one more is a 503 at once."""
+    max_batch_requests: Annotated[int, Field(ge=1)] | None = None
+    """How many of them may be teams' with `priority: batch`; one more is a 429. Unless given: three quarters."""
+    priority_scheduling: bool = False
+    """The backend serves requests by their `priority` (vLLM's `--scheduling-policy priority`)."""
     server: ServerName = "vllm"
     """What it is: in which words it is asked, and what of a request it can be sent (docs/servers.md)."""
     structured_outputs: bool = True
@@ -61,6 +70,22 @@ class Backend(Settings):
     """Request parameters that it takes besides those that vLLM documents."""
     headers: tuple[Annotated[str, AfterValidator(_check_header)], ...] = ()
     """Request headers of clients that it gets besides those that every backend gets."""
+
+    @model_validator(mode="after")
+    def _has_room_for_batch(self) -> Self:
+        if self.max_batch_requests is not None and self.max_batch_requests > self.max_requests:
+            raise FieldError(("max_batch_requests",), f"expected at most {self.max_requests}, which is `max_requests`")
+        if self.priority_scheduling and PRIORITY in self.parameters:
+            problem = f"{PRIORITY} is the gateway's own with `priority_scheduling`: remove it from one of the two"
+            raise FieldError(("parameters",), problem)
+        return self
+
+    @property
+    def batch_places(self) -> int:
+        """How many batch requests may be under way there, at one processor."""
+        if self.max_batch_requests is not None:
+            return self.max_batch_requests
+        return max(1, self.max_requests * 3 // 4)
 
     @property
     def kind(self) -> Server:

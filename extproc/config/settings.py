@@ -14,7 +14,7 @@ from typing import Annotated, Any, Literal, Self
 from pydantic import AfterValidator, BeforeValidator, Field, PrivateAttr, ValidationInfo, model_validator
 
 from extproc.config.address import Address, check_listen
-from extproc.config.backend import Backend
+from extproc.config.backend import PRIORITY, Backend
 from extproc.config.base import (
     DIRECTORY,
     AbsolutePath,
@@ -286,6 +286,14 @@ class Config(Settings):
         return self
 
     @model_validator(mode="after")
+    def _priorities_hold(self) -> Self:
+        for index, model in enumerate(self.models):
+            if PRIORITY in model.defaults and self.backends_by_name[model.backend].priority_scheduling:
+                problem = f"{PRIORITY} is the gateway's own: the backend {model.backend!r} has `priority_scheduling`"
+                raise FieldError(("models", index, "defaults", PRIORITY), problem)
+        return self
+
+    @model_validator(mode="after")
     def _can_force(self) -> Self:
         for index, model in enumerate(self.models):
             backend = self.backends_by_name[model.backend]
@@ -365,7 +373,8 @@ class Config(Settings):
 
     def withheld_from(self, backend: Backend) -> frozenset[str]:
         """What this backend doesn't get."""
-        return _difference(self.withheld, backend.parameters)
+        own = (PRIORITY,) if backend.priority_scheduling else ()  # whoever sends the lowest would be first
+        return _difference((*self.withheld, *own), backend.parameters)
 
     @cached_property
     def routes_by_model(self) -> bool:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import Annotated, Literal
 
 from pydantic import Field
 
@@ -22,6 +22,15 @@ class Team(Settings):
     """How many requests all its keys together may send in a minute, at one Envoy; one more is a 429."""
     concurrent_requests: Annotated[int, Field(ge=1)] | None = None
     """How many requests all its keys together may have under way, at all backends; one more is a 429."""
+
+    priority: Literal["interactive", "batch"] = "interactive"
+    """Whether somebody waits for the answers. Batch requests may have only a part of a backend (`max_batch_requests`),
+    and go behind the others where it knows priorities (`priority_scheduling`)."""
+
+    @property
+    def is_batch(self) -> bool:
+        """Whether its requests give way to others."""
+        return self.priority == "batch"
 
     @property
     def is_bounded(self) -> bool:

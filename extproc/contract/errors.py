@@ -188,6 +188,15 @@ def too_many_of_team(team: str, under_way: int) -> ApiError:
     return _rate_limited(f"{message} Wait for one of them to end.")
 
 
+def too_many_batch_requests(under_way: int, most: int) -> ApiError:
+    """A 429: batch requests have all that they may have of a backend, or this client has its share of that."""
+    message = (
+        f"{under_way} batch requests are under way at this model's backend, which takes {most} of all clients: the "
+        "rest is for requests that somebody waits for."
+    )
+    return ApiError(429, f"{message} Try again later.", "requests", code="batch_limit_exceeded")
+
+
 def too_many_uploads(under_way: int) -> ApiError:
     """A 429: the client has its share of what may be sent at a time."""
     message = (

@@ -325,7 +325,7 @@ _NOT_FOR_ENVOY = {
 tools that run on our side, and requests of the gateway's own,"""
 _NOT_FOR_LISTENER = {"silence_seconds", "concurrent_requests"}
 """some of the limits,"""
-_NOT_FOR_CLUSTERS = {"structured_outputs", "parameters"}
+_NOT_FOR_CLUSTERS = {"structured_outputs", "parameters", "max_batch_requests", "priority_scheduling"}
 """and those of a backend. Whatever isn't named here counts as Envoy's."""
 
 

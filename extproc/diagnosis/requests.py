@@ -16,6 +16,7 @@ _REFUSED = {
     "host_ignores_overrides": "host_ignores_overrides",
     "request_too_large": "request_too_large",
     "rate_limit_exceeded": "too_many_requests",
+    "batch_limit_exceeded": "too_many_requests",
     "invalid_api_key": "client_key_refused",
     "missing_token": "client_key_refused",
 }

@@ -2,6 +2,7 @@
 
     a backend   takes `max_requests` at a time
     a team      has as many under way as its settings say
+    batch       requests of all clients have a part of what a backend takes
     uploads     of large requests may hold UPLOAD_BYTES of Envoy's memory at a time
 
 Unless the settings name a number, a client may have as much of each as is left free: half of all when it is alone, a
@@ -36,6 +37,11 @@ UPLOADS, TEAMS = " uploads", " teams"
 """Resources that are no backend, whose name has no space. Of TEAMS a team's name stands where clients' do elsewhere."""
 
 
+def batch_of(backend: str) -> str:
+    """The resource that is the part of a backend that batch requests may have."""
+    return f"{backend} batch"
+
+
 @dataclass(frozen=True, slots=True)
 class Lease:
     """What one request has of a resource."""
@@ -43,7 +49,7 @@ class Lease:
     number: int
     client: str
     resource: str
-    """The name of a backend, UPLOADS or TEAMS."""
+    """The name of a backend, `batch_of` one, UPLOADS or TEAMS."""
     amount: int
     together_with: Lease | None = None
     """What ends with it."""
@@ -87,18 +93,19 @@ class Concurrency:
         *,
         amount: int = 1,
         alone: bool,
+        bounded: bool = False,
         together_with: Lease | None = None,
     ) -> Lease | None:
         """So much of the resource, which has `capacity` in all; None when that is beyond the client's share.
 
         `limit` takes the place of the share; `alone` says that there are no other clients. The first request of a
-        client is never refused here: whether a backend is full, Envoy knows better. `together_with` is given back with
-        it.
+        client is never refused here: whether a backend is full, Envoy knows better; but beyond the capacity of what is
+        `bounded`, of which Envoy knows nothing. `together_with` is given back with it.
         """
         self._forget_lost()
-        used = self.used(client, resource)
-        share = limit if limit is not None else capacity if alone else capacity - self._used_by_all(resource)
-        if used and used + amount > share:
+        used, used_by_all = self.used(client, resource), self.used_by_all(resource)
+        share = limit if limit is not None else capacity if alone else capacity - used_by_all
+        if (used and used + amount > share) or (bounded and used_by_all + amount > capacity):
             return None
         self._last += 1
         lease = Lease(self._last, client, resource, amount, together_with)
@@ -111,7 +118,8 @@ class Concurrency:
         elsewhere = self._elsewhere.amount(client, resource) if self._elsewhere is not None else 0
         return self._of[client, resource] + elsewhere
 
-    def _used_by_all(self, resource: str) -> int:
+    def used_by_all(self, resource: str) -> int:
+        """What all clients have of it."""
         elsewhere = self._elsewhere.amount(None, resource) if self._elsewhere is not None else 0
         return self._at[resource] + elsewhere
 

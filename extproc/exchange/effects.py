@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import TypeAlias
 
 from extproc.config import Config, Team
+from extproc.config.backend import BATCH_PRIORITY, PRIORITY
 from extproc.contract.errors import ApiError, backend_garbage
 from extproc.exchange.content_coding import UnreadableCodingError, decoded
 from extproc.exchange.routing import route_by_model
@@ -40,6 +41,8 @@ class Prepare:
     """Whether it is one of the gateway's own."""
     team: Team | None = None
     """Of that client, if it bounds what may be asked."""
+    batch: bool = False
+    """Whether it gives way to others at its backend."""
     secret: bytes | None = field(default=None, repr=False)
     """What is to be remembered of it gets keys by this (`extproc.turn.memory`)."""
 
@@ -52,7 +55,7 @@ class Prepare:
         try:
             if self.content_type is not None:
                 return route_by_model(self.body, self.content_type, self.config, self.team)
-            return prepare(
+            prepared = prepare(
                 self.body,
                 self.config,
                 self.path,
@@ -62,8 +65,17 @@ class Prepare:
                 team=self.team,
                 patience=patience,
             )
+            return self.by_priority(prepared)
         except ApiError as error:
             return error.caught()
+
+    def by_priority(self, prepared: UpstreamRequest) -> UpstreamRequest:
+        """With the priority that the backend is to go by, where it knows any. The runner's rounds have their own."""
+        backend = self.config.backends_by_name.get(prepared.backend)
+        counts = prepared.answer is not None and prepared.answer.counts  # which no queue is for
+        if not self.batch or backend is None or not backend.priority_scheduling or counts:
+            return prepared
+        return prepared.with_member(PRIORITY, BATCH_PRIORITY, self.body)
 
     def failed(self, why: str) -> ApiError:
         """What the client is told when it can't be read."""

@@ -3,8 +3,14 @@
 from __future__ import annotations
 
 from extproc.config import Backend, Team
-from extproc.contract.errors import ApiError, too_many_of_team, too_many_requests, too_many_uploads
-from extproc.exchange.concurrency import TEAMS, UPLOAD_BYTES, UPLOADS, Lease
+from extproc.contract.errors import (
+    ApiError,
+    too_many_batch_requests,
+    too_many_of_team,
+    too_many_requests,
+    too_many_uploads,
+)
+from extproc.exchange.concurrency import TEAMS, UPLOAD_BYTES, UPLOADS, Lease, batch_of
 from extproc.exchange.context import ExchangeContext
 from extproc.names import SMALL_BODY
 
@@ -27,15 +33,29 @@ class Leases:
         if self.client is None:
             return None
         concurrency, limit = self._terms.concurrency, self._terms.config.limits.concurrent_requests
-        of_team = self._place_of_team()
+        first = self._place_of_batch(backend, self.client, limit, self._place_of_team())
         self._place = concurrency.take(
-            self.client, backend.name, backend.max_requests, limit, alone=self._alone, together_with=of_team
+            self.client, backend.name, backend.max_requests, limit, alone=self._alone, together_with=first
         )
         if self._place is None:
-            if of_team is not None:
-                concurrency.release(of_team.number)
+            self._give_back(first)
             raise too_many_requests(concurrency.used(self.client, backend.name))
         return self._place
+
+    def _place_of_batch(self, backend: Backend, client: str, limit: int | None, of_team: Lease | None) -> Lease | None:
+        """One among those that batch requests may have there, with `of_team`; that alone for any other request."""
+        if self.team is None or not self.team.is_batch:
+            return of_team
+        concurrency, most, resource = self._terms.concurrency, backend.batch_places, batch_of(backend.name)
+        place = concurrency.take(client, resource, most, limit, alone=self._alone, bounded=True, together_with=of_team)
+        if place is None:
+            self._give_back(of_team)
+            raise too_many_batch_requests(concurrency.used_by_all(resource), most)
+        return place
+
+    def _give_back(self, lease: Lease | None) -> None:
+        if lease is not None:
+            self._terms.concurrency.release(lease.number)
 
     def _place_of_team(self) -> Lease | None:
         """One among those of the client's team; None where nobody counts them."""

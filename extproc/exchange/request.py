@@ -162,7 +162,8 @@ class RequestHalf:
         override = self.layout.to_the_end if admitted.path is not None else self.layout.past_us[read]
         if override is not None:
             reply.mode_override.CopyFrom(override)
-        with_metadata(reply, _client_metadata(admitted.client))
+        priority = {"priority": "batch"} if admitted.team is not None and admitted.team.is_batch else {}
+        with_metadata(reply, _client_metadata(admitted.client) | priority)
         if not read:
             return self.rest(more=not headers.end_of_stream), [reply]
         if self.way.full_duplex:
@@ -242,7 +243,8 @@ class RequestHalf:
         secret = memory.secret if memory is not None else None
         self._size = len(data)
         team = None if self._inner else self.leases.team  # what we ask for somebody isn't bounded
-        work = Prepare(data, config, client, self._content_type, self._path, self._inner, team, secret)
+        batch = self.leases.team is not None and self.leases.team.is_batch
+        work = Prepare(data, config, client, self._content_type, self._path, self._inner, team, batch, secret)
         try:
             read = self._read_at_once(work)
         except TakesTimeError:
@@ -264,7 +266,7 @@ class RequestHalf:
             if beginning is not None and beginning.work <= AT_ONCE:
                 known = recall(beginning, work.config, memory, PATIENCE, inner=work.inner, team=work.team)
                 if known is not None:
-                    return known
+                    return work.by_priority(known)
         if len(work.body) <= LARGE and _is_plain(work.body):
             return work.perform_with(memory, PATIENCE)
         return None

@@ -50,7 +50,8 @@ CODES = ANSWER_VIOLATIONS.union(OUT_OF_BOUNDS) | frozenset(
     invalid_json missing_required_parameter invalid_type invalid_value model_not_found
     property_name_above_max_length invalid_function_parameters
     parameter_withheld origin_not_allowed request_too_large request_timeout overloaded bad_request method_not_allowed
-    context_length_exceeded rate_limit_exceeded invalid_api_key missing_token invalid_token unknown_team not_found
+    context_length_exceeded rate_limit_exceeded batch_limit_exceeded invalid_api_key missing_token invalid_token
+    unknown_team not_found
     backend_key_refused bad_gateway service_unavailable gateway_timeout
     """.split()
 )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
-from typing import Any, TypeAlias
+from typing import Any, Self, TypeAlias
 
 from extproc.config import Backend, Config, Model
 from extproc.contract.errors import uncounted
@@ -53,6 +53,20 @@ class UpstreamRequest:
     """Bytes of it that were remembered."""
     asked: Asked | None = field(default=None, compare=False)
     """What it was, for who counts; None where no answer of a model is asked for, or the runner asks for it."""
+
+    def with_member(self, name: str, value: int, as_it_came: bytes) -> Self:
+        """The same with one more member in its body, in that of a second request too. `as_it_came` is the client's."""
+        again = self.again
+        if again is not None:
+            again = replace(again, after=_with_member(again.after, name, value))
+        body = self.body if self.body is not None else as_it_came
+        return replace(self, body=_with_member(body, name, value), again=again)
+
+
+def _with_member(end: bytes, name: str, value: int) -> bytes:
+    """The last one of an object's text, or of its end: of two by one name it is the one that counts."""
+    brace = end.rindex(b"}")
+    return b'%b,"%b":%d%b' % (end[:brace], name.encode(), value, end[brace:])
 
 
 def ask(turn: Turn, model: Model, config: Config, *, limited: bool = True) -> UpstreamRequest:
