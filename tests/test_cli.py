@@ -648,7 +648,7 @@ def test_a_file_that_is_envoys_to_read_need_not_be_there(good: Path) -> None:
         pass
 
 
-def test_no_copy_opens_a_gateway_that_asks_for_keys(good: Path) -> None:
+def test_no_copy_opens_a_gateway_that_asks_who_clients_are(good: Path) -> None:
     """Neither one from before there were keys, nor one whose keys are gone."""
     keys, envoy = good.with_name("keys"), good.with_name("envoy")
     make_envoys_files(good, envoy)
@@ -658,7 +658,12 @@ def test_no_copy_opens_a_gateway_that_asks_for_keys(good: Path) -> None:
     gone = f"{keys}: can't be read: No such file or directory"
     done = run_apart("serve", "--config", good, "--envoy", envoy)
     assert (logged(done), done.status) == ([gone], 1)
+    good.write_text(f"jwt: {{issuer: a, audiences: [b], jwks: {{file: {good.parent}}}}}\n{GOOD}")
+    done = run_apart("serve", "--config", good, "--envoy", envoy)
+    assert (len(logged(done)), done.status) == (1, 1)
+    assert "it is a directory" in logged(done)[0]
 
+    good.write_text(f"api_keys: {keys}\n{GOOD}")
     keys.write_text(f"alice: {'0' * 64}\n")
     make_envoys_files(good, envoy)
     with served(good, "--envoy", str(envoy)):

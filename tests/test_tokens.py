@@ -112,7 +112,7 @@ def settings(jwks: str, port: int, more: str = "") -> str:
     return f"""
 models: [{{name: {MODEL}, backend: qwen, tools: native}}]
 backends: [{{name: qwen, address: "127.0.0.1:{port}", health_check: false}}]
-jwt: {{issuer: '{ISSUER}', audiences: [other, {AUDIENCE}], team_claim: team, jwks: {jwks}}}
+jwt: {{issuer: '{ISSUER}', audiences: ['other%20one', {AUDIENCE}], team_claim: team, jwks: {jwks}}}
 {more}"""
 
 
@@ -145,6 +145,7 @@ def test_a_token_lets_in_and_its_claims_are_the_clients_name(gateway: Gateway) -
     for token, told in (
         (RSA.token(team="search"), {"client": "search/alice", "team": "search"}),
         (EC.token(sub="bob"), {"client": "bob"}),
+        (RSA.token(aud=f"https://{AUDIENCE}/"), {"client": "alice"}),
         (RSA.token(aud=["somebody", AUDIENCE], team=["search"]), {"client": "search/alice", "team": "search"}),
     ):
         answer = ask(gateway, token, x_extproc_client="root", x_extproc_team="shop")
@@ -175,7 +176,7 @@ BAD = {
     "expired": (RSA.token(exp=int(time.time()) - 120), "invalid_token", "has expired"),
     "endless": (RSA.token(exp=None), "invalid_token", "has no end"),
     "not yet": (RSA.token(nbf=int(time.time()) + 600), "invalid_token", "isn't valid yet"),
-    "for others": (RSA.token(aud="other-service"), "invalid_token", f"has to be 'other' or '{AUDIENCE}'"),
+    "for others": (RSA.token(aud="other-service"), "invalid_token", f"has to be 'other%20one' or '{AUDIENCE}'"),
     "for nobody": (RSA.token(aud=None), "invalid_token", "meant for somebody else"),
     "another issuer": (RSA.token(iss="https://evil.example/"), "invalid_token", f"has to be '{ISSUER}'"),
     "no issuer": (RSA.token(iss=None), "invalid_token", "another issuer"),

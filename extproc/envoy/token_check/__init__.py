@@ -8,7 +8,8 @@ says, which is why the filter is in the static bootstrap too. Only the routes th
 
 Measured with Envoy 1.40: of several tokens in one request each has to be good; a token without `exp` counts as one
 whose signature is wrong; a wrong audience is a 403 of Envoy's; the file of keys is read when the listener is made, and
-never again, with `watched_directory` neither.
+never again, with `watched_directory` neither; audiences are compared without `http://`, `https://` and a slash at their
+end.
 """
 
 from __future__ import annotations
