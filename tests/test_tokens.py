@@ -14,6 +14,7 @@ import trustme
 from extproc.cli import main
 from extproc.config import ConfigError, parse
 from extproc.control.reloading import changes_for_envoy
+from extproc.envoy.dynamic import ENVOY_ARGUMENTS
 from extproc.exchange.context import ExchangeContext
 from extproc.exchange.host import Host
 from extproc.exchange.machine import Exchange
@@ -287,7 +288,9 @@ def test_keys_from_a_url_and_an_envoy_that_follows_changes(tmp_path: Path) -> No
         AskedVLLM(model=MODEL, speak=lambda _: Reply("It is fine.")).running() as backend,
     ):
         jwks = f"{{url: 'https://localhost:{port}/keys', ca: {tmp_path}/ca.pem}}"
-        with configured_gateway(tmp_path, settings(jwks, backend.port), backend, live=True) as gateway:
+        with configured_gateway(
+            tmp_path, settings(jwks, backend.port), backend, live=True, arguments=ENVOY_ARGUMENTS
+        ) as gateway:
             assert ask(gateway, RSA.token()).status_code == 200
             assert ask(gateway, EC.token()).status_code == 401
             config = tmp_path / "extproc.yaml"
@@ -296,3 +299,17 @@ def test_keys_from_a_url_and_an_envoy_that_follows_changes(tmp_path: Path) -> No
             unfetched = ask(gateway, RSA.token())
             assert (unfetched.status_code, unfetched.headers["retry-after"]) == (503, "1")
             assert unfetched.json()["error"]["code"] == "signing_keys_unavailable"
+            without, (told,) = _apart(config.read_text())
+            config.write_text(without)
+            wait_until(lambda: ask(gateway, None).status_code == 200)
+            (tmp_path / "jwks.json").write_text(key_set(EC))
+            from_a_file = told.partition("jwks:")[0] + f"jwks: {{file: {tmp_path}/jwks.json}}}}\n"
+            config.write_text(without + from_a_file)
+            asked = (None, EC.token(), RSA.token())
+            wait_until(lambda: [ask(gateway, token).status_code for token in asked] == [401, 200, 401])
+
+
+def _apart(text: str) -> tuple[str, list[str]]:
+    """A configuration without its `jwt`, and that."""
+    lines = text.splitlines(keepends=True)
+    return "".join(line for line in lines if not line.startswith("jwt:")), [x for x in lines if x.startswith("jwt:")]
