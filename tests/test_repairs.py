@@ -56,8 +56,31 @@ def test_it_is_told_the_same_in_every_cut(written: str) -> None:
     assert told == {WRITTEN[written]}
 
 
+OF_THE_CALL: dict[str, Repair] = {
+    '<tool_call>\n{"tool": "f", "args": {"a": 1}}\n</tool_call>': "keys",
+    '{"name": "f", "a": 1}': "beside",
+    '{"f": {"a": 1}}': "names",
+    'I will call f with {"a": 1}': "prose",
+    '{"name": "f", "arguments": {"a": 1}}': "markers",
+    '```json\n{"name": "f", "arguments": {"a": 1}}\n```': "markers",
+    "{'name': 'f', 'arguments': {'a': 1}}": "quotes",  # in which there are more kinds of faults, the JSON's comes first
+}
+
+
+@pytest.mark.parametrize("written", OF_THE_CALL)
+def test_so_is_another_shape_of_the_whole_call(written: str) -> None:
+    schema = {"type": "object", "properties": {"a": {"type": "integer"}}, "required": ["a"]}
+    tools = {"f": {"type": "function", "function": {"name": "f", "parameters": schema}}}
+    assert {ends(cut, format="hermes", tools=tools)[0].repair for cut in cuts(written)} == {OF_THE_CALL[written]}
+
+
+@pytest.mark.parametrize(("format_", "written"), [("json", '{"name": "f", "arguments": {}}'), ("hermes", CALL % "{}")])
+def test_a_format_without_markers_misses_none(format_: str, written: str) -> None:
+    assert {ends(cut, format=format_, tools={"f": {}})[0].repair for cut in cuts(written)} == {None}
+
+
 def test_every_kind_is_shown_above() -> None:
-    assert set(WRITTEN.values()) == {None, *REPAIRS}
+    assert {*WRITTEN.values(), *OF_THE_CALL.values()} == {None, *REPAIRS}
 
 
 @pytest.mark.parametrize(

@@ -20,6 +20,7 @@ from functools import lru_cache
 from typing import Any, TypeAlias
 
 from extproc.prompts.markers import SHAPES, markers_of, opening_characters, thinking_of, unmarked_of, words_of
+from extproc.toolcalls.announcing import may_announce
 from extproc.toolcalls.notations.json_call import JsonCall
 from extproc.toolcalls.notations.python_call import PythonCall
 
@@ -139,7 +140,8 @@ class Escaper:
         """The text without what is a call although no marker is in it."""
         if any(word in text for word in self._words):
             text = self._word.sub(rf"\1{SPACE}", text)
-        if self._offered and JsonCall in self._unmarked and self._names_offered(text):
+        # In the lists of Python's calls the parser takes objects as well.
+        if self._offered and self._unmarked & {JsonCall, PythonCall} and self._names_offered(text):
             text = _OBJECT.sub(rf"{{{SPACE}", text)
         if self._offered and PythonCall in self._unmarked:
             text = _PYTHON_CALL.sub(self._broken_list, text)
@@ -149,7 +151,8 @@ class Escaper:
         """Whether some object in the text may be a call of an offered tool."""
         if "\\u00" in text:
             text = _ESCAPE.sub(_as_itself, text)
-        return any(found[found.lastindex or 0] in self._offered for found in _NAMED.finditer(text))
+        named = any(found[found.lastindex or 0] in self._offered for found in _NAMED.finditer(text))
+        return named or may_announce(text, self._offered)
 
     def _broken_list(self, found: re.Match[str]) -> str:
         return found[1] + SPACE + found[2] if found[3] in self._offered else found.group()
@@ -177,7 +180,7 @@ def _strings(value: Any) -> list[str]:
 
 _NAMED = re.compile(
     # Other quotes will do, and none.
-    r"""\b(?:name|tool_name|function)["']?\s*:\s*(?:"([^"\\]{1,256})"|'([^'\\]{1,256})'|([\w$.\-]{1,256}))"""
+    r"""\b(?:name|tool|tool_name|function|function_name|action)["']?\s*:\s*(?:"([^"\\]{1,256})"|'([^'\\]{1,256})'|([\w$.\-]{1,256}))"""
     r"""|"([^"\\]{1,256})"\s*:\s*\{"""
 )
 _OBJECT = re.compile(r"""\{(?=\s*["'\w{,])""")

@@ -6,6 +6,7 @@ space next to a call or behind thinking is markup; it is content only if more co
 
 from __future__ import annotations
 
+from extproc.toolcalls.announcing import LONGEST
 from extproc.toolcalls.events import ArgumentsDelta, CallEnd, CallStart, Event, Reasoning, Text
 from extproc.toolcalls.line import Line
 from extproc.toolcalls.repairs import Repair
@@ -22,6 +23,7 @@ class Output:
         "_name",
         "_opening",
         "_outside",
+        "_recent",
         "_said",
         "_sent",
         "_space",
@@ -32,7 +34,7 @@ class Output:
         "made",
     )
 
-    def __init__(self, *, remembers: bool = False) -> None:
+    def __init__(self, *, remembers: bool = False, listens: bool = False) -> None:
         self.calls = 0
         """How many calls are complete."""
         self.in_call = False
@@ -50,7 +52,13 @@ class Output:
         self._gap: int | None = None  # how much of it came before the last call, if nothing else came since
         self._said = False  # there is content
         self._outside: list[str] = []  # of what may be content
+        self._recent: str | None = "" if listens else None
         self._thought = False  # nothing but white space came since the last reasoning
+
+    @property
+    def said(self) -> str | None:
+        """The end of its text; none behind a call. None where nobody wants to know."""
+        return "" if self.calls and self._recent is not None else self._recent
 
     def take(self) -> list[Event]:
         events, self._events = self._events, []
@@ -71,6 +79,8 @@ class Output:
             # The line breaks between a closing thinking tag and the answer belong to the tag.
             text = text.lstrip()
             self._thought = not text
+        if self._recent is not None and not self.calls:
+            self._recent = (self._recent + text[-LONGEST:])[-LONGEST:]
         solid = text.rstrip()
         if solid:
             self._said = True

@@ -4,10 +4,28 @@ from __future__ import annotations
 
 from typing import Literal, TypeAlias, get_args
 
-Repair: TypeAlias = Literal["quotes", "words", "escapes", "commas", "brackets", "signs", "comments", "encoded"]
+Repair: TypeAlias = Literal[
+    "quotes",
+    "words",
+    "escapes",
+    "commas",
+    "brackets",
+    "signs",
+    "comments",
+    "encoded",
+    "keys",
+    "beside",
+    "names",
+    "prose",
+    "markers",
+]
 """In a word: `quotes` of another kind, or that should have been escaped; `words` and numbers that aren't JSON's, keys
 and values without quotes; `escapes` that are none, control characters; `commas` too many, too few, or semicolons;
 `brackets` missing, doubled or of the wrong kind; other `signs` than a colon behind a key, or none; `comments`;
-arguments that are `encoded` as a string."""
+arguments that are `encoded` as a string.
+
+And of a call as a whole: other `keys` than those for the name and the arguments, or around all of it; arguments
+`beside` the name; `names` of tools as keys; arguments behind `prose` that says what is called; no `markers` where the
+format has some."""
 
 REPAIRS: tuple[Repair, ...] = get_args(Repair)

@@ -67,6 +67,8 @@ class Transition:
     """It counts only as the first thing on a line."""
     ends_call: bool = False
     """It shows that the call is one, and complete."""
+    announced: StateName | None = None
+    """Where it leads from within a line, if what stands before it announces a call."""
 
 
 @lru_cache(maxsize=4096)
@@ -271,8 +273,19 @@ def left_by(reader: Reader) -> str:
 def repair_of(reader: Reader | None) -> Repair | None:
     """What had to be repaired first in a call. Only readers of JSON know; in other notations nothing can be told from a
     translation."""
-    repair: Repair | None = getattr(reader, "repair", None)
+    repair: Repair | None = getattr(reader, "repair", None) or getattr(reader, "slip", None)
     return repair
+
+
+def settled(reader: Reader) -> Reader:
+    """What reads the rest of a call that a reader has found to be one: mostly itself."""
+    found: Reader = getattr(reader, "settled", reader)
+    return found
+
+
+def awaits_end(reader: Reader) -> bool:
+    """Whether nothing but the output's own end can make a call of what has been read."""
+    return bool(getattr(reader, "awaits_end", False))
 
 
 @dataclass(frozen=True, slots=True)
@@ -291,6 +304,10 @@ class Body(ABC):
     @abstractmethod
     def reader(self, tools: Mapping[str, Any], name: str | None) -> Reader:
         """A new reader. `tools` are the offered ones by name; `name` is the called one's, if a marker told it."""
+
+    def reader_behind(self, said: str | None, tools: Mapping[str, Any], name: str | None) -> Reader:
+        """The same, where it matters what the text before the call `said`."""
+        return self.reader(tools, name)
 
     def targets(self) -> set[StateName]:
         return {self.then, self.otherwise}
@@ -335,6 +352,8 @@ class Format:
     """The first state of an output that begins inside thinking."""
     repeats: bool = False
     """The models say calls once more, so it is remembered what they called."""
+    slips: bool = field(init=False, default=False)
+    """A call may have another shape, for which it matters what the text before it says."""
     aliases: tuple[str, ...] = ()
     variants: tuple[Variant, ...] = ()
 
@@ -342,6 +361,7 @@ class Format:
         object.__setattr__(self, "states", MappingProxyType(dict(self.states)))
         if self.syntax is not None:
             object.__setattr__(self, "syntax", replace(self.syntax, format=self.name))
+        object.__setattr__(self, "slips", any(getattr(state, "slips", False) for state in self.states.values()))
         targets = {self.start} | ({self.thinking} if self.thinking else set())
         targets.update(*(state.targets() for state in self.states.values()))
         if unknown := targets - self.states.keys():

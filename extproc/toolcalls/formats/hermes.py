@@ -7,7 +7,7 @@ object is understood too, because the small ones of these models write that inst
 
 from __future__ import annotations
 
-from extproc.toolcalls.formats.json import FENCE_AND_BARE, FENCE_AND_BARE_STATES
+from extproc.toolcalls.formats.json import FENCE_AND_BARE, FENCE_OR_BARE_FOR_MARKERS
 from extproc.toolcalls.formats.left_over import with_fences, with_left_over_tags
 from extproc.toolcalls.formats.shapes import function_parameter, prose
 from extproc.toolcalls.states import State
@@ -38,7 +38,7 @@ FORMAT = Format(
                 ),
                 # In the same block models write the tags of qwen3_coder now and then.
                 **function_parameter("<tool_call>", "</tool_call>"),
-                **FENCE_AND_BARE_STATES,
+                **FENCE_OR_BARE_FOR_MARKERS,
             },
             "</tool_call>",
         )

@@ -10,7 +10,7 @@ import enum
 from dataclasses import replace
 
 from extproc.toolcalls.formats.glm import EXAMPLE, ON_LINES, TAGS
-from extproc.toolcalls.formats.json import FENCE_AND_BARE, FENCE_AND_BARE_STATES
+from extproc.toolcalls.formats.json import FENCE_AND_BARE, FENCE_OR_BARE_FOR_MARKERS
 from extproc.toolcalls.formats.shapes import States, key_value, prose
 from extproc.toolcalls.notations.json_arguments import JsonArguments
 from extproc.toolcalls.notations.json_call import JsonCall
@@ -62,7 +62,7 @@ POOLSIDE_V1 = Format(
                 "</think>": Transition(State.PROSE),
             }
         ),
-        **FENCE_AND_BARE_STATES,
+        **FENCE_OR_BARE_FOR_MARKERS,
         **_BLOCKS,
         **_also(_BLOCKS, State.AFTER_VALUE, {"</user>": Transition(State.AFTER_BLOCK, ends_call=True)}),
         **_also(_BLOCKS, State.AFTER_BLOCK, _USER),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from extproc.toolcalls.formats.json import FENCE_AND_BARE, FENCE_AND_BARE_STATES
+from extproc.toolcalls.formats.json import FENCE_AND_BARE, FENCE_OR_BARE_FOR_MARKERS
 from extproc.toolcalls.formats.shapes import json_array
 from extproc.toolcalls.states import State
 from extproc.toolcalls.syntax.call_syntax import CallSyntax
@@ -27,7 +27,7 @@ SARASHINA = Format(
     states={
         State.PROSE: Prose({_OPENING: Transition(State.CALLS), **FENCE_AND_BARE}),
         **json_array(_OPENING, None),
-        **FENCE_AND_BARE_STATES,
+        **FENCE_OR_BARE_FOR_MARKERS,
     },
 )
 

@@ -96,7 +96,7 @@ def json_block(opening: str, closing: str | None) -> States:
     if closing is not None:
         transitions[closing] = Transition(State.PROSE)
     return {
-        State.CALL: JsonCall(then=State.AFTER_CALL),
+        State.CALL: JsonCall(then=State.AFTER_CALL, slips=True),
         **_behind_object(State.AFTER_CALL, transitions),
     }
 
@@ -111,7 +111,7 @@ def json_array(opening: str, closing: str | None, *, body: JsonCall | None = Non
         transitions |= {quote: Transition(State.ARRAY_CALL, Marker.KEPT) for quote in "\"'"}
     return {
         State.CALLS: Gap(transitions, junk=re.compile(r"[\s\[,\]]*")),
-        State.ARRAY_CALL: body or JsonCall(then=State.AFTER_ARRAY_CALL),
+        State.ARRAY_CALL: body or JsonCall(then=State.AFTER_ARRAY_CALL, slips=True),
         State.AFTER_ARRAY_CALL: Gap(transitions, junk=re.compile(r"[\s,;}\]]*"), behind=Behind.CALL),
     }
 
@@ -261,7 +261,7 @@ def key_value(opening: str, closing: str, tags: tuple[str, str, str, str], *, se
 
 def _json_calls(opening: str, closing: str) -> States:
     return {
-        State.JSON_CALL: JsonCall(then=State.AFTER_JSON_CALL),
+        State.JSON_CALL: JsonCall(then=State.AFTER_JSON_CALL, slips=True),
         **_behind_object(
             State.AFTER_JSON_CALL,
             {

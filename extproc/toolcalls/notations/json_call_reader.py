@@ -54,6 +54,7 @@ class JsonCallReader:
         "done",
         "left",
         "repair",
+        "slip",
         "verdict",
         "whole",
     )
@@ -65,6 +66,7 @@ class JsonCallReader:
         self.left = ""
         self.repair: Repair | None = None
         """See `table.repair_of`."""
+        self.slip: Repair | None = None
         self._table = table
         self._tools = tools
         self._stage = Stage.OBJECT
