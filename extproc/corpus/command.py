@@ -24,7 +24,7 @@ _NAMES = ", ".join(name for name in PEERS if name != "extproc-worker")
 EXPLAINED = """\
 A parser is a function that gets an `extproc.corpus.Given` and yields OpenAI's deltas; `extproc` is ours:
   extproc conformance tools --parser extproc
-  extproc conformance tools --parser my_adapter:parse --format hermes --json
+  PYTHONPATH=. extproc conformance tools --parser my_adapter:parse --format hermes --json
 Those of vllm, sglang, mlx-lm and transformers are judged where they are installed, in the formats that they claim:
   extproc conformance tools --parser vllm --python ~/vllm/bin/python --format hermes
 

@@ -149,6 +149,7 @@ _ENTRIES: dict[str, list[tuple[str, str, Held | Why]]] = {
         ("", '{"time"', Held(SHOWN, "test_the_log_of_a_call_has_the_fields_that_are_printed")),
         ("", "broken.py", Held(SHOWN, "test_what_is_wrong_with_a_character_is_told_as_printed")),
     ],
+    "docs/cli.md": [("bash", "", Held(WORDS, "test_ours_are_understood"))],
     "docs/clients.md": [
         ("bash", "pip install aider", Why.OTHERS),
         ("bash", "", Held(CLIENTS, "test_an_agent_does_its_task")),
