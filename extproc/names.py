@@ -56,6 +56,15 @@ AGAIN_HEADER = "x-extproc-again"
 """Set by the processor on what it asks of the inner listener: the second try of a demanded call, ready for its
 backend."""
 
+LIMITS_DOMAIN = "extproc"
+"""Under which limits in tokens stand in the service that counts for all Envoys."""
+
+TOKENS_LIMIT = "x-ratelimit-limit-tokens"
+TOKENS_LEFT = "x-ratelimit-remaining-tokens"
+TOKENS_RESET = "x-ratelimit-reset-tokens"
+"""Added by that service to an answer: of the limit that is nearest, how many tokens it allows and has left, and how
+many seconds it still has."""
+
 CLIENT_HEADER = "x-extproc-client"
 """Set by Envoy on a request: the name of the key that it came with. Never taken from a client."""
 

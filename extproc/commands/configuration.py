@@ -36,6 +36,7 @@ from extproc.toolcalls.rows import rows
 def add_commands(commands: Commands) -> None:
     _add_check(commands)
     _add_envoy(commands)
+    _add_limits(commands)
     _add_formats(commands)
     _add_hash_key(commands)
 
@@ -52,6 +53,20 @@ def _envoy(options: argparse.Namespace) -> int:
     if isinstance(told, Config):
         told = told.model_copy(update={"workers": workers})
     sys.stdout.write(_bootstrap(told, options.processor, options.admin, worker_count(workers)))
+    return 0
+
+
+def _limits(options: argparse.Namespace) -> int:
+    from extproc.envoy.rate_limit_service import to_yaml  # A second: only now.
+
+    path = options.config or options.file
+    if path is None or (options.config and options.file):
+        options.misused("give one FILE")
+    config = load(path)
+    if not config.token_limits:
+        print(f"extproc: {path}: no limit in tokens: neither in `limits` nor in `teams`", file=sys.stderr)
+        return 1
+    sys.stdout.write(to_yaml(config))
     return 0
 
 
@@ -250,6 +265,20 @@ def _add_envoy(commands: Commands) -> None:
     )
     add_sockets(envoy)
     add_workers(envoy)
+
+
+def _add_limits(commands: Commands) -> None:
+    limits = add(
+        commands,
+        "limits",
+        _limits,
+        "print the limits in tokens for envoyproxy/ratelimit, which counts them for all Envoys",
+        """
+        extproc limits extproc.yaml > ratelimit.yaml
+        """,
+    )
+    limits.add_argument("file", type=Path, nargs="?", metavar="FILE", help="the configuration file")
+    limits.add_argument("--config", type=Path, metavar="FILE", help="the same")
 
 
 def _add_formats(commands: Commands) -> None:

@@ -30,7 +30,8 @@ from extproc.config.ladder import Ladder, Step
 from extproc.config.metrics import Metrics
 from extproc.config.model import Model
 from extproc.config.recording import Recording
-from extproc.config.team import Team
+from extproc.config.team import Team, Tokens
+from extproc.config.token_limits import RateLimitService, TokenLimit, Whose, token_limits
 from extproc.config.tools import Runs, ToolServer
 from extproc.config.tracing import Tracing
 from extproc.contract.media_urls import MediaUrls
@@ -58,6 +59,11 @@ class Limits(Settings):
     """How many requests one key may send in a minute; one more is a 429. `null`: as many as it likes."""
     concurrent_requests: Annotated[int, Field(ge=1)] | None = None
     """How many requests of one key may be under way at one backend. Unless given: as many as it has left free."""
+    tokens_per_minute: Tokens | None = None
+    """How many tokens the answers to one key's requests may cost in a minute, at all Envoys; what comes then is a 429.
+    Unless given: any number."""
+    tokens_per_day: Tokens | None = None
+    """The same in a day, from midnight to midnight by UTC."""
     first_event_seconds: Annotated[float, Field(gt=0, le=1800)] = 900.0
     """How long a backend may take for the first event of a stream with tools: it may have other requests before it."""
     silence_seconds: Annotated[float, Field(gt=0, le=1800)] = 300.0
@@ -178,6 +184,10 @@ class Config(Settings):
     """Where content parts may send backends for images, audio and video: nowhere (`none`), to what can be told to be
     `public`, or `any` place, files of the backend among them."""
     limits: Limits = Limits()
+    rate_limit_service: RateLimitService | None = None
+    """What counts tokens for all Envoys together. Without it there can be no limit in tokens."""
+    count_every_answer: bool = False
+    """Answers without tools are read for what they cost as well, which limits in tokens do anyway."""
     characters: Annotated[AbsolutePath | None, BeforeValidator(_beside_the_file)] = None
     """The directory of characters, from this file's own: each `NAME.py` there is the model `character/NAME`."""
     tool_servers: tuple[ToolServer, ...] = ()
@@ -291,6 +301,17 @@ class Config(Settings):
             if PRIORITY in model.defaults and self.backends_by_name[model.backend].priority_scheduling:
                 problem = f"{PRIORITY} is the gateway's own: the backend {model.backend!r} has `priority_scheduling`"
                 raise FieldError(("models", index, "defaults", PRIORITY), problem)
+        return self
+
+    @model_validator(mode="after")
+    def _token_limits_hold(self) -> Self:
+        for limit in self.token_limits:
+            at = [index for index, team in enumerate(self.teams) if limit.whose == "team" and team.name == limit.name]
+            location = (*(("teams", at[0]) if at else ("limits",)), f"tokens_per_{limit.unit}")
+            if self.rate_limit_service is None:
+                raise FieldError(location, "without `rate_limit_service` nobody counts tokens")
+            if not self.identifies_clients:
+                raise FieldError(location, "without `api_keys` or `jwt` nobody can be told from anybody else")
         return self
 
     @model_validator(mode="after")
@@ -431,6 +452,21 @@ class Config(Settings):
     def rates_of_teams(self) -> Mapping[str, int]:
         """Requests per minute of the teams that have a limit, by name."""
         return {team.name: team.requests_per_minute for team in self.teams if team.requests_per_minute is not None}
+
+    @cached_property
+    def token_limits(self) -> tuple[TokenLimit, ...]:
+        """All limits in tokens, of keys and of teams."""
+        return token_limits(self.limits.tokens_per_minute, self.limits.tokens_per_day, self.teams)
+
+    @property
+    def token_limit_kinds(self) -> Mapping[str, Whose]:
+        """What kinds of them there are, and whose each is."""
+        return {limit.kind: limit.whose for limit in self.token_limits}
+
+    @property
+    def counts_tokens(self) -> bool:
+        """Whether it is to be known of each answer what it cost, which counts against a limit, or is asked for."""
+        return self.count_every_answer or bool(self.token_limits)
 
     def model_for(self, team: Team | None, name: str) -> Model | None:
         """The model that a client of this team means by a name: to it, there are no others than it may ask."""

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+from typing import Annotated, Literal, TypeAlias
 
 from pydantic import Field
 
 from extproc.config.base import Name, Settings
+
+Tokens: TypeAlias = Annotated[int, Field(ge=1, le=4_294_967_295)]
+"""As many as envoyproxy/ratelimit can count to."""
 
 TEAM_NAME = r"^[A-Za-z0-9_.@-]{1,64}$"
 """What may stand before the slash of a key's name (`extproc.exchange.api_keys`)."""
@@ -23,6 +26,10 @@ class Team(Settings):
     concurrent_requests: Annotated[int, Field(ge=1)] | None = None
     """How many requests all its keys together may have under way, at all backends; one more is a 429."""
 
+    tokens_per_minute: Tokens | None = None
+    """How many tokens the answers to all its keys may cost in a minute, at all Envoys; what comes then is a 429."""
+    tokens_per_day: Tokens | None = None
+    """The same in a day, from midnight to midnight by UTC."""
     priority: Literal["interactive", "batch"] = "interactive"
     """Whether somebody waits for the answers. Batch requests may have only a part of a backend (`max_batch_requests`),
     and go behind the others where it knows priorities (`priority_scheduling`)."""

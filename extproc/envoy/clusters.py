@@ -38,6 +38,9 @@ PROCESSOR = "_processor"
 COLLECTOR = "_collector"
 """The cluster of what takes spans."""
 
+COUNTING = "_token_limits"
+"""The cluster of what counts tokens."""
+
 CONNECT_TIMEOUT = timedelta(seconds=5)
 """A SYN that is lost is sent again after 1 and 3 seconds: two of them may be lost before we give up."""
 
@@ -186,6 +189,25 @@ def jwks_cluster(url: str, sources: Sources) -> cluster.Cluster:
         connect_timeout=CONNECT_TIMEOUT,
         load_assignment=_assignment(JWKS, [endpoint.Endpoint(address=tcp(address), hostname=at.host)]),
         transport_socket=to_provider(at.host, sources),
+    )
+
+
+def rate_limit_cluster(address: Address) -> cluster.Cluster:
+    """What counts tokens, by gRPC. It stays while there may be limits: what is under way still tells it something."""
+    return cluster.Cluster(
+        name=COUNTING,
+        type=_discovery(tcp(address)),
+        dns_lookup_family=cluster.ClusterDnsLookupFamily.V4_PREFERRED,
+        connect_timeout=timedelta(seconds=1),
+        load_assignment=_assignment(COUNTING, [endpoint.Endpoint(address=tcp(address), hostname=address.host)]),
+        typed_extension_protocol_options=_protocol(
+            upstreams.HttpProtocolOptions(
+                explicit_http_config=upstreams.HttpProtocolOptionsExplicitHttpConfig(
+                    http2_protocol_options=core.Http2ProtocolOptions()
+                )
+            )
+        ),
+        circuit_breakers=circuit_breakers(CONCURRENT),
     )
 
 

@@ -46,6 +46,7 @@ from extproc.envoy.extensions import extension, packed
 from extproc.envoy.local_replies import local_replies
 from extproc.envoy.routes import BUFFER, EXT_PROC, SILENCE, inner_routes
 from extproc.envoy.sources import Sources
+from extproc.envoy.token_limits import token_limit_filters
 from extproc.envoy.tracing import tracing
 from extproc.envoy.transport import for_clients
 from extproc.envoy.web_pages import CORS
@@ -179,6 +180,7 @@ def _http_connection_manager(config: Config, sources: Sources, *, inner: bool = 
             *([] if inner else _filters_of_clients(config, sources)),
             hcm.HttpFilter(name=BUFFER, typed_config=packed(Buffer(max_request_bytes=1)), disabled=True),
             hcm.HttpFilter(name=EXT_PROC, typed_config=packed(processing), disabled=True),
+            *token_limit_filters(config, inner=inner),
             hcm.HttpFilter(name="envoy.filters.http.router", typed_config=packed(Router(suppress_envoy_headers=True))),
         ],
         local_reply_config=local_replies(config, silence=SILENCE, processing=PROCESSING),

@@ -26,7 +26,7 @@ from extproc.envoy.extensions import packed
 from extproc.envoy.token_check.replies import refusals
 from extproc.envoy.web_pages import REFUSED
 from extproc.exchange.admission import CHALLENGE, WHERE
-from extproc.names import MESSAGES_PATH, METADATA_NAMESPACE, REPLY_DETAILS, REPLY_HEADER, without_version
+from extproc.names import MESSAGES_PATH, METADATA_NAMESPACE, REPLY_DETAILS, REPLY_HEADER, TOKENS_RESET, without_version
 from extproc.surfaces import CHAT, MESSAGES, RESPONSES, Surface
 
 _PATH = "%PATH(NQ:PATH):200%"
@@ -64,9 +64,30 @@ def local_replies(config: Config, *, silence: timedelta, processing: timedelta) 
     return hcm.LocalReplyConfig(mappers=[untouched, *told])
 
 
+def _of_token_limits() -> Iterator[LocalReply]:
+    yield LocalReply(
+        _is("request_rate_limited"),
+        "rate_limit_exceeded",
+        "The tokens of this client, or of all of its team, are used up for this minute or this day: the header "
+        "x-ratelimit-limit-tokens tells how many there are, and retry-after when there are new ones.",
+        type="tokens",
+        fields={"retry-after": f"%RESP({TOKENS_RESET})%"},
+    )
+    yield LocalReply(
+        _is("rate_limiter_error"),
+        "token_limits_unavailable",
+        "The service that counts tokens can't be reached, and nobody is served without it. Check that it runs, and try "
+        "again in a moment.",
+        status=503,
+        fields=AGAIN,
+    )
+
+
 def _replies(config: Config, silence: str, processing: str) -> Iterator[LocalReply]:
     limits, teams = config.limits, bool(config.rates_of_teams)
     whose = "of this client" if config.jwt is not None else "with this key"
+    if config.token_limits:
+        yield from _of_token_limits()
     max_body_bytes = limits.max_body_bytes
     backend = "the backend '%UPSTREAM_CLUSTER%'"
     # Envoy's own words for it name addresses.

@@ -11,7 +11,13 @@ from envoy_data_plane.envoy.config.route.v3 import RouteConfiguration
 from envoy_data_plane.envoy.extensions.transport_sockets.tls.v3 import Secret
 
 from extproc.config import Address, Backend, Config
-from extproc.envoy.clusters import backend_cluster, collector_cluster, jwks_cluster, runner_cluster
+from extproc.envoy.clusters import (
+    backend_cluster,
+    collector_cluster,
+    jwks_cluster,
+    rate_limit_cluster,
+    runner_cluster,
+)
 from extproc.envoy.listener import inner_listener, listener
 from extproc.envoy.routes import route_configuration
 from extproc.envoy.secrets import secrets
@@ -39,13 +45,15 @@ class Resources:
         return route_configuration(self.config)
 
     def clusters(self) -> list[Cluster]:
-        """One for each backend, and those of the runner, the collector and an identity provider if they are needed; the
-        processor's is no part of a configuration."""
-        tracing, jwt = self.config.tracing, self.config.jwt
+        """One for each backend, and those of the runner, the collector, an identity provider and what counts tokens if
+        they are needed; the processor's is no part of a configuration."""
+        tracing, jwt, service = self.config.tracing, self.config.jwt, self.config.rate_limit_service
         runner = [runner_cluster(str(self.config.runner_socket))] if self.config.runs_tools else []
         collector = [collector_cluster(Address.parse(tracing.collector))] if tracing is not None else []
         keys = [jwks_cluster(jwt.jwks.url, self.sources)] if jwt is not None and jwt.jwks.url is not None else []
-        return [*(backend_cluster(backend, self.sources) for backend in self._backends), *runner, *collector, *keys]
+        counting = [rate_limit_cluster(Address.parse(service.address))] if service is not None else []
+        backends = (backend_cluster(backend, self.sources) for backend in self._backends)
+        return [*backends, *runner, *collector, *keys, *counting]
 
     def secrets(self) -> list[Secret]:
         return list(secrets(self.config.tls, self.config.jwt, self._backends))

@@ -83,8 +83,8 @@ class ExchangeStats:
         """The request goes to its backend."""
         assert prepared.model is not None  # a chat completion names one
         self._model, self._asked, self._spec = prepared.model, prepared.asked, prepared.answer
-        with_tools = prepared.answer is not None
-        self._telemetry.accepted(prepared.model, prepared.dropped, prepared.repaired, with_tools=with_tools)
+        rewritten = prepared.answer is not None and not prepared.answer.passes
+        self._telemetry.accepted(prepared.model, prepared.dropped, prepared.repaired, with_tools=rewritten)
         if self._team is not None:
             self._telemetry.asked_by(self._team)
         fields: dict[str, Any] = {"model": prepared.model, "backend": prepared.backend}
@@ -95,7 +95,7 @@ class ExchangeStats:
                 fields["step"] = asked.step
                 if _may_call_freely(prepared, asked):
                     self._steered = self._config.models_by_name[prepared.model]
-            fields |= {"mode": asked.mode, "dialect": asked.dialect, "stream": asked.stream, "rewritten": with_tools}
+            fields |= {"mode": asked.mode, "dialect": asked.dialect, "stream": asked.stream, "rewritten": rewritten}
             if asked.format:
                 fields["format"] = asked.format
             if asked.operation != "chat":
@@ -135,12 +135,17 @@ class ExchangeStats:
         self._ended(error_type(error))
         return {**self.so_far(), "error": error.code or error.type}
 
-    def answered(self, usage: Mapping[str, Any] | None, tally: Tally) -> None:
-        """The backend has answered, for the first or the second time: both were its work."""
+    def answered(self, usage: Mapping[str, Any] | None, tally: Tally, cost: Mapping[str, Any] | None = None) -> None:
+        """The backend has answered, for the first or the second time: both were its work.
+
+        `usage` is its own count. `cost` is what counts against a limit, where something does.
+        """
         assert self._model is not None  # else nobody would have been asked
         self._telemetry.answered(self._model, usage or {}, tally.violations, self._team)
         tokens = {name: count for name in _SHOWN if type(count := (usage or {}).get(name)) is int and count > 0}
         self._tokens.update(tokens)
+        if cost is not None and "total_tokens" not in tokens:
+            self._tokens["total_tokens"] += cost["total_tokens"]
         self._violations += sum(tally.violations.values())
         self._calls += tally.made
         self._finish_reasons = [reason if reason in FINISH_REASONS else OTHER for reason in tally.finish_reasons]

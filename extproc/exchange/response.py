@@ -60,6 +60,8 @@ LARGE_ANSWER = 8 * 1024
 """Bytes of an answer that is read at once: if all of it is markup, each takes ten times what it takes in a request."""
 _LARGEST_ERROR = 64 * 1024
 """Bytes of a backend's error; in a longer one nobody looks for words."""
+_CHUNKS_UNTOLD = 16
+"""Of a stream that counts against a limit: how many chunks it may go on without saying what it has cost."""
 IDLE_TIMEOUT = "backend_timeout"
 """The code of the error that a stream ends with when its backend falls silent; Envoy's own time-out has the same."""
 
@@ -86,6 +88,7 @@ class ResponseHalf:
         self._unsure = False  # the answer's head went out with a status that its body's reply makes good
         self._stream: StreamedResponse | None = None
         self._waits = False  # for the first token of a stream
+        self._cost_told_at = 1  # chunks of it
         self._ends = False  # the piece of the stream that is being read is its last
         self._first: Rewritten | ApiError | _StreamEnd | None = None  # should there be no better answer
         self._second: tuple[StreamedAnswer, Iterator[streaming.Step]] | None = None  # a stream that is being read
@@ -296,7 +299,7 @@ class ResponseHalf:
     def _count(self, completion: Rewritten | ApiError) -> str:
         """What is wrong with the calls of what the client would get for a backend's completion."""
         if isinstance(completion, Rewritten):
-            self._stats.answered(completion.usage, completion.tally)
+            self._stats.answered(completion.usage, completion.tally, completion.cost)
             return completion.violations.first
         if completion.code not in ANSWER_VIOLATIONS:
             return ""
@@ -330,7 +333,14 @@ class ResponseHalf:
         if self._ends and not step.more:
             return self._end_of_stream(step.piece)
         said = self._body.part(step.piece, more=step.more)
+        self._tell_cost(said)
         return Phase.RESPONSE_STREAM, [*said, Breathe()] if step.more else [*said]
+
+    def _tell_cost(self, said: list[ProcessingResponse]) -> None:
+        """What the stream has cost so far, now and then: if its client leaves, nothing can be said any more."""
+        if self._spec.counted and said and self._streams.answer.chunks >= self._cost_told_at:
+            self._cost_told_at = self._streams.answer.chunks + _CHUNKS_UNTOLD
+            with_metadata(said[-1], {"total_tokens": self._streams.answer.cost_so_far})
 
     def trailers(self) -> Step:
         """Trailers come where the body's end should, or the body."""
@@ -338,7 +348,7 @@ class ResponseHalf:
         if self._stream is not None and self._body.full_duplex:
             answer = self._streams.answer
             end = self._streams.end()
-            self._stats.answered(answer.usage, answer.tally)
+            self._stats.answered(answer.usage, answer.tally, answer.cost)
             return self._give(_StreamEnd(answer, end), trailers=True)
         if self._body.full_duplex and (data := self._body.take_trailers()):
             return self._whole(data)
@@ -350,7 +360,7 @@ class ResponseHalf:
         if left or self._stream is None or self._streams.answer.error is not None:
             return self._refuse(backend_garbage("it ends with trailers, and comes in pieces."))
         answer = self._streams.answer
-        self._stats.answered(answer.usage, answer.tally)
+        self._stats.answered(answer.usage, answer.tally, answer.cost)
         reply = ProcessingResponse(response_trailers=TrailersResponse())
         return Phase.ENDED, [with_metadata(reply, self._stats.complete())]
 
@@ -364,14 +374,14 @@ class ResponseHalf:
             504, f"Nothing came from the model's backend for {seconds:g} seconds.", "server_error", code=IDLE_TIMEOUT
         )
         piece = self._streams.end(answer.fail(error))
-        self._stats.answered(answer.usage, answer.tally)
+        self._stats.answered(answer.usage, answer.tally, answer.cost)
         return self._give(_StreamEnd(answer, piece))
 
     def _end_of_stream(self, piece: bytes) -> Step:
         stream = self._streams
         held, answer = stream.is_held, stream.answer
         end = _StreamEnd(answer, piece + stream.end())
-        self._stats.answered(answer.usage, answer.tally)
+        self._stats.answered(answer.usage, answer.tally, answer.cost)
         if held and (again := self._retry(_problem(answer))) is not None:
             self._first = end
             return Phase.RETRYING, [again]
@@ -380,7 +390,7 @@ class ResponseHalf:
     def abandoned(self) -> None:
         """Envoy has nothing more to say amid a stream. What it came to counts too."""
         stream = self._streams
-        self._stats.answered(stream.answer.usage, stream.answer.tally)
+        self._stats.answered(stream.answer.usage, stream.answer.tally, stream.answer.cost)
         if stream.answer.error is not None and not stream.is_held:
             self._stats.stream_error(stream.answer.error)
 
@@ -444,7 +454,7 @@ class ResponseHalf:
         if step.more:
             return Phase.RETRYING, [Breathe()]
         self._second = None
-        self._stats.answered(answer.usage, answer.tally)
+        self._stats.answered(answer.usage, answer.tally, answer.cost)
         worse = answer.error or answer.violations.first or not answer.called
         return self._better(None if worse else _StreamEnd(answer, step.piece))
 

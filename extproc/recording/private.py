@@ -49,6 +49,10 @@ _NO_HOST = NOWHERE.partition(":")[0]
 _IP = r"(?:\d{1,3}(?:\.\d{1,3}){3}|\[[0-9a-fA-F:.]+\])"
 
 
+_NOT_ITS_OWN = frozenset({"tokens_per_minute", "tokens_per_day"})
+"""Of the limits: what Envoy and a service see to, between them."""
+
+
 def hide(message: ProcessingRequest | ProcessingResponse) -> None:
     """Take out of it what is private."""
     if isinstance(message, ProcessingRequest):
@@ -80,7 +84,8 @@ def settings_of(config: Config, model: str | None) -> dict[str, Any]:
             each.model_dump(mode="json", exclude_defaults=True, include=set(KEPT_BACKEND)) | {"address": NOWHERE}
             for each in backends
         ],
-        "limits": config.limits.model_dump(mode="json", exclude_defaults=True),
+        "limits": config.limits.model_dump(mode="json", exclude_defaults=True, exclude=set(_NOT_ITS_OWN)),
+        **({"count_every_answer": True} if config.counts_tokens else {}),
     }
 
 

@@ -63,6 +63,8 @@ class Rewritten:
     tally: Tally
     called: bool
     """The model made a call, in each choice, and was not cut off."""
+    cost: Json | None = None
+    """What counts against a limit, where something does: the backend's count, or the estimate."""
 
     @property
     def violations(self) -> Violations:
@@ -90,7 +92,8 @@ def rewrite_completion(body: bytes, spec: ResponseSpec, writer: AnswerWriter, se
         if (error := said[-1].error) is not None:
             raise error
     called = all(output.called for output in outputs)
-    return Rewritten(writer.whole(body, answer, said, usage), count, usage is not count, tally, called)
+    cost = usage if spec.counted else None
+    return Rewritten(writer.whole(body, answer, said, usage), count, usage is not count, tally, called, cost)
 
 
 class StreamedAnswer:
@@ -102,12 +105,14 @@ class StreamedAnswer:
     def __init__(self, spec: ResponseSpec, writer: AnswerWriter, sent: Sent | None = None) -> None:
         self._spec = spec
         self._writer = writer
-        self._count = StreamCount(sent, wanted=spec.include_usage)
+        self._count = StreamCount(sent, wanted=spec.include_usage or spec.counted)
         self._checker = ArgumentChecker(spec.callable_tools)
         self._decoder = SseDecoder()
         self._repeated = RepeatedChunk()
         self._outputs: dict[int, Output] = {}
         self._ended = False
+        self.chunks = 0
+        """How many have come that say something."""
         self.tally = Tally()
         """The violation in `error` is among its own."""
         self._last = self.tally.last if spec.tools else None
@@ -137,6 +142,16 @@ class StreamedAnswer:
     def usage(self) -> Json | None:
         """The backend's own count, once it came."""
         return self._count.backends
+
+    @property
+    def cost(self) -> Json | None:
+        """What counts against a limit, where something does: the backend's count, or an estimate once it has begun."""
+        return self._count.total() if self._spec.counted and self.begun else None
+
+    @property
+    def cost_so_far(self) -> int:
+        """About how many tokens it has cost by now: most backends send each in a chunk of its own."""
+        return self._count.prompt_tokens + self.chunks
 
     @property
     def unfinished(self) -> int:
@@ -219,6 +234,7 @@ class StreamedAnswer:
     def _again(self) -> bytes:
         """The chunk that was repeated, with its new content: what `_chunk` does with it, and nothing that is known."""
         repeated = self._repeated
+        self.chunks += 1
         self._count.wrote(repeated.index, repeated.delta)
         try:
             said = self._outputs[repeated.index].say(repeated.index, repeated.delta, repeated.choice)
@@ -232,6 +248,7 @@ class StreamedAnswer:
         if self._ended:
             return b""
         self._count.take(chunk)
+        self.chunks += bool(chunk["choices"])
         said: list[Said] = []
         for choice in chunk["choices"]:
             index, delta = completion.read_choice(choice)

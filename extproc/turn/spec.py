@@ -60,6 +60,10 @@ class ResponseSpec:
     """The texts that end the answer, where the client is told which did."""
     counts: bool = False
     """The answer is how many tokens the prompt has."""
+    passes: bool = False
+    """It is read for what it cost alone: otherwise the client gets it as it comes."""
+    counted: bool = False
+    """What it cost counts against a limit, so that it is found out in any case, if need be by an estimate."""
     reasoning_content: bool = False
     """Reasoning is sent under its older name as well."""
 

@@ -98,13 +98,15 @@ def ask(turn: Turn, model: Model, config: Config, *, limited: bool = True) -> Up
         spec = _response_spec(turn, model, choices=forwarded.get("n") or 1)
         if spec is not None and wants_json(turn) and not forced:
             spec = replace(spec, text_schema=turn.text_schema)
-        if spec is not None and turn.stream:
-            options = {**(turn.parameters.get("stream_options") or {}), "include_usage": True}
-            forwarded["stream_options"] = options
-            spec = replace(spec, running_counts=bool(options.get("continuous_usage_stats")))
         forwarded = {name: value for name, value in forwarded.items() if value is not None}
-        if spec is not None and (turn.include_usage or not turn.stream):
-            sent = Sent.read(forwarded)
+    if config.counts_tokens:
+        spec = _counted(spec, turn, model)
+    if spec is not None and turn.stream:
+        options = {**(turn.parameters.get("stream_options") or {}), "include_usage": True}
+        forwarded["stream_options"] = options
+        spec = replace(spec, running_counts=bool(options.get("continuous_usage_stats")))
+    if spec is not None and (spec.counted or turn.include_usage or not turn.stream):
+        sent = Sent.read(forwarded)
     if turn.as_sent is not None:  # what may not have changed at all stands where it stood
         order = [name for name in turn.as_sent if name in forwarded and name not in TOOL_PARAMETERS]
         forwarded = {name: forwarded[name] for name in order} | forwarded
@@ -126,9 +128,6 @@ def ask(turn: Turn, model: Model, config: Config, *, limited: bool = True) -> Up
     # 10 equals 10.0: what was read may be what was sent, and yet be written in another way.
     as_sent = turn.as_sent is not None and parameters is turn.parameters and forwarded == turn.as_sent
     dropped = tuple(sorted(turn.asked_as.get(name, name) for name in dropped))
-    affinity = None
-    if backend.affinity:
-        affinity = conversation_hash(turn.messages) if turn.rendered is None else turn.rendered.affinity
     return UpstreamRequest(
         model.name,
         backend.name,
@@ -136,7 +135,7 @@ def ask(turn: Turn, model: Model, config: Config, *, limited: bool = True) -> Up
         spec,
         dropped,
         turn.repaired,
-        affinity,
+        _affinity(turn) if backend.affinity else None,
         sent,
         again,
         asked=Asked.of(turn, model, forced=forced, step=step.name if step is not None else ""),
@@ -157,6 +156,10 @@ def _to_count(forwarded: Json) -> Json:
         kwargs = {**(forwarded.get("chat_template_kwargs") or {}), "reasoning_effort": effort}
         forwarded = {**forwarded, "chat_template_kwargs": kwargs}
     return {name: value for name, value in forwarded.items() if name in _OF_THE_PROMPT}
+
+
+def _affinity(turn: Turn) -> str | None:
+    return conversation_hash(turn.messages) if turn.rendered is None else turn.rendered.affinity
 
 
 _OF_CHAT_ALONE = ("n", "logprobs", "top_logprobs", "prompt_logprobs", "echo", "return_token_ids", "return_prompt_text")
@@ -190,6 +193,22 @@ def _with_defaults(fields: Json, model: Model, *, merge: bool = False) -> Json:
     if merge and (told := model.defaults.get(_TOLD)) is not None and fields.get(_TOLD) is not None:
         missing[_TOLD] = {**told, **fields[_TOLD]}
     return {**fields, **missing} if missing else fields
+
+
+def _counted(spec: ResponseSpec | None, turn: Turn, model: Model) -> ResponseSpec:
+    """The same for an answer of which it is to be known what it cost, if it is the client's as it comes, too."""
+    if spec is not None:
+        return replace(spec, counted=True)
+    return ResponseSpec(
+        model.format_name,
+        [],
+        parallel_tool_calls=True,
+        include_usage=turn.include_usage,
+        dialect=turn.dialect,
+        native=True,
+        passes=True,
+        counted=True,
+    )
 
 
 def _response_spec(turn: Turn, model: Model, *, choices: int) -> ResponseSpec | None:

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any, TypeAlias
 
 from extproc.contract.json_array import JsonArray
@@ -132,8 +133,6 @@ def written(messages: Iterable[Json]) -> list[Excerpt]:
 class StreamCount:
     """The count of one stream: show it every chunk of the backend's."""
 
-    __slots__ = ("_answers", "_sent", "_wanted", "backends")
-
     def __init__(self, sent: Sent | None, *, wanted: bool) -> None:
         """`wanted`: the client is to get one."""
         self._sent = sent
@@ -151,6 +150,11 @@ class StreamCount:
             answer = self._answers[index]
             for text in _texts(delta):
                 answer.add(text)
+
+    @cached_property
+    def prompt_tokens(self) -> int:
+        """By estimate; 0 where it isn't known what was sent."""
+        return self._sent.prompt_tokens() if self._sent is not None else 0
 
     def total(self) -> Json | None:
         """What a complete answer cost: the backend's count, or an estimate where that is possible."""
