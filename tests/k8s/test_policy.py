@@ -36,7 +36,7 @@ each_container = pytest.mark.parametrize("container", CONTAINERS.values(), ids=C
 each_kustomization = pytest.mark.parametrize("folder", EVERYTHING, ids=named)
 each_policy = pytest.mark.parametrize("policy", POLICIES.values(), ids=POLICIES)
 
-WRITABLE = {"shared", "sockets", "home", "tmp", "shared-memory", "models"}
+WRITABLE = {"counters", "shared", "sockets", "home", "tmp", "shared-memory", "models"}
 """Volumes that somebody writes into; all others are mounted to be read."""
 
 
@@ -103,7 +103,8 @@ def test_a_container_says_what_it_needs(container: Object) -> None:
 
 @each_container
 def test_an_image_has_a_version_or_a_digest(container: Object) -> None:
-    assert re.search(r":v?\d+\.\d+\.\d+(@sha256:[0-9a-f]{64})?$", container["image"])
+    # Or its commit, where nothing is released (envoyproxy/ratelimit).
+    assert re.search(r":(v?\d+\.\d+\.\d+|[0-9a-f]{8})(@sha256:[0-9a-f]{64})?$", container["image"])
 
 
 @pytest.mark.parametrize(
@@ -140,8 +141,8 @@ def test_a_policy_names_peers_and_ports(policy: Object) -> None:
         assert {"namespaceSelector": {}} not in rule["from"]
     for rule in spec.get("egress", []):
         assert rule["to"]
-        # DNS, others' gateways, HTTPS, vLLM, KServe's runtime.
-        assert all(port["port"] in (53, 80, 443, 8000, 8080) for port in rule["ports"])
+        # DNS, others' gateways, HTTPS, counters, vLLM, KServe's runtime, what counts tokens.
+        assert all(port["port"] in (53, 80, 443, 6379, 8000, 8080, 8081) for port in rule["ports"])
 
 
 @each_policy
