@@ -45,7 +45,7 @@ class RateLimits:
         self.asked = 0
         """How many calls there were."""
         self._counters = counters
-        self._environment = environment
+        self.environment = environment
         self._clock = clock
         self.read(file)
 
@@ -126,7 +126,7 @@ class RateLimits:
             )
         for _ in range(asked - len(counted)):
             response.statuses.append(protocol.RateLimitResponseDescriptorStatus(code=protocol.RateLimitResponseCode.OK))
-        if counted and self._environment.get("LIMIT_RESPONSE_HEADERS_ENABLED") == "true":
+        if counted and self.environment.get("LIMIT_RESPONSE_HEADERS_ENABLED") == "true":
             nearest, count = min(counted, key=lambda each: max(0, each[0].tokens - each[1]))
             if over:
                 nearest, count = next(each for each in reversed(counted) if each[0] is over[-1])
@@ -136,7 +136,7 @@ class RateLimits:
                 "LIMIT_RESET_HEADER": self._left(nearest),
             }
             response.response_headers_to_add = [
-                HeaderValue(key=self._environment[name], value=str(value)) for name, value in told.items()
+                HeaderValue(key=self.environment[name], value=str(value)) for name, value in told.items()
             ]
         return response
 

