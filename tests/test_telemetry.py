@@ -287,6 +287,7 @@ class TestDocumentation:
         learned = {
             "client",
             "team",
+            "priority",
             "model",
             "mode",
             "step",
