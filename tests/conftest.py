@@ -46,6 +46,7 @@ LONGEST = (
     "test_reload.py",
     "test_cli.py",
     "test_processes.py",
+    "documented/test_commands.py",
     "test_memory.py",
     "test_server.py",
     "test_simulation.py",

@@ -209,7 +209,7 @@ _ENTRIES: dict[str, list[tuple[str, str, Held | Why]]] = {
         ("bash", "curl", Held(OURS, "test_counts_are_found")),
     ],
     "docs/observability.md": [
-        ("bash", "extproc serve", Held(OURS, "test_metrics_are_there_with_either_command")),
+        ("bash", "extproc serve", Held(OURS, "test_the_page_of_metrics_is_there")),
         ("bash", "extproc runner", Held(OURS, "test_the_runner_is_a_process_of_its_own")),
         ("yaml", "metrics:", SETTINGS),
         ("", "the model 'coder' goes", Held(SHOWN, "test_the_log_of_steps_is_as_printed")),

@@ -14,7 +14,7 @@ from pathlib import Path
 
 from tests.gateway import free_port
 
-PATIENCE = 60
+PATIENCE = 120
 
 
 class Stage:

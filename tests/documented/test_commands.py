@@ -125,7 +125,7 @@ def test_a_recording_is_played(stage: Stage) -> None:
     assert "lost-second-call" in stage.run(save)
 
 
-def test_metrics_are_there_with_either_command(stage: Stage) -> None:
+def test_the_page_of_metrics_is_there(stage: Stage) -> None:
     _, _, page = lines("docs/observability.md", "extproc serve")
     assert "extproc_requests_total" in stage.run(page)
 
