@@ -152,7 +152,7 @@ class Container:
             case {"exec": {"command": command}}:
                 return self._exec(command, timeout) == 0
             case {"grpc": {"port": port}}:
-                return _serving(self._sandbox.port(port), probe["grpc"].get("service", ""), timeout)
+                return serving(self._sandbox.port(port), probe["grpc"].get("service", ""), timeout)
             case {"httpGet": {"path": path, "port": port}}:
                 return _answers(f"http://127.0.0.1:{self._sandbox.port(port_named(port, self._spec))}{path}", timeout)
         raise NotImplementedError(f"a probe such as {probe}")
@@ -186,7 +186,7 @@ def _answers(url: str, timeout: float) -> bool:
         return False
 
 
-def _serving(port: int, service: str, timeout: float) -> bool:
+def serving(port: int, service: str, timeout: float) -> bool:
     """The kubelet's gRPC probe."""
     with grpc.insecure_channel(f"127.0.0.1:{port}") as channel:
         check = channel.unary_unary(

@@ -29,7 +29,7 @@ OPT = "/opt/"
 SBOM = ROOT / "build/sbom.cdx.json"
 
 MEGABYTES = 130
-"""114 were measured; a sixth is gRPC, a seventh each the JSON Schema validator and what MCP's client brings for OAuth
+"""122 were measured; a sixth is gRPC, a seventh each the JSON Schema validator and what MCP's client brings for OAuth
 (cryptography)."""
 
 

@@ -25,7 +25,8 @@ each_dockerfile = pytest.mark.parametrize("dockerfile", [GATEWAY, SCRIPTED], ids
 @each_dockerfile
 def test_both_stages_have_one_base_that_can_be_given_by_digest(dockerfile: Dockerfile) -> None:
     assert re.search(r"^ARG PYTHON=python:(\d\.\d+)-slim-\w+$", dockerfile.text, re.MULTILINE)
-    assert [stage.all("FROM") for stage in dockerfile.stages()] == [["${PYTHON} AS build"], ["${PYTHON}"]]
+    assert re.search(r"^ARG BUILDER=\$\{PYTHON\}$", dockerfile.text, re.MULTILINE)
+    assert [stage.all("FROM") for stage in dockerfile.stages()] == [["${BUILDER} AS build"], ["${PYTHON}"]]
 
 
 @pytest.mark.parametrize(("dockerfile", "name"), [(GATEWAY, "extproc"), (SCRIPTED, "scripted-vllm")])
