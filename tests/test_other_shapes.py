@@ -251,6 +251,17 @@ class TestCost:
         assert most <= LONGEST + 200
         assert collect(parser.close()).calls == []
 
+    @pytest.mark.parametrize("over", [-1, 0, 1])
+    def test_the_limit_is_the_same_in_every_cut(self, over: int) -> None:
+        before, behind = '{"get_weather": {"city": "', '"}}'
+        text = before + "x" * (LONGEST + over - len(before + behind)) + behind + " </tool_call>"
+        found = [
+            parsed([text[at : at + size] for at in range(0, len(text), size)], format="hermes", tools=TOOLS)
+            for size in (7, 1000, LONGEST, 2 * LONGEST)
+        ]
+        assert found == [found[0]] * 4
+        assert len(found[0].calls) == (over < 0)
+
     @pytest.mark.parametrize(
         "part",
         [
@@ -275,6 +286,46 @@ class TestCost:
             return best
 
         assert seconds(2000) < 30 * seconds(200)
+
+
+PIECES = (
+    *(text for text, _ in OBJECTS.values()),
+    *(*ANNOUNCED, ARGUMENTS, USUAL, "I will call ", "get_weather", ". ", "text ", "  ", "x" * 40),
+    *("\n", "```", "```json\n", "```python\n", "`", "<tool_call>", "</tool_call>", "<think>", "</think>"),
+    *(
+        "{",
+        "}",
+        "[",
+        "]",
+        ",",
+        ":",
+        '"',
+        "\\",
+        '{"tool"',
+        '{"tool_calls": [',
+        '{"get_weather": ',
+        '{"action": "',
+        '"city"',
+    ),
+)
+
+
+@given(
+    st.lists(st.sampled_from(PIECES), min_size=2, max_size=9),
+    st.sampled_from([*FORMATS, "sarashina"]),
+    st.booleans(),
+    st.randoms(use_true_random=False),
+)
+def test_whatever_is_written_is_read_the_same_in_every_cut(
+    pieces: list[str], format_: str, cut_off: bool, source: Any
+) -> None:
+    text = "".join(pieces)
+    found = []
+    for cut in ([text], list(text), random_cut(text, source)):
+        parser = Parser(format=format_, tools=TOOLS)
+        events = [event for piece in cut for event in parser.feed(piece)]
+        found.append(collect(events + parser.close(cut_off=cut_off)))
+    assert found == [found[0]] * 3
 
 
 _VALUES = {"city": st.text(max_size=8), "days": st.integers(-9, 99), "unit": st.sampled_from(["c", "f"])}

@@ -15,6 +15,7 @@ LONGEST = 240
 
 _sentence = re.compile(r"[.!?]\s")
 _word = re.compile(r"[\w.\-]*\w")
+_VERBS = ("call", "use", "invok", "run", "execute", "make")
 _ANNOUNCES = re.compile(
     r"\b(?:I(?:['’]ll| will| am going to|['’]m going to| need to)|let(?: me|['’]s)|we(?:['’]ll| will| need to))\b"
     r"[^\n]{0,40}?\b(?:call|use|invoke|run|execute|make)\b"
@@ -41,7 +42,11 @@ _may_announce = re.compile(
 def announced_tool(said: str, tools: Collection[str]) -> str | None:
     """The tool of which `said`, the end of the text before an object, says that it is called now; None if there is
     none, or more than one may be meant."""
-    sentence = _sentence.split(_last_line(said))[-1]
+    line = _last_line(said)
+    lowered = line.lower()
+    if not any(verb in lowered for verb in _VERBS):
+        return None  # as with almost every brace in a text
+    sentence = _sentence.split(line)[-1]
     announces = _ANNOUNCES.search(sentence)
     if announces is None or _OPEN.search(sentence):
         return None

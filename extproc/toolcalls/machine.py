@@ -115,9 +115,11 @@ class Machine:
             return self._follow(transition, marker, at)
 
     def _is_announced(self, text: str) -> bool:
-        """Whether the text up to here says that a call comes now."""
+        """Whether the text up to here says that a call comes now. Behind a call none does."""
         said = self._output.said
-        return said is not None and announced_tool(said + text, self._tools) is not None
+        if said is None or self._output.calls:
+            return False
+        return announced_tool(said + text, self._tools) is not None
 
     def _is_quoted(self, transition: Transition, line: Line, follows: str) -> bool | None:
         """Whether the text speaks of a marker, behind what stands on the `line`. None while nothing follows it."""

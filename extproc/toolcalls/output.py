@@ -58,7 +58,7 @@ class Output:
     @property
     def said(self) -> str | None:
         """The end of its text; none behind a call. None where nobody wants to know."""
-        return "" if self.calls and self._recent is not None else self._recent
+        return self._recent and (self._recent[-LONGEST:] if not self.calls else "")
 
     def take(self) -> list[Event]:
         events, self._events = self._events, []
@@ -80,7 +80,9 @@ class Output:
             text = text.lstrip()
             self._thought = not text
         if self._recent is not None and not self.calls:
-            self._recent = (self._recent + text[-LONGEST:])[-LONGEST:]
+            self._recent += text
+            if len(self._recent) > 4 * LONGEST:
+                self._recent = self._recent[-LONGEST:]
         solid = text.rstrip()
         if solid:
             self._said = True
