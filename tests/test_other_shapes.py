@@ -210,6 +210,7 @@ class TestAnswers:
             '{"tool_calls": [{"name": "hammer", "arguments": {}}]}',
             '{"tools": ["get_weather", "search"]}',
             'For example:\n{"get_weather": {"city": "Paris"}}',
+            'Here is the result that you asked for:\n{"get_weather": {"city": "Paris", "days": 3}}',
             'The format is\n\n```json\n{"tool": "get_weather", "parameters": {"city": "Paris"}}\n```\nand no other.',
             '```python\n{"tool": "get_weather", "parameters": {"city": "Paris"}}\n```',
             'It says `{"get_weather": {"city": "Paris"}}` there.',

@@ -56,8 +56,9 @@ class TestLadder:
             (", escape_markers: false", "", ["template", "forced", "retry"]),
             (", retry: true", "", ["template", "prompt", "forced"]),
             (", forced: true", "", ["template", "prompt", "retry"]),
+            (", forced: begun", "", ["template", "prompt", "retry"]),
         ],
-        ids=["all", "not forced", "no grammar", "not escaped", "retried", "forced"],
+        ids=["all", "not forced", "no grammar", "not escaped", "retried", "forced", "begun"],
     )
     def test_it_has_the_steps_that_there_can_be(self, model: str, backend: str, steps: list[str]) -> None:
         assert [step.name for step in config(model, backend).ladders["coder"].steps] == steps

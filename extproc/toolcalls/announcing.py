@@ -28,8 +28,8 @@ _OPEN = re.compile(
     re.IGNORECASE,
 )
 _EXAMPLE = re.compile(
-    r"\b(?:examples?|for instance|e\.g|such as|like this|looks? like|format|syntax|schema|template|would|could|you can)"
-    r"\b",
+    r"\b(?:examples?|for instance|e\.g|such as|like this|looks? like|format|syntax|schema|template|would|could|you can"
+    r"|results?|responses?|answers?|outputs?|returns|returned|asked|requested)\b",
     re.IGNORECASE,
 )
 _may_announce = re.compile(
@@ -60,7 +60,7 @@ def may_announce(text: str, tools: Collection[str]) -> bool:
 
 
 def is_example(said: str) -> bool:
-    """Whether the text before an object says that it only shows something."""
+    """Whether the text before an object says that it only shows something, or is the answer."""
     return _EXAMPLE.search(_last_line(said)) is not None
 
 
