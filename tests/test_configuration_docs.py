@@ -17,11 +17,19 @@ PAGE = (Path(__file__).parent.parent / "docs" / "configuration.md").read_text()
 def settings_of(model: type[BaseModel], prefix: str = "") -> set[str]:
     names: set[str] = set()
     for name, field in model.model_fields.items():
-        inner = next(
-            (kind for kind in [field.annotation, *getattr(field.annotation, "__args__", ())] if is_settings(kind)), None
-        )
-        names |= settings_of(inner, f"{prefix}{name}.") if inner is not None else {prefix + name}
+        inside = [getattr(kind, "__origin__", kind) for kind in getattr(field.annotation, "__args__", ())]
+        inner = next((kind for kind in [field.annotation, *inside] if is_settings(kind)), None)
+        if inner is None:
+            names.add(prefix + name)
+            continue
+        names |= settings_of(inner, f"{prefix}{name}.")
+        if (prefix + name) in WITHOUT_MAPPING:
+            names.add(prefix + name)
     return names
+
+
+WITHOUT_MAPPING = ("health_check",)
+"""Settings that are mappings, or a single value that stands for one."""
 
 
 def is_settings(kind: object) -> bool:

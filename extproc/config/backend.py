@@ -26,6 +26,33 @@ PRIORITY = "priority"
 BATCH_PRIORITY = 1
 """That of batch requests. Interactive ones have the default, so that nothing has to be written into them."""
 
+
+_HEALTH_PATH = re.compile(r"/[!-~]*")
+
+
+def _check_health_path(path: str) -> str:
+    if not _HEALTH_PATH.fullmatch(path):
+        raise ValueError(f"expected a path such as /health, got {path!r}")
+    return path
+
+
+class HealthCheck(Settings):
+    """What each replica is asked, to know whether it can be asked more: a 200 says so."""
+
+    path: Annotated[str, AfterValidator(_check_health_path)] | None = None
+    """Asked by GET, without the backend's key; unless given, where such a server tells of its health."""
+    contains: Annotated[str, Field(min_length=1, max_length=256)] | None = None
+    """What the answer has to have in it, such as the name of a model; unless given, anything will do."""
+
+
+def _written_health_check(value: Any) -> Any:
+    if isinstance(value, bool):
+        return HealthCheck() if value else None
+    if value is None or not isinstance(value, dict | HealthCheck):
+        raise ValueError("expected true, false, or a mapping with `path` or `contains`")
+    return value
+
+
 _HEADER = re.compile(r"[a-z0-9_][a-z0-9_-]{0,63}")
 _NEVER = ("authorization", "api-key", "x-api-key", "connection", "upgrade", "te", "trailer", "keep-alive")
 
@@ -53,8 +80,8 @@ class Backend(Settings):
     """The file that holds the key that the backend asks for. A client's own key never goes to a backend."""
     affinity: bool = False
     """Keep a conversation on one replica, where the prompt of its earlier turns is cached."""
-    health_check: bool = True
-    """Ask `/health` of each replica, and pass by the ones that are ill."""
+    health_check: Annotated[HealthCheck | None, BeforeValidator(_written_health_check)] = HealthCheck()
+    """Ask each replica how it is, by what is said here, and pass by the ones that are ill. None (`false`): don't."""
     max_requests: Annotated[int, Field(ge=1)] = 1024
     """How many requests may be under way at all replicas together; one more is a 503 at once."""
     max_batch_requests: Annotated[int, Field(ge=1)] | None = None

@@ -83,6 +83,9 @@ def backend_cluster(backend: Backend, sources: Sources) -> cluster.Cluster:
         per_connection_buffer_limit_bytes=BUFFERED,
         load_assignment=_assignment(backend.name, replicas),
         health_checks=health_checks(backend),
+        # A server whose address the name has no more is to get nothing new, however well it is: a pod that is about to
+        # end answers its checks to the last. What it has begun goes on.
+        ignore_health_on_host_removal=True,
         outlier_detection=outlier_detection(),
         circuit_breakers=circuit_breakers(backend.max_requests),
         transport_socket=to_backend(backend, sources),

@@ -31,6 +31,8 @@ CHECK_TIMEOUT = timedelta(seconds=3)
 """vLLM answers from the same loop that tokenizes and streams: a busy one may take a second or two. At its start Envoy
 waits this long for a server that says nothing, and no longer, before it serves."""
 FAILED_CHECKS = 3
+READ_OF_ANSWER = 64 * 1024
+"""Bytes of a check's answer in which words are looked for. A list of models has 500 for each."""
 
 FAILURES = 3
 """Connections that fail, or answers 502, 503 or 504, one after the other, that eject a replica."""
@@ -53,11 +55,17 @@ CONCURRENT = 100_000
 
 
 def health_checks(backend: Backend) -> list[core.HealthCheck]:
-    if not backend.health_check:
+    asked = backend.health_check
+    if asked is None:
         return []
+    words = [core.HealthCheckPayload(text=asked.contains.encode().hex())] if asked.contains is not None else []
     return [
         core.HealthCheck(
-            http_health_check=core.HealthCheckHttpHealthCheck(path=backend.kind.health),
+            http_health_check=core.HealthCheckHttpHealthCheck(
+                path=asked.path or backend.kind.health,
+                receive=words,
+                response_buffer_size=READ_OF_ANSWER if words else None,
+            ),
             timeout=CHECK_TIMEOUT,
             interval=CHECK_EVERY,
             # Envoy would ask once a minute only until the first request, and learn too late what has come up.
