@@ -38,6 +38,10 @@ DROPPED_HEADER = "x-extproc-dropped"
 USAGE_HEADER = "x-extproc-usage"
 """Set by the processor on a whole answer that its backend didn't count: `estimated`. Never taken from a backend."""
 
+MODEL_HEADER, FALLBACK_HEADER = "x-extproc-model", "x-extproc-fallback"
+"""Set by the processor on an answer, where the client named an alias of several models: which of them was asked; and
+which it was asked in the place of, and why, as `coder failing`. Never taken from a backend."""
+
 RUNNER = "_runner"
 """The runner's cluster. The names of backends can't begin with an underscore."""
 
@@ -75,8 +79,8 @@ DENIED_HEADER = "x-extproc-denied"
 """Set by Envoy on a request that has no right key: why."""
 
 REPLY_HEADER = "x-extproc-reply"
-"""Set by Envoy on each reply of its own, where the processor may see it: no backend has said that. Never taken from
-one, and never shown to a client."""
+"""Set by Envoy on each reply of its own, where the processor may see it, to the error's code: no backend has said that.
+Never taken from one, and never shown to a client."""
 
 OWN_HEADERS = "x-extproc-"
 """How the names of all of these begin. What a client sends under such a name is removed before anything sees it."""

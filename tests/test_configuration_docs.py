@@ -28,7 +28,7 @@ def settings_of(model: type[BaseModel], prefix: str = "") -> set[str]:
     return names
 
 
-WITHOUT_MAPPING = ("health_check",)
+WITHOUT_MAPPING = ("aliases", "health_check")
 """Settings that are mappings, or a single value that stands for one."""
 
 

@@ -29,7 +29,16 @@ from extproc.contract.withheld import WITHHELD
 from extproc.envoy.local_replies import local_replies
 from extproc.exchange.admission import KEY_HEADERS
 from extproc.exchange.api_keys import hash_line
-from extproc.names import CHAT_PATH, DROPPED_HEADER, MODELS_PATH, ROUNDS_HEADER, TOOLS_HEADER, USAGE_HEADER
+from extproc.names import (
+    CHAT_PATH,
+    DROPPED_HEADER,
+    FALLBACK_HEADER,
+    MODEL_HEADER,
+    MODELS_PATH,
+    ROUNDS_HEADER,
+    TOOLS_HEADER,
+    USAGE_HEADER,
+)
 from extproc.runner.run import TIMED_OUT, TOO_LARGE, TOO_MANY_ROUNDS
 from extproc.surfaces.chat.messages import PART_TYPES, ROLES
 from extproc.surfaces.chat.request import problems
@@ -98,7 +107,9 @@ class TestTables:
         assert set(DOCUMENT["paths"]) == {CHAT_PATH, MODELS_PATH, f"{MODELS_PATH}/{{model}}"}
         for status, response in CHAT["responses"].items():
             assert {"x-request-id", DROPPED_HEADER} <= set(response["headers"]), status
-        assert {USAGE_HEADER, ROUNDS_HEADER, TOOLS_HEADER} <= set(CHAT["responses"]["200"]["headers"])
+        assert {USAGE_HEADER, ROUNDS_HEADER, TOOLS_HEADER, MODEL_HEADER, FALLBACK_HEADER} <= set(
+            CHAT["responses"]["200"]["headers"]
+        )
 
     def test_the_parameters(self) -> None:
         known = {"model", "messages"} | TOOL_PARAMETERS | {row.name for row in PARAMETERS}

@@ -18,7 +18,7 @@ from openai.types.chat import completion_create_params as openai_parameters
 from prometheus_client import Metric
 from prometheus_client.parser import text_string_to_metric_families
 
-from extproc.config import Config, parse
+from extproc.config import Choice, Config, parse
 from extproc.contract.errors import ANSWER_VIOLATIONS, ApiError, backend_error, backend_garbage, invalid_request
 from extproc.contract.parameters import TOOL_PARAMETERS
 from extproc.envoy.listener import ACCESS_LOG
@@ -101,6 +101,7 @@ def everything_happens(telemetry: Telemetry) -> None:
     telemetry.asked_by("search")
     usage = {"prompt_tokens": 1, "completion_tokens": 1}
     telemetry.answered("coder", usage, dict.fromkeys(ANSWER_VIOLATIONS, 1), team="search")
+    telemetry.choices.chosen(Choice("coder", "small", "large", "full"))
     telemetry.unfinished("response_stream")
     telemetry.diagnosed("coder", "other_format")
     telemetry.aborted("bug")
@@ -289,6 +290,9 @@ class TestDocumentation:
             "team",
             "priority",
             "model",
+            "alias",
+            "instead_of",
+            "because",
             "mode",
             "step",
             "format",

@@ -5,6 +5,7 @@ field, and says what is wrong.
 """
 
 from extproc.config.address import Address, reachable
+from extproc.config.alias import Alias, Choice, Why
 from extproc.config.backend import Backend
 from extproc.config.jwt import Jwt, KeysUrl
 from extproc.config.ladder import Bounds, Ladder, Step, StepName
@@ -17,8 +18,10 @@ from extproc.config.tools import Runs, ToolServer
 __all__ = [
     "ANY_ORIGIN",
     "Address",
+    "Alias",
     "Backend",
     "Bounds",
+    "Choice",
     "Config",
     "ConfigError",
     "InvalidCalls",
@@ -32,6 +35,7 @@ __all__ = [
     "StepName",
     "Team",
     "ToolServer",
+    "Why",
     "load",
     "parse",
     "reachable",

@@ -14,6 +14,7 @@ from typing import Annotated, Any, Literal, Self
 from pydantic import AfterValidator, BeforeValidator, Field, PrivateAttr, ValidationInfo, model_validator
 
 from extproc.config.address import Address, check_listen
+from extproc.config.alias import Alias, Choice
 from extproc.config.backend import PRIORITY, Backend
 from extproc.config.base import (
     DIRECTORY,
@@ -21,7 +22,6 @@ from extproc.config.base import (
     AliasName,
     FieldError,
     FieldErrors,
-    Name,
     ParameterName,
     Settings,
 )
@@ -169,9 +169,9 @@ class Config(Settings):
     """Whose keys may do what, by the part of a key's name before its slash. Unless given, a key's team is only told."""
     models: Annotated[tuple[Model, ...], Field(min_length=1)]
     backends: Annotated[tuple[Backend, ...], Field(min_length=1)]
-    aliases: dict[AliasName, Name] = Field(default_factory=dict)
-    """Other names that clients may ask for, and the model that is meant. A `*` at the end stands for anything:
-    `claude-*`. The models' own names come first, then the longest alias."""
+    aliases: dict[AliasName, Annotated[Alias, BeforeValidator(Alias.written)]] = Field(default_factory=dict)
+    """Other names that clients may ask for, and the model that is meant, or several. A `*` at the end stands for
+    anything: `claude-*`. The models' own names come first, then the longest alias."""
     other_paths: tuple[Annotated[str, AfterValidator(_check_exact_path)], ...] = OTHER_PATHS
     """What backends are asked for besides chat completions; which one, the model that a request names says. A path that
     is neither here nor the gateway's own is a 404."""
@@ -269,8 +269,12 @@ class Config(Settings):
     @model_validator(mode="after")
     def _aliases_hold(self) -> Self:
         for alias, meant in self.aliases.items():
-            if meant not in self.models_by_name:
-                raise FieldError(("aliases", alias), f"no model is named {meant!r}")
+            for place, name in meant.places():
+                at = ("aliases", alias, *(() if meant.is_plain else place))
+                if name not in self.models_by_name:
+                    raise FieldError(at, f"no model is named {name!r}")
+                if self.models_by_name[name].tool_servers and not meant.is_plain:
+                    raise FieldError(at, f"{name!r} has `tool_servers`, whose runs go by one model")
             if alias.startswith(CHARACTER) and self.characters is not None:
                 raise FieldError(("aliases", alias), f"names that begin with {CHARACTER} are characters'")
             if alias in self.models_by_name:
@@ -291,7 +295,7 @@ class Config(Settings):
                 raise FieldError(("teams", index, "name"), f"{team.name!r} is used twice")
             for place, model in enumerate(team.models or ()):
                 of_a_character = model.startswith(CHARACTER) and self.characters is not None
-                if model not in self.models_by_name and not of_a_character:
+                if model not in self.models_by_name and model not in self.splits and not of_a_character:
                     raise FieldError(("teams", index, "models", place), f"no model is named {model!r}")
         return self
 
@@ -434,15 +438,35 @@ class Config(Settings):
     def models_by_name(self) -> Mapping[str, Model]:
         return {model.name: model for model in self.models}
 
-    def model_of(self, name: str) -> Model | None:
-        """The model that a client means by a name."""
+    @cached_property
+    def splits(self) -> Mapping[str, Alias]:
+        """The aliases that are more than another name for one model, by name."""
+        return {name: alias for name, alias in self.aliases.items() if not alias.is_plain}
+
+    @cached_property
+    def backends_with_fallback(self) -> Sequence[Backend]:
+        """Those for whose models some alias has others to ask."""
+        models = [name for alias in self.aliases.values() if alias.fallback for name in alias.models]
+        return [self.backends_by_name[name] for name in dict.fromkeys(self.models_by_name[m].backend for m in models)]
+
+    def alias_of(self, name: str) -> str | None:
+        """The alias that a client means by a name, which no model has itself."""
+        if name in self.models_by_name:
+            return None
+        if name in self.aliases:
+            return name
+        beginnings = [alias for alias in self.aliases if alias.endswith("*") and name.startswith(alias[:-1])]
+        return max(beginnings, key=len) if beginnings else None
+
+    def model_of(self, name: str, choice: Choice | None = None) -> Model | None:
+        """The model that a client means by a name; of several the one of the `choice`, or else the largest."""
         if (model := self.models_by_name.get(name)) is not None:
             return model
-        meant = self.aliases.get(name)
-        if meant is None:
-            beginnings = [alias for alias in self.aliases if alias.endswith("*") and name.startswith(alias[:-1])]
-            meant = self.aliases[max(beginnings, key=len)] if beginnings else None
-        return self.models_by_name[meant] if meant is not None else None
+        if (alias := self.alias_of(name)) is None:
+            return None
+        if choice is not None and choice.alias == alias:
+            return self.models_by_name[choice.model]
+        return self.models_by_name[self.aliases[alias].models[0]]
 
     @cached_property
     def teams_by_name(self) -> Mapping[str, Team]:
@@ -468,14 +492,25 @@ class Config(Settings):
         """Whether it is to be known of each answer what it cost, which counts against a limit, or is asked for."""
         return self.count_every_answer or bool(self.token_limits)
 
-    def model_for(self, team: Team | None, name: str) -> Model | None:
+    def model_for(self, team: Team | None, name: str, choice: Choice | None = None) -> Model | None:
         """The model that a client of this team means by a name: to it, there are no others than it may ask."""
-        model = self.model_of(name)
-        return None if model is None or (team is not None and not team.may_ask(model.name)) else model
+        model = self.model_of(name, choice)
+        if model is None or team is None:
+            return model
+        alias = self.alias_of(name)
+        if alias is not None and alias in self.splits:
+            return model if self.may_ask_split(team, alias) else None
+        return model if team.may_ask(model.name) else None
+
+    def may_ask_split(self, team: Team, alias: str) -> bool:
+        """Whether a team may ask by this alias: if it has its name, or those of all models that it may lead to."""
+        return team.may_ask(alias) or all(map(team.may_ask, self.splits[alias].models))
 
     def names_for(self, team: Team | None) -> list[str]:
-        """Of the models that it may ask."""
-        return [name for name in self.models_by_name if team is None or team.may_ask(name)]
+        """Of the models that it may ask, and of the splits that it may ask by name alone."""
+        if team is None or team.models is None:
+            return list(self.models_by_name)
+        return [name for name in (*self.models_by_name, *self.splits) if name in team.models]
 
     @cached_property
     def backends_by_name(self) -> Mapping[str, Backend]:

@@ -273,7 +273,8 @@ def _not_let_in(when: str, error: ApiError) -> LocalReply:
     )
 
 
-_MARK = core.HeaderValueOption(header=core.HeaderValue(key=REPLY_HEADER, value="envoy"))
+def _mark(code: str) -> core.HeaderValueOption:
+    return core.HeaderValueOption(header=core.HeaderValue(key=REPLY_HEADER, value=code))
 
 
 def _is(details: str) -> str:
@@ -323,7 +324,7 @@ def _mapper(reply: LocalReply, surface: Surface) -> hcm.ResponseMapper:
         filter=_filter(f"({reply.when}) && {_OF_MESSAGES}" if surface is MESSAGES else reply.when),
         status_code=reply.status,
         headers_to_add=[
-            *([] if reply.after_processor else [_MARK]),
+            *([] if reply.after_processor else [_mark(reply.code)]),
             *(
                 core.HeaderValueOption(header=core.HeaderValue(key=name, value=value))
                 for name, value in reply.fields.items()

@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Mapping
 from typing import Any
 
-from extproc.config import Model, Team
+from extproc.config import Choice, Model, Team
 from extproc.contract.errors import CONTEXT_LENGTH, ApiError
 from extproc.exchange.context import ExchangeContext
 from extproc.observability.model_metrics import FINISH_REASONS, OTHER, UNFINISHED
@@ -38,6 +38,7 @@ class ExchangeStats:
         "_finish_reasons",
         "_first",
         "_model",
+        "_outages",
         "_over",
         "_quality",
         "_spec",
@@ -52,6 +53,7 @@ class ExchangeStats:
     def __init__(self, telemetry: Telemetry, context: ExchangeContext) -> None:
         self._telemetry = telemetry
         self._config = context.config
+        self._outages = context.outages
         self._advice = context.advice
         self._quality = context.quality
         self._spec: ResponseSpec | None = None
@@ -88,6 +90,7 @@ class ExchangeStats:
         if self._team is not None:
             self._telemetry.asked_by(self._team)
         fields: dict[str, Any] = {"model": prepared.model, "backend": prepared.backend}
+        fields |= choice_told(prepared.choice)
         if (asked := prepared.asked) is not None:
             if asked.forced:
                 self._telemetry.models.forced(prepared.model, asked)
@@ -103,6 +106,16 @@ class ExchangeStats:
         if prepared.dropped:
             fields["dropped"] = len(prepared.dropped)
         return fields
+
+    def chosen(self, choice: Choice | None) -> None:
+        """Why it is that model."""
+        if choice is not None:
+            self._telemetry.choices.chosen(choice)
+
+    def head_came(self, backend: str, status: int, reply: str) -> None:
+        """The answer's head tells how its backend is; `reply` is the code of one of Envoy's own."""
+        if (change := self._outages.answered(backend, status, reply)) is not None:
+            self._telemetry.choices.changed(change)
 
     def first_token(self) -> None:
         """The first chunk of a stream has come."""
@@ -202,6 +215,14 @@ class ExchangeStats:
         self._over = True
         seconds = self._telemetry.clock() - self._began
         self._telemetry.models.ended(self._model, self._asked, seconds, error, self._exemplar)
+
+
+def choice_told(choice: Choice | None) -> dict[str, Any]:
+    """What the access log gets of it."""
+    if choice is None:
+        return {}
+    fallback = {"instead_of": choice.instead_of, "because": choice.why} if choice.instead_of is not None else {}
+    return {"alias": choice.alias, **fallback}
 
 
 def _may_call_freely(prepared: UpstreamRequest, asked: Asked) -> bool:

@@ -59,9 +59,10 @@ def anthropic_catalogue_answer(
 
 def _listed(config: Config, reports: ModelInfos, since: int, team: Team | None) -> Iterator[dict[str, Any]]:
     names = config.names_for(team)
-    aliases = [alias for alias, meant in config.aliases.items() if meant in names and not alias.endswith("*")]
-    for name in (*names, *aliases):
-        yield _one(name, config, reports, since, team)
+    aliases = [alias for alias in config.aliases if config.model_for(team, alias) is not None]
+    for name in dict.fromkeys((*names, *aliases)):
+        if not name.endswith("*") or name in config.models_by_name:
+            yield _one(name, config, reports, since, team)
     yield from (_character(name, since) for name in reports.get(RUNNER, {}) if team is None or team.may_ask(name))
 
 
@@ -71,7 +72,14 @@ def _one(name: str, config: Config, reports: ModelInfos, since: int, team: Team 
     model = config.model_for(team, name)
     if model is None:
         raise model_not_found(name, config.names_for(team))
-    return {**_shown(model, reports, since), "id": name}
+    shown = {**_shown(model, reports, since), "id": name}
+    alias = config.alias_of(name)
+    if alias is not None and (split := config.splits.get(alias)) is not None:
+        # What fits all of them fits whichever is asked.
+        lengths = [_shown(config.models_by_name[each], reports, since).get("max_model_len") for each in split.models]
+        known = [length for length in lengths if length is not None]
+        shown |= {"max_model_len": min(known)} if known else {}
+    return shown
 
 
 def _character(name: str, since: int) -> dict[str, Any]:

@@ -118,6 +118,10 @@ class Concurrency:
         elsewhere = self._elsewhere.amount(client, resource) if self._elsewhere is not None else 0
         return self._of[client, resource] + elsewhere
 
+    def is_full(self, resource: str, capacity: int) -> bool:
+        """Whether all of it is taken, as far as it is counted."""
+        return self.used_by_all(resource) >= capacity
+
     def used_by_all(self, resource: str) -> int:
         """What all clients have of it."""
         elsewhere = self._elsewhere.amount(None, resource) if self._elsewhere is not None else 0

@@ -6,10 +6,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, Protocol
 
-from extproc.config import Config
+from extproc.config import Config, Why
 from extproc.exchange.api_keys import ApiKeys
 from extproc.exchange.catalogue import ModelInfos
 from extproc.exchange.concurrency import Concurrency
+from extproc.exchange.outages import Outages
 from extproc.turn.asked import Asked
 from extproc.turn.call_quality import CallQuality
 from extproc.turn.memory import Memory
@@ -36,6 +37,8 @@ class ExchangeContext:
     """What backends have said of their models by now: a view, which changes while they are asked."""
     concurrency: Concurrency = field(default_factory=Concurrency)
     """The requests of all clients that are under way: it changes with each."""
+    outages: Outages = field(default_factory=Outages)
+    """Which backends don't answer, or are full: it changes with some answers."""
     memory: Memory | None = None
     """What is known of clients' conversations: it changes with each request."""
     quality: CallQuality = field(default_factory=CallQuality)
@@ -47,6 +50,16 @@ class ExchangeContext:
     """When the settings were read, in Unix time."""
 
     _steered: _Steered = field(default_factory=lambda: _Steered(), init=False, repr=False, compare=False)
+
+    def out(self) -> Mapping[str, Why]:
+        """The backends that aren't asked now by those who have others to ask."""
+        backends = self.config.backends_with_fallback
+        if not backends:
+            return {}
+        full: dict[str, Why] = {
+            backend.name: "full" for backend in backends if self.concurrency.is_full(backend.name, backend.max_requests)
+        }
+        return {**full, **self.outages.out()}
 
     def steered(self) -> ExchangeContext:
         """What an exchange goes by that begins now: with the models in the settings at their steps."""

@@ -18,6 +18,7 @@ from extproc.exchange.content_coding import UnreadableCodingError, decoded
 from extproc.exchange.routing import route_by_model
 from extproc.names import CHAT_PATH
 from extproc.surfaces import prepare, rewrite_completion
+from extproc.surfaces.choosing import Out
 from extproc.turn.answer import Rewritten
 from extproc.turn.memory import Memory
 from extproc.turn.spec import ResponseSpec
@@ -45,6 +46,8 @@ class Prepare:
     """Whether it gives way to others at its backend."""
     secret: bytes | None = field(default=None, repr=False)
     """What is to be remembered of it gets keys by this (`extproc.turn.memory`)."""
+    out: Out = field(default_factory=dict)
+    """The backends that aren't asked now, where there are others for the same name."""
 
     def perform(self) -> UpstreamRequest | ApiError:
         """Pure; takes up to seconds."""
@@ -54,7 +57,7 @@ class Prepare:
         """The same where some of it may be known; TakesTimeError is raised for want of `patience` (`prepare`)."""
         try:
             if self.content_type is not None:
-                return route_by_model(self.body, self.content_type, self.config, self.team)
+                return route_by_model(self.body, self.content_type, self.config, self.team, self.out)
             prepared = prepare(
                 self.body,
                 self.config,
@@ -64,6 +67,7 @@ class Prepare:
                 client=self.client,
                 team=self.team,
                 patience=patience,
+                out=self.out,
             )
             return self.by_priority(prepared)
         except ApiError as error:

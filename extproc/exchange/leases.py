@@ -30,9 +30,12 @@ class Leases:
     def place_at(self, backend: Backend) -> Lease | None:
         """A place at the backend; None where nobody counts them. Raises ApiError when the client, or its team, has its
         share."""
-        if self.client is None:
-            return None
         concurrency, limit = self._terms.concurrency, self._terms.config.limits.concurrent_requests
+        if self.client is None:
+            # Whether others are to be asked hangs on how many it has.
+            if backend in self._terms.config.backends_with_fallback:
+                self._place = concurrency.take("", backend.name, backend.max_requests, alone=True)
+            return self._place
         first = self._place_of_batch(backend, self.client, limit, self._place_of_team())
         self._place = concurrency.take(
             self.client, backend.name, backend.max_requests, limit, alone=self._alone, together_with=first

@@ -7,11 +7,20 @@ from collections.abc import Mapping, Sequence
 from itertools import islice
 from types import MappingProxyType
 from typing import Any, TypeAlias, cast
+from urllib.parse import quote
 
+from extproc.config import Choice
 from extproc.exchange.concurrency import Lease
 from extproc.exchange.effects import Effect
 from extproc.exchange.phases import Phase
-from extproc.names import LEASE_KEY, LEASE_NAMESPACE, METADATA_NAMESPACE, REPLY_DETAILS
+from extproc.names import (
+    FALLBACK_HEADER,
+    LEASE_KEY,
+    LEASE_NAMESPACE,
+    METADATA_NAMESPACE,
+    MODEL_HEADER,
+    REPLY_DETAILS,
+)
 from extproc.wire import (
     BodyMutation,
     BodyResponse,
@@ -117,6 +126,21 @@ def listed(names: Sequence[str]) -> str:
     if hidden := len(names) - len(shown):
         shown.append(f"+{hidden} more")
     return ", ".join(shown)
+
+
+def choice_shown(choice: Choice | None) -> dict[str, str]:
+    """The header fields that tell whoever asked an alias of several models which it was. Names are as in a URL, where
+    they have what a header can't."""
+    if choice is None:
+        return {}
+    shown = {MODEL_HEADER: _in_header(choice.model)}
+    if choice.instead_of is not None:
+        shown[FALLBACK_HEADER] = f"{_in_header(choice.instead_of)} {choice.why}"
+    return shown
+
+
+def _in_header(name: str) -> str:
+    return quote(name, safe="!#$&'()*+,/:;=?@[]^`{|}~")
 
 
 def with_metadata(reply: ProcessingResponse, values: Mapping[str, Any]) -> ProcessingResponse:

@@ -13,7 +13,7 @@ from dataclasses import replace
 from extproc.config import Backend
 from extproc.contract.errors import ApiError, invalid_request
 from extproc.contract.history import TakesTimeError
-from extproc.exchange.accounting import ExchangeStats
+from extproc.exchange.accounting import ExchangeStats, choice_told
 from extproc.exchange.admission import WANTED, Admitted, Answered, Refused, admit, dialect_of
 from extproc.exchange.api_keys import team_of
 from extproc.exchange.context import ExchangeContext
@@ -26,6 +26,7 @@ from extproc.exchange.phases import Phase
 from extproc.exchange.protocol import ProtocolError, content_length, fields_of, trace_of
 from extproc.exchange.replies import (
     Step,
+    choice_shown,
     immediate,
     listed,
     more_time,
@@ -244,7 +245,8 @@ class RequestHalf:
         self._size = len(data)
         team = None if self._inner else self.leases.team  # what we ask for somebody isn't bounded
         batch = self.leases.team is not None and self.leases.team.is_batch
-        work = Prepare(data, config, client, self._content_type, self._path, self._inner, team, batch, secret)
+        out = self.context.out()
+        work = Prepare(data, config, client, self._content_type, self._path, self._inner, team, batch, secret, out)
         try:
             read = self._read_at_once(work)
         except TakesTimeError:
@@ -262,7 +264,7 @@ class RequestHalf:
         if len(work.body) <= AT_ONCE:
             return work.perform_with(memory, PATIENCE)
         if memory is not None and self.is_chat:
-            beginning = known_of(work.body, work.config, work.path, memory, work.client, inner=work.inner)
+            beginning = known_of(work.body, work.config, work.path, memory, work.client, inner=work.inner, out=work.out)
             if beginning is not None and beginning.work <= AT_ONCE:
                 known = recall(beginning, work.config, memory, PATIENCE, inner=work.inner, team=work.team)
                 if known is not None:
@@ -298,8 +300,12 @@ class RequestHalf:
         if not ahead:
             self._direct(prepared, common, to_runner=to_runner)
         body, self._as_it_came = prepared.body if prepared.body is not None else self._as_it_came, None
+        if self.is_chat:  # of no other is it heard what came of it
+            self.context.outages.asked(prepared.backend)
+        self.stats.chosen(prepared.choice)
+        self.shown = choice_shown(prepared.choice)
         if prepared.dropped:
-            self.shown = {DROPPED_HEADER: listed(prepared.dropped)}
+            self.shown[DROPPED_HEADER] = listed(prepared.dropped)
         if to_runner:  # which counts, round by round, what comes of it
             phase, told = Phase.RESPONSE_HEADERS, _routed_to(prepared)
         elif self.is_chat:
@@ -367,7 +373,7 @@ NO_BODY = invalid_request("The request has no body. Send a JSON object.", code="
 
 def _routed_to(prepared: UpstreamRequest) -> dict[str, str]:
     named = {"model": prepared.model} if prepared.model is not None else {}
-    return {**named, "backend": prepared.backend}
+    return {**named, "backend": prepared.backend, **choice_told(prepared.choice)}
 
 
 def _client_metadata(client: str | None) -> dict[str, str]:

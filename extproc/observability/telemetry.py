@@ -24,6 +24,7 @@ from extproc.config import Config
 from extproc.contract.errors import ANSWER_VIOLATIONS, OUT_OF_BOUNDS, ApiError
 from extproc.contract.parameters import PARAMETERS
 from extproc.contract.withheld import WITHHELD
+from extproc.observability.choice_metrics import ChoiceMetrics
 from extproc.observability.model_metrics import ModelMetrics
 from extproc.observability.series import (
     Build,
@@ -128,6 +129,9 @@ class Telemetry:
         self.steering = SteeringMetrics()
         """What is counted, and logged, of models that are steered."""
         self._series += self.steering.series
+        self.choices = ChoiceMetrics()
+        """What is counted, and logged, of aliases with several models."""
+        self._series += self.choices.series
         self._transport = Read(*TRANSPORT)
         self._reading = Read(*READING)
         self._series += [self._quality, self._transport, self._reading, OfProcess()]
@@ -177,6 +181,7 @@ class Telemetry:
         self._parameters = KNOWN_PARAMETERS.union(config.withheld, *(backend.parameters for backend in config.backends))
         self.models.configured(config)
         self.steering.configured(config)
+        self.choices.configured(config)
         # Prometheus doesn't see the first event of a series that begins with it: all that are known begin at 0.
         for model in config.models_by_name:
             for of_a_model in (self._requests, self._with_tools, self._repaired, self._withheld):

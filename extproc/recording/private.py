@@ -30,7 +30,8 @@ KEPT_HEADERS = frozenset(
     accept accept-encoding allow content-encoding content-length content-type date retry-after server
     transfer-encoding user-agent x-request-id
     x-envoy-upstream-service-time
-    x-extproc-affinity x-extproc-backend x-extproc-dropped x-extproc-round x-extproc-usage
+    x-extproc-affinity x-extproc-backend x-extproc-dropped x-extproc-fallback x-extproc-model x-extproc-round
+    x-extproc-usage
     x-stainless-arch x-stainless-async x-stainless-helper-method x-stainless-lang x-stainless-os
     x-stainless-package-version x-stainless-read-timeout x-stainless-retry-count x-stainless-runtime
     x-stainless-runtime-version x-stainless-timeout
@@ -73,9 +74,12 @@ def hide(message: ProcessingRequest | ProcessingResponse) -> None:
 def settings_of(config: Config, model: str | None) -> dict[str, Any]:
     """A configuration in which a request for `model` fares as it does with `config`.
 
-    It has this model and its backend alone; all of them for a model that isn't there, for the error tells which are.
+    It has this model and its backend alone, or those of the alias that has this name; all of them for a model that
+    isn't there, for the error tells which are.
     """
-    models = [each for each in config.models if each.name == model] or list(config.models)
+    alias = config.alias_of(model) if model is not None else None
+    wanted = (model,) if alias is None else config.aliases[alias].models
+    models = [each for each in config.models if each.name in wanted] or list(config.models)
     names = {each.backend for each in models}
     backends = [each for each in config.backends if each.name in names]
     return {
@@ -86,6 +90,7 @@ def settings_of(config: Config, model: str | None) -> dict[str, Any]:
         ],
         "limits": config.limits.model_dump(mode="json", exclude_defaults=True, exclude=set(_NOT_ITS_OWN)),
         **({"count_every_answer": True} if config.counts_tokens else {}),
+        **({} if alias is None else {"aliases": {alias: config.aliases[alias].model_dump(mode="json")}}),
     }
 
 

@@ -17,8 +17,10 @@ from typing import Any, TypeAlias
 
 import msgspec
 
+from extproc.config import Choice, Config
 from extproc.contract.errors import ApiError
 from extproc.contract.json_body import decode, has_too_many_nodes
+from extproc.surfaces.choosing import SYSTEM, Out, choice_by
 from extproc.surfaces.continued import Continued
 from extproc.turn.memory import Entry, Key, Memory
 
@@ -54,6 +56,8 @@ class Beginning:
     offer: Entry | None
     """What is known of the head; None if nothing is, nor of the items then."""
     start: Entry | None
+    choice: Choice | None
+    """Which model is meant, where the name is that of several."""
 
     @property
     def unknown(self) -> int:
@@ -70,15 +74,27 @@ class Beginning:
         return self.unknown + (len(last[1]) if last is not None else 0)
 
 
-def root_of(memory: Memory, client: str | None, path: str, head: Json, *, inner: bool) -> Key:
+def root_of(
+    memory: Memory, client: str | None, path: str, head: Json, choice: Choice | None = None, *, inner: bool
+) -> Key:
     """The key of what a conversation depends on, besides what is said in it."""
     whose = b"" if client is None else b"=" + client.encode()
+    if choice is not None:  # of models behind one name, each is asked in its own way
+        path = f"{path} {choice.model}"
     members = [part for name, text in head.items() for part in (name.encode(), text)]
     return memory.key(whose, path.encode(), bytes([inner]), *members)
 
 
 def beginning_of(
-    body: bytes, continued: Continued, path: str, memory: Memory, client: str | None, *, inner: bool
+    body: bytes,
+    continued: Continued,
+    path: str,
+    memory: Memory,
+    client: str | None,
+    config: Config,
+    out: Out,
+    *,
+    inner: bool,
 ) -> Beginning | None:
     """None for a body in which it can't be found, or which has no tools: it is read as a whole."""
     if len(body) > LONGEST or b'"tools"' not in body or has_too_many_nodes(body):
@@ -94,7 +110,8 @@ def beginning_of(
     head = {name: text for name in names if len(text := getattr(members, name))}
     if not items or len(items) > _MOST_ITEMS or not bytes(head.get("tools", b"")).startswith(b"[{"):
         return None
-    root = root_of(memory, client, path, head, inner=inner)
+    choice = _choice_of(head, items, config, out) if config.splits else None
+    root = root_of(memory, client, path, head, choice, inner=inner)
     keys, before = [], root
     for item in items:
         before = blake2b(item, key=before, digest_size=len(root)).digest()
@@ -112,7 +129,15 @@ def beginning_of(
         memory.used(client, [root, start_of(memory, root), *keys[:found]])
     else:
         offer = start = None
-    return Beginning(body, continued, head, items, root, keys, known[:found], offer, start)
+    return Beginning(body, continued, head, items, root, keys, known[:found], offer, start, choice)
+
+
+def _choice_of(head: Json, items: Sequence[msgspec.Raw], config: Config, out: Out) -> Choice | None:
+    try:
+        known = {name: msgspec.json.decode(head[name]) for name in ("model", *SYSTEM) if name in head}
+        return choice_by(known.get("model"), [known.get(name) for name in SYSTEM], [*items], config, out)
+    except (msgspec.MsgspecError, ValueError, RecursionError):  # which a stricter reader words
+        return None
 
 
 def start_of(memory: Memory, root: Key) -> Key:

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
-from extproc.config import Config, Model, Team
+from extproc.config import Choice, Config, Model, Team
 from extproc.contract.errors import ApiError, invalid_value, model_not_found
 from extproc.contract.json_body import decode
 from extproc.contract.model_name import model_problems
 from extproc.contract.rules import Rules
 from extproc.names import CHARACTER, CHAT_PATH, RUNNER
 from extproc.surfaces.beginnings import Beginning, beginning_of, fields_of
+from extproc.surfaces.choosing import NOBODY, Out, choice_of
 from extproc.surfaces.recalling import upstream_of
 from extproc.surfaces.table import ROUTES, SURFACES
 from extproc.turn import answer
@@ -33,15 +35,17 @@ def prepare(
     client: str | None = None,
     team: Team | None = None,
     patience: int | None = None,
+    out: Out = NOBODY,
 ) -> UpstreamRequest:
     """Read a request that came to `path`, and decide what its backend is asked. Raises ApiError for one that can't be
-    served, or not to `team`. `inner`: it is one of the gateway's own, of a run whose tools are known by now.
+    served, or not to `team`. `inner`: it is one of the gateway's own, of a run whose tools are known by now. Of an
+    alias's models those are left out, while there are others, whose backends are `out`.
 
     With a `memory` only what is new of it is read, as far as `client` has sent the rest before; what comes of it is the
     same. With `patience` it raises TakesTimeError where more than so many characters of arguments are to be repaired.
     """
     if memory is not None:
-        beginning = known_of(body, config, path, memory, client, inner=inner)
+        beginning = known_of(body, config, path, memory, client, inner=inner, out=out)
         asked = recall(beginning, config, memory, patience, inner=inner, team=team) if beginning is not None else None
         if asked is not None:
             return asked
@@ -52,22 +56,33 @@ def prepare(
     if is_character(name, config) and not inner and (team is None or team.may_ask(name)):
         read_for_run(fields, path, None, config)
         return UpstreamRequest(name, RUNNER, None, None)
-    model = config.model_for(team, name)
+    choice = choice_of(fields, config, out)
+    model = config.model_for(team, name, choice)
     if model is None:
         raise model_not_found(name, config.names_for(team))
     if model.tool_servers and not inner:
         read_for_run(fields, path, model, config)
         return UpstreamRequest(model.name, RUNNER, None, None)
-    return ask(ROUTES[path].read(fields, _rules(model, config, patience)), model, config, limited=not inner)
+    turn = ROUTES[path].read(fields, _rules(model, config, patience))
+    return _chosen(ask(turn, model, config, limited=not inner), choice)
 
 
 def known_of(
-    body: bytes, config: Config, path: str, memory: Memory, client: str | None, *, inner: bool = False
+    body: bytes,
+    config: Config,
+    path: str,
+    memory: Memory,
+    client: str | None,
+    *,
+    inner: bool = False,
+    out: Out = NOBODY,
 ) -> Beginning | None:
     """What is known of a request, None if none of it could be; its time is bounded, however large the body is."""
     memory.goes_by(config)
     continued = ROUTES[path].continued
-    return beginning_of(body, continued, path, memory, client, inner=inner) if continued is not None else None
+    if continued is None:
+        return None
+    return beginning_of(body, continued, path, memory, client, config, out, inner=inner)
 
 
 def recall(
@@ -84,10 +99,15 @@ def recall(
         return None
     if any(True for _ in model_problems(fields)) or (is_character(fields["model"], config) and not inner):
         return None
-    model = config.model_for(team, fields["model"])
+    model = config.model_for(team, fields["model"], beginning.choice)
     if model is None or (model.tool_servers and not inner):
         return None
-    return upstream_of(beginning, fields, model, _rules(model, config, patience), config, memory, inner=inner)
+    asked = upstream_of(beginning, fields, model, _rules(model, config, patience), config, memory, inner=inner)
+    return _chosen(asked, beginning.choice) if asked is not None else None
+
+
+def _chosen(asked: UpstreamRequest, choice: Choice | None) -> UpstreamRequest:
+    return replace(asked, choice=choice) if choice is not None else asked
 
 
 def is_character(name: str, config: Config) -> bool:

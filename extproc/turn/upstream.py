@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 from typing import Any, Self, TypeAlias
 
-from extproc.config import Backend, Config, Model
+from extproc.config import Backend, Choice, Config, Model
 from extproc.contract.errors import uncounted
 from extproc.contract.json_array import tool_names
 from extproc.contract.json_body import encode, tool_array
@@ -31,7 +31,7 @@ class UpstreamRequest:
     """A request, ready for its backend."""
 
     model: str | None
-    """The model as the client named it; None where it needn't, and hasn't."""
+    """The model by its own name; None where the client needn't name one, and hasn't."""
     backend: str
     body: bytes | None
     """The body to send instead of the client's; None sends the client's own bytes."""
@@ -51,6 +51,8 @@ class UpstreamRequest:
     """What is to be remembered of the request (`extproc.turn.memory`)."""
     known: int = field(default=0, compare=False)
     """Bytes of it that were remembered."""
+    choice: Choice | None = None
+    """Why it is this model, where the client named an alias of several."""
     asked: Asked | None = field(default=None, compare=False)
     """What it was, for who counts; None where no answer of a model is asked for, or the runner asks for it."""
 

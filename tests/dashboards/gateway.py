@@ -135,7 +135,11 @@ GATEWAY = Dashboard(
                         Query(
                             "sum by (model, status) (rate(extproc_backend_errors_total{MODEL}[RATE]))",
                             "{{model}}: {{status}}",
-                        )
+                        ),
+                        Query(
+                            "sum by (alias, model, reason) (rate(extproc_fallbacks_total{MODEL}[RATE]) > 0)",
+                            "{{alias}}: a fallback, because {{model}} is {{reason}}",
+                        ),
                     ],
                 ),
                 Panel(

@@ -26,7 +26,9 @@ from extproc.names import (
     CHAT_PATH,
     COUNT_TOKENS_PATH,
     DROPPED_HEADER,
+    FALLBACK_HEADER,
     MESSAGES_PATH,
+    MODEL_HEADER,
     MODELS_PATH,
     REPLY_HEADER,
     RESPONSES_PATH,
@@ -247,7 +249,7 @@ def test_a_backend_sees_neither_the_clients_key_nor_our_headers(foreign: Foreign
 
 def test_what_is_withheld_from_backends_and_from_clients() -> None:
     withheld = {*KEY_HEADERS, *WITHHELD, BACKEND_HEADER, AFFINITY_HEADER, "accept-encoding"}
-    told = {*TOLD_BY_BACKENDS, DROPPED_HEADER, REPLY_HEADER, USAGE_HEADER}
+    told = {*TOLD_BY_BACKENDS, DROPPED_HEADER, FALLBACK_HEADER, MODEL_HEADER, REPLY_HEADER, USAGE_HEADER}
     gateway = rendered(K8S / "overlays/envoy-gateway")
     clients = one(gateway, "ClientTrafficPolicy", "extproc")["spec"]
     assert clients["headers"]["earlyRequestHeaders"]["remove"] == [BACKEND_HEADER, AFFINITY_HEADER]

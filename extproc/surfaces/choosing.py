@@ -1,0 +1,109 @@
+"""Which of several models a request is asked of, where it names an alias that has them.
+
+All requests of a conversation get the same one, by what stands before the model's first answer, as with the affinity to
+a replica (`extproc.turn.affinity`). That has to be known before the request is read, which depends on the model: so it
+is told here by the texts alone, in any dialect. How they are wrapped may change from turn to turn (Claude Code's
+`cache_control` does, and with it a text becomes a list of parts).
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Iterator, Mapping
+from hashlib import blake2b
+from types import MappingProxyType
+from typing import Any, TypeAlias
+
+import msgspec
+
+from extproc.config import Choice, Config, Why
+from extproc.config.alias import choose
+
+Json: TypeAlias = dict[str, Any]
+Out: TypeAlias = Mapping[str, Why]
+"""The backends that aren't asked now, if there are others."""
+
+NOBODY: Out = MappingProxyType({})
+"""None of them."""
+
+ITEMS, SYSTEM = ("messages", "input"), ("system", "instructions")
+"""Where dialects have the conversation, and what comes before it."""
+
+_THE_MODELS = frozenset({"reasoning", "function_call", "function_call_output", "custom_tool_call"})
+"""Types of items, in Responses, that are an answer's, or come after one."""
+
+
+def choice_of(fields: Json, config: Config, out: Out) -> Choice | None:
+    """The same for a decoded body, in any dialect."""
+    items = next((fields[name] for name in ITEMS if name in fields), None)
+    return choice_by(fields.get("model"), [fields.get(name) for name in SYSTEM], items, config, out)
+
+
+def choice_by(name: Any, system: Iterable[Any], items: Any, config: Config, out: Out) -> Choice | None:
+    """Who is asked in the name of an alias that has several models; None for every other name.
+
+    The items of the conversation may be as they are or JSON texts. They needn't be right: whatever is said of a wrong
+    request is said by who reads it.
+    """
+    if not config.splits or not isinstance(name, str):
+        return None
+    alias = config.alias_of(name)
+    if alias is None or (split := config.splits.get(alias)) is None:
+        return None
+    backends = {each: config.models_by_name[each].backend for each in split.models}
+    return choose(alias, split, _digest(_beginning(system, items)), backends, out)
+
+
+def choice_for_body(name: str, body: bytes, config: Config, out: Out) -> Choice | None:
+    """The same for a request that is no conversation's: each different one is taken for one of its own."""
+    alias = config.alias_of(name) if config.splits else None
+    if alias is None or (split := config.splits.get(alias)) is None:
+        return None
+    backends = {each: config.models_by_name[each].backend for each in split.models}
+    return choose(alias, split, _digest([body]), backends, out)
+
+
+def _beginning(system: Iterable[Any], items: Any) -> Iterator[bytes]:
+    """What stands before the first answer."""
+    for value in system:
+        yield from _texts(value)
+    if not isinstance(items, list):
+        yield from _texts(items)
+        return
+    for raw in items:
+        item = json.loads(bytes(raw)) if isinstance(raw, msgspec.Raw) else raw
+        if not isinstance(item, dict):
+            yield from _texts(item)
+            continue
+        role = item.get("role")
+        if role in ("assistant", "tool", "function") or item.get("type") in _THE_MODELS:
+            return
+        yield str(role).encode()
+        yield from _texts(item.get("content"))
+
+
+def _texts(value: Any) -> Iterator[bytes]:
+    """Those of a text, of a part that has one, or of a list of them; of other parts, all that they are."""
+    match value:
+        case None:
+            return
+        case str():
+            yield value.encode("utf-8", "surrogatepass")
+        case list():
+            for part in value:
+                yield from _texts(part)
+        case {"text": str(text)}:
+            yield text.encode("utf-8", "surrogatepass")
+        case dict():
+            rest = {name: each for name, each in value.items() if name != "cache_control"}
+            yield json.dumps(rest, sort_keys=True).encode()
+        case _:
+            yield str(value).encode()
+
+
+def _digest(texts: Iterable[bytes]) -> bytes:
+    digest = blake2b(digest_size=16)
+    for text in texts:
+        digest.update(len(text).to_bytes(8, "big"))
+        digest.update(text)
+    return digest.digest()
