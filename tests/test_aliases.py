@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections import Counter
 from itertools import pairwise
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -46,6 +47,7 @@ backends:
   - {name: two, address: 127.0.0.1:8002}
   - {name: three, address: 127.0.0.1:8003}
 """
+DOCS = Path(__file__).parent.parent / "docs"
 TOOL = {"type": "function", "function": {"name": "look", "parameters": {"type": "object"}}}
 
 
@@ -367,6 +369,9 @@ def test_an_answer_tells_which_it_is_of(asker: Asker) -> None:
     for status in (200, 400):
         fields = shown(status)
         assert (fields[MODEL_HEADER], fields[FALLBACK_HEADER]) == ("new", "old failing")
+    for page in ("fleets.md", "observability.md"):
+        told = "\n".join(f"{name}: {fields[name]}" for name in (MODEL_HEADER, FALLBACK_HEADER))
+        assert told.replace("new", "small").replace("old", "coder-blue") in (DOCS / page).read_text("utf-8")
 
 
 def test_of_a_plain_alias_nothing_is_told() -> None:
@@ -412,7 +417,9 @@ def test_the_log_tells_once_that_a_backend_is_out_and_that_it_is_back(
         asker.ask(status, "backend_unreachable" if status == 503 else "")
     asker.clock.now += FIRST + 0.01
     asker.ask()
-    assert [record.message for record in caplog.records] == [
+    messages = [record.message for record in caplog.records]
+    assert "\n".join(messages).replace("'one'", "'blue'") in (DOCS / "observability.md").read_text("utf-8")
+    assert messages == [
         "the backend 'one' is failing: for a time, fallbacks are asked instead",
         "the backend 'one' answers again: models that have it are asked again",
     ]

@@ -53,6 +53,8 @@ CLIENTS = "tests/clients/test_clients_document.py"
 TUTORIAL = "tests/clients/test_tutorial.py"
 CURL = "curl -sS http://127.0.0.1:10000/v1/chat/completions"
 IMAGE = Held("tests/pods/installed.py", "test_up_gets_a_call_through_envoy_and_leaves_nothing_behind")
+TOLD = Held("tests/test_aliases.py", "test_an_answer_tells_which_it_is_of")
+WALK = Held("tests/test_fleets.py", "test_a_walk_breaks_no_stream_and_has_the_shares_it_names")
 MAKE = Held(WORDS, "test_targets_and_variables_are_those_of_the_makefile")
 
 
@@ -188,6 +190,12 @@ _ENTRIES: dict[str, list[tuple[str, str, Held | Why]]] = {
             Held("tests/test_token_limits.py", "test_a_teams_tokens_are_counted_by_both_envoys_and_then_refused"),
         ),
     ],
+    "docs/fleets.md": [
+        ("yaml", "models:", WALK),
+        ("yaml", "aliases:", WALK),
+        ("yaml", "backends:", SETTINGS),
+        ("", "x-extproc-model:", TOLD),
+    ],
     "docs/formats.md": [("text", "", Held("tests/test_format_docs.py", "test_the_list_of_formats_is_fresh"))],
     "docs/hosts.md": [("bash", "pytest", Held(WORDS, "test_tests_that_are_named_are_there"))],
     "docs/library.md": [
@@ -219,6 +227,12 @@ _ENTRIES: dict[str, list[tuple[str, str, Held | Why]]] = {
             Held("tests/k8s/test_monitoring.py", "test_goals_are_those_of_the_page_and_where_its_patch_looks_for_them"),
         ),
         ("yaml", "startupProbe:", Held(SHOWN, "test_the_probes_are_those_of_the_deployment")),
+        (
+            "",
+            "the backend 'blue' is failing",
+            Held("tests/test_aliases.py", "test_the_log_tells_once_that_a_backend_is_out_and_that_it_is_back"),
+        ),
+        ("", "x-extproc-model:", TOLD),
         ("", "x-extproc-dropped", Held(SHOWN, "test_what_is_dropped_is_named_as_printed")),
     ],
     "docs/operations.md": [("bash", "kubectl logs", Held(OURS, "test_tokens_are_added_up"))],

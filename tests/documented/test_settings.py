@@ -30,6 +30,9 @@ def completed(text: str) -> str:
     served = {model["backend"] for model in models} or {"gpu"}
     named = {name for team in settings.get("teams", ()) for name in team.get("models", ()) if "/" not in name}
     named |= {settings.get("recording", {}).get("model", "any")}
+    for alias in settings.get("aliases", {}).values():
+        split = alias["split"] if isinstance(alias, dict) else [{"model": alias}]
+        named |= {share["model"] for share in split}
     models = models + [
         {"name": name, "backend": min(served), "tools": "prompt"}
         for name in sorted(named - {model["name"] for model in models})
