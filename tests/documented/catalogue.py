@@ -109,6 +109,10 @@ _ENTRIES: dict[str, list[tuple[str, str, Held | Why]]] = {
     ],
     "deploy/k8s/overlays/envoy-gateway/README.md": [("bash", "kubectl", Why.CLUSTER)],
     "deploy/k8s/overlays/istio/README.md": [("bash", "kubectl", Why.CLUSTER)],
+    "deploy/k8s/overlays/keda/README.md": [
+        ("bash", "kubectl", Why.CLUSTER),
+        ("yaml", "rules:", Held("tests/k8s/test_scaled.py", "test_the_queries_ask_for_what_vllm_tells_of_these_pods")),
+    ],
     "deploy/k8s/overlays/local/README.md": [
         ("bash", "kind create", Why.CLUSTER),
         ("bash", "kubectl port-forward", Why.CLUSTER),

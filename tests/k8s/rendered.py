@@ -28,6 +28,7 @@ OF_OTHERS = {
     "cert-manager.io/v1",
     "gateway.envoyproxy.io/v1alpha1",
     "gateway.networking.k8s.io/v1",
+    "keda.sh/v1alpha1",
     "monitoring.coreos.com/v1",
     "networking.istio.io/v1",
     "networking.istio.io/v1alpha3",

@@ -165,7 +165,7 @@ GATEWAYS = [K8S / "base", *(path for path in OVERLAYS if path.name not in ("envo
 def test_clients_come_in_by_envoys_listener_and_nothing_else_is_open(folder: Path) -> None:
     objects = rendered(folder)
     listen = parse(settings(objects)).listen_address.port
-    metrics = {9002, 9003, 9102} if folder.name == "monitoring" else set()
+    metrics = {9002, 9003, 9102} if folder.name in ("keda", "monitoring") else set()
     assert ports_into(one(objects, "NetworkPolicy", "extproc")) == {listen} | metrics
 
 
