@@ -327,6 +327,14 @@ backends: [{name: b, address: 127.0.0.1:1, structured_outputs: false}]
             demanded = [sent(name, tool_choice=choice)["structured_outputs"] for name in (mode, f"begun {mode}")]
             assert demanded[0] == demanded[1]
 
+    def test_another_word_is_refused(self) -> None:
+        with pytest.raises(ConfigError) as error:
+            parse("""
+models: [{name: m, backend: b, tools: prompt, forced: always}]
+backends: [{name: b, address: 127.0.0.1:1}]
+""")
+        assert str(error.value) == "configuration:2: models[0].forced: expected true, false or 'begun'"
+
     @pytest.mark.parametrize("forced", ["true", "begun"])
     @pytest.mark.parametrize(
         ("model", "backend", "complaint"),

@@ -49,7 +49,8 @@ def message_of(fault: ErrorDetails) -> str:
         case "missing":
             return "is missing"
         case "literal_error":
-            return f"expected {told['expected']}"
+            # As YAML spells it.
+            return f"expected {told['expected']}".replace("True", "true").replace("False", "false")
         case "too_short":
             return "at least one is needed"
         case "greater_than":

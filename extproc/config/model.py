@@ -67,7 +67,7 @@ class Model(Settings):
     escape_markers: bool | None = None
     """Break control tokens and call markup that users, tools and earlier turns spell out, and undo it in the answer;
     unless given, in all modes but `native`."""
-    forced: bool | Literal["begun"] = False
+    forced: Literal[True, False, "begun"] = False
     """Not in native mode: the decoder is held to the tools' names and schemas in every call, as in one of a strict tool
     (docs/forced-decoding.md); `begun`: no sooner than a call has begun, so that JSON in an answer is free. Needs the
     backend's `structured_outputs`."""
