@@ -21,6 +21,7 @@ class Why(StrEnum):
     GPU = "it takes a vLLM, on a GPU or of some gigabytes"
     LONG = "it measures or searches, for minutes to hours; its options are understood"
     CONTAINERS = "it builds and pushes images, which takes a daemon; tests/pods follows the Dockerfiles' steps"
+    HELM = "it takes a cluster; Helm's own engine renders the chart (tests/chart)"
     DRAWN = "it is drawn, and nothing prints it"
 
 
@@ -46,6 +47,7 @@ class Entry:
 OURS = "tests/documented/test_commands.py"
 WORDS = "tests/documented/test_words.py"
 READMES = "tests/k8s/test_readmes.py"
+LIMITS = "tests/k8s/test_rate_limit.py"
 SETTINGS = Held("tests/documented/test_settings.py", "test_a_block_is_a_configuration")
 SHOWN = "tests/documented/test_shown.py"
 JUDGE = "tests/test_conformance_command.py"
@@ -84,6 +86,14 @@ _ENTRIES: dict[str, list[tuple[str, str, Held | Why]]] = {
         ("yaml", "listen:", Held("tests/test_readme.py", "test_the_sample_configuration_is_valid")),
     ],
     "bench/README.md": [("bash", "", Why.LONG)],
+    "deploy/helm/extproc/README.md": [
+        ("bash", "helm install", Why.HELM),
+        (
+            "yaml",
+            "# my-values.yaml",
+            Held("tests/chart/test_helm.py", "test_the_values_that_the_readme_prints_are_taken"),
+        ),
+    ],
     "deploy/k8s/README.md": [
         ("bash", "docker build", Why.CONTAINERS),
         ("bash", "extproc check my-gateway", Why.CLUSTER),
@@ -98,7 +108,6 @@ _ENTRIES: dict[str, list[tuple[str, str, Held | Why]]] = {
             "# my-gateway/kustomization.yaml",
             Held(READMES, "test_a_kustomization_of_ones_own_has_the_parts_that_it_names"),
         ),
-        ("yaml", "models:", SETTINGS),
         ("yaml", "patches:", Held(READMES, "test_other_backends_come_in_by_a_patch")),
     ],
     "deploy/k8s/overlays/characters/README.md": [
@@ -113,12 +122,23 @@ _ENTRIES: dict[str, list[tuple[str, str, Held | Why]]] = {
         ("bash", "kubectl", Why.CLUSTER),
         ("yaml", "rules:", Held("tests/k8s/test_scaled.py", "test_the_queries_ask_for_what_vllm_tells_of_these_pods")),
     ],
+    "deploy/k8s/overlays/kserve/README.md": [
+        ("bash", "kubectl", Why.CLUSTER),
+        ("yaml", "apiVersion:", Held(READMES, "test_kserves_service_is_the_backend")),
+    ],
+    "deploy/k8s/overlays/llm-d/README.md": [("bash", "kubectl", Why.CLUSTER)],
     "deploy/k8s/overlays/local/README.md": [
         ("bash", "kind create", Why.CLUSTER),
         ("bash", "kubectl port-forward", Why.CLUSTER),
         ("bash", "curl", Held(OURS, "test_the_local_overlays_question_gets_a_call")),
     ],
     "deploy/k8s/overlays/monitoring/README.md": [("bash", "kubectl", Why.CLUSTER)],
+    "deploy/k8s/overlays/production-stack/README.md": [("bash", "kubectl", Why.CLUSTER)],
+    "deploy/k8s/overlays/rate-limit/README.md": [
+        ("bash", "kubectl", Why.CLUSTER),
+        ("bash", "extproc limits", Held(LIMITS, "test_its_file_is_what_the_command_prints")),
+        ("yaml", "components:", Held(LIMITS, "test_limits_of_ones_own_come_in_by_the_component")),
+    ],
     "deploy/k8s/overlays/tls/README.md": [
         ("bash", "kubectl create", Why.CLUSTER),
         (
@@ -163,7 +183,10 @@ _ENTRIES: dict[str, list[tuple[str, str, Held | Why]]] = {
         ("js", "", Held(CLIENTS, "test_a_program_gets_its_call")),
         ("yaml", "", SETTINGS),
     ],
-    "docs/configuration.md": [("yaml", "", SETTINGS)],
+    "docs/configuration.md": [
+        ("bash", "extproc limits", Held(LIMITS, "test_its_file_is_what_the_command_prints")),
+        ("yaml", "", SETTINGS),
+    ],
     "docs/conformance.md": [
         ("bash", "extproc conformance 127.0.0.1:9000\n", Held(JUDGE, "test_the_reference_conforms_over_grpc")),
         ("bash", "pip install --no-deps", Why.OTHERS),
@@ -187,11 +210,6 @@ _ENTRIES: dict[str, list[tuple[str, str, Held | Why]]] = {
             "yaml",
             "- name: envoy.filters.http.local_ratelimit",
             Held("tests/test_metadata_limits.py", "test_each_key_has_so_many_of_each_model"),
-        ),
-        (
-            "yaml",
-            "- name: envoy.filters.http.ratelimit",
-            Held("tests/test_token_limits.py", "test_a_teams_tokens_are_counted_by_both_envoys_and_then_refused"),
         ),
     ],
     "docs/fleets.md": [
@@ -239,7 +257,10 @@ _ENTRIES: dict[str, list[tuple[str, str, Held | Why]]] = {
         ("", "x-extproc-model:", TOLD),
         ("", "x-extproc-dropped", Held(SHOWN, "test_what_is_dropped_is_named_as_printed")),
     ],
-    "docs/operations.md": [("bash", "kubectl logs", Held(OURS, "test_tokens_are_added_up"))],
+    "docs/operations.md": [
+        ("bash", "kubectl logs", Held(OURS, "test_tokens_are_added_up")),
+        ("", "sum by (namespace)", Held(LIMITS, "test_what_operations_asks_of_prometheus_is_a_query")),
+    ],
     "docs/recording.md": [
         ("bash", "", Held(OURS, "test_a_recording_is_played")),
         ("yaml", "", SETTINGS),
@@ -254,7 +275,16 @@ _ENTRIES: dict[str, list[tuple[str, str, Held | Why]]] = {
         ("bash", "", Held("tests/test_run_docs.py", "test_the_tool_of_an_mcp_server_answers")),
         ("json", "", Held("tests/test_run_docs.py", "test_the_line_of_the_audit_log_is_as_printed")),
     ],
+    "docs/servers.md": [
+        (
+            "bash",
+            "extproc probe",
+            Held("tests/test_probe_servers.py", "test_a_server_is_known_and_its_entries_are_right"),
+        ),
+        ("yaml", "models:", Held("tests/test_servers_docs.py", "test_the_entries_are_what_check_takes")),
+    ],
     "docs/supply-chain.md": [
+        ("bash", "make image", Held("tests/pods/built.py", "test_two_builds_have_one_digest")),
         ("bash", "make wheels", Held("tests/pods/installed.py", "test_two_builds_are_the_same")),
         ("bash", "sed ", IMAGE),
         ("bash", "docker build", Why.CONTAINERS),

@@ -1,13 +1,18 @@
-"""The overlay with limits in tokens: what the service reads, and who reaches whom."""
+"""The overlay with limits in tokens (docs/configuration.md): what the service reads, and who reaches whom."""
 
 from __future__ import annotations
 
+from pathlib import Path
+
+import promql_parser
 import pytest
+import yaml
 
 from extproc.cli import main
 from extproc.config import Address, parse
 from extproc.envoy.rate_limit_service import ENVIRONMENT
-from tests.k8s.rendered import K8S, Object, Pod, of_kind, one, rendered, settings
+from tests.k8s.rendered import K8S, ROOT, Object, Pod, of_kind, one, render, rendered, settings
+from tests.k8s.test_readmes import blocks
 
 OVERLAY = K8S / "overlays/rate-limit"
 OBJECTS = rendered(OVERLAY)
@@ -70,3 +75,25 @@ def test_only_the_gateway_asks_it_and_only_it_reaches_the_counters() -> None:
 def test_without_limits_there_is_nothing_to_print(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["limits", str(K8S / "base/extproc.yaml")]) == 1
     assert "no limit in tokens" in capsys.readouterr().err
+
+
+def test_limits_of_ones_own_come_in_by_the_component(tmp_path: Path) -> None:
+    (tmp_path / "deploy").symlink_to(ROOT / "deploy")
+    mine = tmp_path / "mine"
+    mine.mkdir()
+    (mine / "ratelimit.yaml").write_text("domain: mine\n", encoding="utf-8")
+    (printed,) = blocks(OVERLAY / "README.md", "yaml")
+    kustomization = {"resources": ["../deploy/k8s/base"], **yaml.safe_load(printed)}
+    (mine / "kustomization.yaml").write_text(yaml.safe_dump(kustomization), encoding="utf-8")
+    objects = render(mine)
+    (mounted,) = (each for each in of_kind(objects, "ConfigMap") if "ratelimit.yaml" in each["data"])
+    assert mounted["data"] == {"ratelimit.yaml": "domain: mine\n"}
+    (volume,) = Pod(one(objects, "Deployment", "extproc-ratelimit")).spec["volumes"]
+    assert volume["configMap"]["name"] == mounted["metadata"]["name"]
+
+
+def test_what_operations_asks_of_prometheus_is_a_query() -> None:
+    page = (ROOT / "docs/operations.md").read_text(encoding="utf-8")
+    begins = "sum by (namespace) (increase(envoy_cluster_upstream"
+    (query,) = (text for text in page.split("```\n") if text.startswith(begins))
+    promql_parser.parse(query)

@@ -228,6 +228,15 @@ def test_the_gateway_can_be_reached_from_outside(tmp_path: Path) -> None:
     assert clients["ports"] == [{"port": 10000, "protocol": "TCP"}]
 
 
+def test_kserves_service_is_the_backend() -> None:
+    (service,) = map(yaml.safe_load, blocks(K8S / "overlays/kserve/README.md", "yaml"))
+    config = parse((K8S / "overlays/kserve/extproc.yaml").read_text(encoding="utf-8"))
+    (backend,), (model,) = config.backends, config.models
+    meta = service["metadata"]
+    assert backend.endpoints[0].host == f"{meta['name']}-predictor.{meta['namespace']}.svc.cluster.local"
+    assert f"--model_name={model.upstream_name}" in service["spec"]["predictor"]["model"]["args"]
+
+
 def test_a_public_authority_is_asked_for_public_names_alone() -> None:
     certificate = one(rendered(K8S / "overlays/tls"), "Certificate", "extproc")["spec"]
     assert not [name for name in certificate["dnsNames"] if name.endswith((".svc", ".local"))]

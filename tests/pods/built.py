@@ -1,4 +1,5 @@
-"""The gateway's image, built twice by `deploy/image.sh`, and the base's pod, run from its root file system by runc.
+"""The gateway's image, built twice by `deploy/image.sh`, and the base's pod, run from its root file system by runc
+(docs/supply-chain.md).
 
     make test-image
 
