@@ -13,6 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from extproc.config import Config, ConfigError, parse
+from extproc.control.reloading import changes_for_envoy
 from extproc.exchange.api_keys import ApiKeys, hash_line
 from extproc.exchange.catalogue import ModelInfo, catalogue_answer
 from extproc.exchange.concurrency import Concurrency
@@ -521,6 +522,14 @@ def test_mistakes_are_named(aliases: str, problem: str) -> None:
     with pytest.raises(ConfigError, match=r".*") as raised:
         config(aliases)
     assert problem in str(raised.value)
+
+
+def test_envoy_needs_no_new_bootstrap_for_other_weights() -> None:
+    """So that one which can't follow changes, as others configure it, has canaries too."""
+    assert changes_for_envoy(weighed(95, 5), weighed(50, 50, "fallback: [small]")) == []
+    one = parse("models: [{name: a, backend: b, tools: native}]\nbackends: [{name: b, address: 127.0.0.1:1}]")
+    named = Config.model_validate(one.model_dump() | {"aliases": {"other": "a"}})
+    assert changes_for_envoy(one, named) == ["other_paths"]  # which were not read for their model before
 
 
 def test_models_whose_tools_run_here_are_asked_by_one_name_alone() -> None:

@@ -318,8 +318,8 @@ def _leaving(config: Config, left: list[Config]) -> list[Backend]:
 
 
 _NOT_FOR_ENVOY = {
-    *("models", "teams", "api_keys", "recording", "watch", "metrics", "withheld", "media_urls", "allowed_origins"),
-    *("characters", "tool_servers", "runs", "transport", "workers"),
+    *("models", "aliases", "teams", "api_keys", "recording", "watch", "metrics", "withheld", "media_urls"),
+    *("allowed_origins", "characters", "tool_servers", "runs", "transport", "workers"),
 }
 """Settings that Envoy's configuration doesn't depend on, but for whether there are keys, how often teams may ask,
 tools that run on our side, and requests of the gateway's own,"""
