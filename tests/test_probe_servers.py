@@ -1,4 +1,4 @@
-"""`extproc probe` of servers that are no vLLM: each is known by what it answers, and asked in its own words (docs/servers.md).
+"""`extproc probe` of servers that are no vLLM (docs/servers.md): each is known by what it answers, and asked in its own words.
 
 What they answer here has the shape that their sources give it; the commits are in `extproc/contract/servers.py`.
 """

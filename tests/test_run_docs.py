@@ -72,7 +72,7 @@ def gateway(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Gateway]:
     (folder / "characters").mkdir()
     patience = "\nTIME_LIMIT = 30\n"  # a busy machine may take the tenth of a second that there is without it
     (folder / "characters" / "innkeeper.py").write_text(blocks(CHARACTERS, "python")[0] + patience)
-    (folder / "characters" / "narrator.py").write_text((ROOT / "envoy/characters/narrator.py").read_text())
+    (folder / "characters" / "narrator.py").write_text((ROOT / "envoy/characters/narrator.py").read_text() + patience)
     printed = yaml.safe_load(blocks(TOOLS, "yaml")[0])
     printed["tool_servers"][0]["command"] = [sys.executable, "-m", "tests.clock_server"]
     printed["tool_servers"][0]["environment"] = {"PYTHONPATH": str(ROOT)}

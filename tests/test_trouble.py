@@ -243,8 +243,12 @@ TROUBLES = [
         logged={"status": 200, "extproc.error": None},
     ),
 ]
-OTHERS = ["the client leaves", "the processor is killed"]
-"""Rows that have a test of their own, below."""
+OTHERS = [
+    "batch requests have all that they may have of the backend",
+    "the client leaves",
+    "the processor is killed",
+]
+"""Rows that have a test of their own: the first in tests/test_priorities.py, the others below."""
 
 
 @pytest.fixture(scope="module")
