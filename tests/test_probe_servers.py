@@ -1,6 +1,7 @@
-"""`extproc probe` of servers that are no vLLM (docs/servers.md): each is known by what it answers, and asked in its own words.
+"""`extproc probe` of servers that are no vLLM: each is known by what it answers, and asked in its own words.
 
-What they answer here has the shape that their sources give it; the commits are in `extproc/contract/servers.py`.
+What they answer here has the shape that their sources give it; the commits are in `extproc/contract/servers.py`, and
+docs/servers.md says which of them were run.
 """
 
 from __future__ import annotations
