@@ -191,6 +191,7 @@ def test_the_access_log_learns_of_it(asker: Asker) -> None:
         ("max_batch_requests: 3", "max_batch_requests: 9", "backends[0].max_batch_requests: expected at most 8"),
         ("max_batch_requests: 3", "max_batch_requests: 0", "backends[0].max_batch_requests: expected at least 1"),
         ("priority_scheduling: true", "priority_scheduling: true, parameters: [priority]", "is the gateway's own"),
+        ("priority_scheduling: true", "priority_scheduling: true, server: sglang", "only vLLM is told by `priority`"),
         ("retry: true", "defaults: {priority: 5}", "models[0].defaults.priority: "),
         ("priority: batch", "priority: urgent", "expected 'interactive' or 'batch'"),
     ],

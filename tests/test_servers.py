@@ -95,6 +95,11 @@ backends: [{name: b, server: ollama, address: 127.0.0.1:1, parameters: [min_p, k
         assert sent("ollama native", reasoning_effort=effort)["reasoning_effort"] == said
         assert sent("sglang native", reasoning_effort=effort)["reasoning_effort"] == effort
 
+    def test_what_contradicts_an_effort_is_named(self) -> None:
+        request = prepared("ollama native", reasoning_effort="high", chat_template_kwargs={"enable_thinking": False})
+        assert request.dropped == ("chat_template_kwargs",)
+        assert orjson.loads(request.body or b"")["reasoning_effort"] == "high"
+
     def test_ollama_is_told_not_to_think_by_the_effort(self) -> None:
         body = {"model": "ollama native", "max_tokens": 5, "messages": [ASK], "thinking": {"type": "disabled"}}
         request = prepare(orjson.dumps(body), CONFIG, "/v1/messages")

@@ -108,12 +108,13 @@ class TestProcessor:
         assert "by this one nobody comes in" in error_of(reply)["message"]
 
 
-def settings(jwks: str, port: int, more: str = "") -> str:
+def settings(jwks: str, port: int, more: str = "", without_team: str = "allow") -> str:
     """Of a gateway with teams."""
+    claims = f"team_claim: team, without_team: {without_team}"
     return f"""
 models: [{{name: {MODEL}, backend: qwen, tools: native}}]
 backends: [{{name: qwen, address: "127.0.0.1:{port}", health_check: false}}]
-jwt: {{issuer: '{ISSUER}', audiences: ['other%20one', {AUDIENCE}], team_claim: team, jwks: {jwks}}}
+jwt: {{issuer: '{ISSUER}', audiences: ['other%20one', {AUDIENCE}], {claims}, jwks: {jwks}}}
 {more}"""
 
 
@@ -154,6 +155,18 @@ def test_a_token_lets_in_and_its_claims_are_the_clients_name(gateway: Gateway) -
         line = gateway.access_log(answer.headers["x-request-id"])["extproc"]
         assert {name: line[name] for name in ("client", "team") if name in line} == told
         assert token not in str(gateway.backend.requests[-1].headers)
+
+
+def test_without_a_team_nobody_comes_in_unless_that_is_allowed(tmp_path: Path) -> None:
+    (tmp_path / "jwks.json").write_text(key_set(RSA))
+    with AskedVLLM(model=MODEL, speak=speak).running() as backend:
+        told = settings(f"{{file: {tmp_path}/jwks.json}}", backend.port, TEAMS, without_team="refuse")
+        with configured_gateway(tmp_path, told, backend) as running:
+            assert ask(running, RSA.token(team="search")).status_code == 200
+            refused = ask(running, RSA.token())
+    assert (refused.status_code, refused.json()["error"]["code"]) == (401, "invalid_token")
+    assert "has no claim 'team'" in refused.json()["error"]["message"]
+    assert len(backend.requests) == 1
 
 
 def test_anthropics_and_azures_clients_send_it_as_they_send_keys(gateway: Gateway) -> None:

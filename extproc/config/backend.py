@@ -102,6 +102,10 @@ class Backend(Settings):
     def _has_room_for_batch(self) -> Self:
         if self.max_batch_requests is not None and self.max_batch_requests > self.max_requests:
             raise FieldError(("max_batch_requests",), f"expected at most {self.max_requests}, which is `max_requests`")
+        if self.priority_scheduling and self.server != "vllm":
+            # SGLang has the larger number go first, and whoever has none last; the others know nothing of it.
+            problem = f"only vLLM is told by `{PRIORITY}` who goes first, and this backend has `server: {self.server}`"
+            raise FieldError(("priority_scheduling",), problem)
         if self.priority_scheduling and PRIORITY in self.parameters:
             problem = f"{PRIORITY} is the gateway's own with `priority_scheduling`: remove it from one of the two"
             raise FieldError(("parameters",), problem)

@@ -7,7 +7,7 @@ Sources: RFC 7519 (JWT), RFC 7517 (JWK), OpenID Connect Core 1.0 (`iss`, `sub`, 
 from __future__ import annotations
 
 import re
-from typing import Annotated, NamedTuple, Self
+from typing import Annotated, Literal, NamedTuple, Self
 
 from pydantic import AfterValidator, Field, model_validator
 
@@ -79,3 +79,5 @@ class Jwt(Settings):
     """The claim that is the client's name."""
     team_claim: Annotated[str, Field(pattern=CLAIM_NAME)] | None = None
     """The claim that is the client's team. Unless given, nobody is of any."""
+    without_team: Literal["refuse", "allow"] = "refuse"
+    """What becomes of a token that hasn't that claim. A client that no team bounds may do more than one of a team."""

@@ -84,8 +84,8 @@ def _ollama(fields: Json) -> Spelled:
     """It renders templates of its own, and is told by the effort whether to think."""
     spelled, lost = dict(_newer_limit(fields)), _NOTHING
     told = spelled.pop("chat_template_kwargs", None) or {}
-    if told and told.items() <= _NOT_THINKING.items():
-        spelled.setdefault("reasoning_effort", "none")
+    if told and told.items() <= _NOT_THINKING.items() and spelled.get("reasoning_effort", "none") == "none":
+        spelled["reasoning_effort"] = "none"
     elif told:
         lost = frozenset({"chat_template_kwargs"})
     effort = spelled.get("reasoning_effort")

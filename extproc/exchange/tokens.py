@@ -36,6 +36,10 @@ def claim_errors(jwt: Jwt) -> Mapping[str, ApiError]:
             f"The token's claim '{jwt.client_claim}' is no client's name: it has to be text, and not too long "
             f"({LONGEST_NAME} characters; others than letters, digits, '_', '.', '@' and '-' count for three or more)."
         ),
+        "no_team": _invalid(
+            f"The token has no claim '{jwt.team_claim}', which says whose team the client is of. Without a team nobody "
+            "comes in here."
+        ),
         "wrong_team": _invalid(
             f"The token's claim '{jwt.team_claim}' is no team's name: it has to be one text, of at most 64 letters, "
             "digits, '_', '.', '@' and '-'."

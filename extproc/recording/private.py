@@ -39,9 +39,11 @@ KEPT_HEADERS = frozenset(
 )
 """The header fields whose values are kept; of the others it is kept that they were there."""
 
-KEPT_BACKEND = frozenset({"name", "affinity", "server", "structured_outputs", "parameters"})
+KEPT_BACKEND = frozenset({"name", "affinity", "server", "structured_outputs", "parameters", "priority_scheduling"})
 """What a recording knows of a backend."""
-REMOVED_BACKEND = frozenset({"address", "tls", "api_key", "health_check", "max_requests", "headers"})
+REMOVED_BACKEND = frozenset(
+    {"address", "tls", "api_key", "health_check", "max_requests", "max_batch_requests", "headers"}
+)
 """... and what not: where it is and how it is reached."""
 
 NOWHERE = "backend.invalid:80"

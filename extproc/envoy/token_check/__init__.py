@@ -99,5 +99,6 @@ def _remote(url: str) -> RemoteJwks:
 def _program(jwt: Jwt) -> str:
     # The names have no quote and no backslash (extproc.config.jwt.CLAIM_NAME).
     team = f'"{jwt.team_claim}"' if jwt.team_claim is not None else "nil"
-    names = f'local CLIENT, TEAM, LONGEST = "{jwt.client_claim}", {team}, {LONGEST_NAME}\n'
+    needed = str(jwt.without_team == "refuse").lower()
+    names = f'local CLIENT, TEAM, NEEDED, LONGEST = "{jwt.client_claim}", {team}, {needed}, {LONGEST_NAME}\n'
     return names + _PROGRAM.read_text(encoding="utf-8")

@@ -1,5 +1,5 @@
 -- Names the client of a request by the claims of its token, which the filter before this one has verified, or says why
--- it has no name. What follows in the filter chain decides. CLIENT, TEAM and LONGEST are made from the settings.
+-- it has no name. What follows in the filter chain decides. CLIENT, TEAM, NEEDED and LONGEST are made from the settings.
 
 -- Two clients never get one name: each byte that no key's name could have is written as %XX. So a name has no slash of
 -- its own either, and nothing that would end a header.
@@ -21,6 +21,7 @@ function envoy_on_request(handle)
   local claims, headers = verified.claims, handle:headers()
   local name = name_of(claims[CLIENT])
   if name == nil then headers:replace("x-extproc-denied", "no_name") return end
+  if TEAM ~= nil and NEEDED and claims[TEAM] == nil then headers:replace("x-extproc-denied", "no_team") return end
   if TEAM ~= nil and claims[TEAM] ~= nil then
     local team = team_of(claims[TEAM])
     if team == nil then headers:replace("x-extproc-denied", "wrong_team") return end
