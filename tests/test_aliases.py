@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections import Counter
+from datetime import timedelta
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -14,6 +15,7 @@ from hypothesis import strategies as st
 
 from extproc.config import Config, ConfigError, parse
 from extproc.control.reloading import changes_for_envoy
+from extproc.envoy.local_replies import local_replies
 from extproc.exchange.api_keys import ApiKeys, hash_line
 from extproc.exchange.catalogue import ModelInfo, catalogue_answer
 from extproc.exchange.concurrency import Concurrency
@@ -264,8 +266,44 @@ def test_a_clients_errors_are_no_failures(status: int, asker: Asker) -> None:
     assert [asker.ask(status) for _ in range(10)] == ["old"] * 10
 
 
-def test_the_gateways_own_trouble_is_no_backends(asker: Asker) -> None:
-    assert [asker.ask(503, "gateway_overloaded") for _ in range(10)] == ["old"] * 10
+def replies_of_envoy() -> set[str]:
+    """The codes of all those that are marked as its own."""
+    limited = config("{}", "api_keys: /k\nrate_limit_service: {address: 'h:1'}\nlimits: {tokens_per_day: 1}")
+    mappers = local_replies(limited, silence=timedelta(1), processing=timedelta(1)).mappers
+    added = [option.header for mapper in mappers for option in mapper.headers_to_add]
+    return {header.value for header in added if header is not None and header.key == REPLY_HEADER}
+
+
+def test_of_envoys_own_replies_those_tell_of_a_backend_that_are_about_one() -> None:
+    codes = replies_of_envoy()
+    assert {"token_limits_unavailable", "rate_limit_exceeded", "request_timeout", "gateway_overloaded"} < codes
+    for code in codes:
+        asker = Asker()
+        asked = [asker.ask(503, code) for _ in range(FAILURES + 1)]
+        assert ("new" in asked) is code.startswith("backend_"), code
+
+
+@pytest.mark.parametrize(
+    ("status", "reply"),
+    [(503, "token_limits_unavailable"), (429, "rate_limit_exceeded"), (408, "request_timeout"), (400, "bad_request")],
+)
+def test_a_reply_that_tells_nothing_of_the_backend_changes_nothing(status: int, reply: str, asker: Asker) -> None:
+    assert [asker.ask(503) for _ in range(FAILURES - 1)] == ["old"] * (FAILURES - 1)
+    assert [asker.ask(status, reply) for _ in range(3)] == ["old"] * 3
+    assert [asker.ask(503), asker.ask()] == ["old", "new"]  # the failures were in a row nevertheless
+    asker.clock.now += FIRST + 0.01
+    assert [asker.ask(status, reply) for _ in range(3)] == ["old"] * 3  # let through: the next one is, too
+    assert [asker.ask(502), asker.ask()] == ["old", "new"]
+    asker.clock.now += FIRST + 0.01  # which was a failure once more
+    assert asker.ask() == "new"
+
+
+def test_such_a_reply_to_another_request_frees_no_trial(asker: Asker) -> None:
+    asker.ask(503, "backend_unreachable")
+    asker.clock.now += FIRST + 0.01
+    assert metadata(asker.begin()[1])["model"] == "old"
+    assert asker.ask(429, "rate_limit_exceeded", chat("Hello!", model="old")) == "old"
+    assert asker.ask() == "new"
 
 
 def test_one_request_is_let_through_after_a_time_and_brings_it_back(asker: Asker) -> None:

@@ -112,9 +112,9 @@ class ExchangeStats:
         if choice is not None:
             self._telemetry.choices.chosen(choice)
 
-    def head_came(self, backend: str, status: int, reply: str) -> None:
-        """The answer's head tells how its backend is; `reply` is the code of one of Envoy's own."""
-        if (change := self._outages.answered(backend, status, reply)) is not None:
+    def head_came(self, backend: str, status: int, reply: str, *, is_trial: bool) -> None:
+        """The answer's head tells how its backend is (`Outages.answered`)."""
+        if (change := self._outages.answered(backend, status, reply, is_trial=is_trial)) is not None:
             self._telemetry.choices.changed(change)
 
     def first_token(self) -> None:

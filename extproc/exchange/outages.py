@@ -28,9 +28,10 @@ TRIED = 10.0
 """Seconds that one request is waited for, until another one is let through: it may have to wait for its own answer."""
 
 _UNREACHABLE = frozenset({"backend_unreachable", "backend_key_missing", "backend_unknown"})
+_FAILED = frozenset({"backend_disconnected", "backend_timeout"})
 _OVERLOADED = "backend_overloaded"
-_NOT_ITS_FAULT = frozenset({"gateway_overloaded"})
-"""Codes of Envoy's own replies (`extproc.envoy.local_replies`)."""
+"""Codes of Envoy's own replies (`extproc.envoy.local_replies`) that tell of the backend. No other one does, such as
+those of a client's limits or of an upload that broke off: the backend had no part in it."""
 
 
 @dataclass(slots=True)
@@ -68,15 +69,20 @@ class Outages:
         now = self._now()
         return {name: each.why for name, each in self._known.items() if each.why is not None and now < each.until}
 
-    def asked(self, backend: str) -> None:
-        """A request goes there: if its time is over, this is the one that is let through."""
+    def asked(self, backend: str) -> bool:
+        """A request goes there. Whether its time is over, and this is the one that is let through."""
         outage = self._known.get(backend)
-        if outage is not None and outage.why is not None and self._now() >= outage.until:
-            outage.until, outage.is_tried = self._now() + TRIED, True
+        if outage is None or outage.why is None or self._now() < outage.until:
+            return False
+        outage.until, outage.is_tried = self._now() + TRIED, True
+        return True
 
-    def answered(self, backend: str, status: int, reply: str = "") -> Change | None:
-        """The head of an answer has come; `reply` is the code of one that is Envoy's own."""
-        if reply in _NOT_ITS_FAULT:
+    def answered(self, backend: str, status: int, reply: str = "", *, is_trial: bool = False) -> Change | None:
+        """The head of an answer has come; `reply` is the code of one that is Envoy's own. `is_trial`: of the request
+        that was let through."""
+        if reply and reply != _OVERLOADED and reply not in _UNREACHABLE and reply not in _FAILED:
+            if is_trial:
+                self._untried(backend)
             return None
         if reply == _OVERLOADED:
             return self._out(backend, "full")
@@ -96,6 +102,12 @@ class Outages:
         outage.pause = FULL if why == "full" else min(2 * outage.pause, LONGEST) if was == "failing" else FIRST
         outage.until = now + outage.pause
         return Change(backend, why) if why != was else None
+
+    def _untried(self, backend: str) -> None:
+        """Nothing came of the request that was let through: the next one is."""
+        outage = self._known.get(backend)
+        if outage is not None and outage.is_tried:
+            outage.until, outage.is_tried = self._now(), False
 
     def _well(self, backend: str) -> Change | None:
         outage = self._known.get(backend)

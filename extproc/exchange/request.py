@@ -88,6 +88,8 @@ class RequestHalf:
         """The client's dialect; that of chat completions where nothing tells it."""
         self.prepared: UpstreamRequest | None = None
         """What went to the backend, without its body."""
+        self.is_trial = False
+        """Whether it is the one request that is let through to a backend which is out (`extproc.exchange.outages`)."""
         self.shown: dict[str, str] = {}
         """Header fields that every answer of this exchange gets."""
         self.layout = OWN
@@ -301,7 +303,7 @@ class RequestHalf:
             self._direct(prepared, common, to_runner=to_runner)
         body, self._as_it_came = prepared.body if prepared.body is not None else self._as_it_came, None
         if self.is_chat:  # of no other is it heard what came of it
-            self.context.outages.asked(prepared.backend)
+            self.is_trial = self.context.outages.asked(prepared.backend)
         self.stats.chosen(prepared.choice)
         self.shown = choice_shown(prepared.choice)
         if prepared.dropped:

@@ -151,7 +151,8 @@ class ResponseHalf:
             return request.refuse(backend_garbage("its status isn't a valid HTTP status."))
         self._status = status
         if request.prepared is not None:
-            self._stats.head_came(request.prepared.backend, status, fields.get(REPLY_HEADER, ""))
+            reply = fields.get(REPLY_HEADER, "")
+            self._stats.head_came(request.prepared.backend, status, reply, is_trial=request.is_trial)
         if REPLY_HEADER in fields:
             self._error_of = envoys_error
         elif request.host is not None and request.prepared is None:
