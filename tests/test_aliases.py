@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from extproc.config import Config, ConfigError, parse
@@ -26,9 +26,11 @@ from extproc.exchange.routing import route_by_model
 from extproc.names import CHAT_PATH, FALLBACK_HEADER, MESSAGES_PATH, MODEL_HEADER, REPLY_HEADER, RESPONSES_PATH
 from extproc.observability.telemetry import Telemetry
 from extproc.recording.private import settings_of
-from extproc.surfaces import prepare
+from extproc.surfaces import known_of, prepare
+from extproc.surfaces.choosing import NOBODY, choice_of
 from extproc.turn.memory import Memory
 from extproc.wire import ProcessingResponse
+from tests.request_strategies import json_values
 from tests.test_exchange import (
     CHAT,
     JSON,
@@ -160,6 +162,50 @@ def test_in_every_dialect_however_texts_are_wrapped() -> None:
             (model,) = {asked_model(body, HALVES, path) for body in bodies}
             seen.add((path, model))
     assert seen == {(path, model) for path in (MESSAGES_PATH, RESPONSES_PATH) for model in ("old", "new")}
+
+
+@pytest.mark.parametrize("kind", ["reasoning", "function_call", "shell_call", "web_search_call", "mcp_call"])
+def test_whatever_an_answer_begins_with_is_no_more_of_the_beginning(kind: str) -> None:
+    found = set()
+    for count in range(20):
+        said = {"role": "user", "content": f"Question {count}"}
+        choices = [
+            choice_of({"model": "coder", "input": [said, *later]}, HALVES, NOBODY) for later in ((), ({"type": kind},))
+        ]
+        assert choices[0] is not None
+        assert choices[0] == choices[1]
+        found.add(choices[0].model)
+    assert found == {"old", "new"}
+
+
+anything = st.one_of(json_values, st.just(1 << 16_000), st.text(st.characters(), max_size=5))
+items = st.lists(
+    st.one_of(
+        anything, st.fixed_dictionaries({}, optional=dict.fromkeys(("role", "type", "content", "text"), anything))
+    ),
+    max_size=4,
+)
+conversations = st.fixed_dictionaries(
+    {"model": st.just("coder")},
+    optional=dict.fromkeys(("messages", "input"), st.one_of(anything, items))
+    | dict.fromkeys(("system", "instructions"), st.one_of(anything, items)),
+)
+
+
+@given(conversations)
+@example({"model": "coder", "input": [{"role": "user", "type": []}]})
+@example({"model": "coder", "messages": [{"role": "user", "type": {}, "content": {"type": {}}}]})
+@example({"model": "coder", "messages": [{"role": "\ud800", "content": [1 << 16_000, {"a": 1 << 16_000}]}]})
+def test_a_model_is_found_for_whatever_is_sent(fields: Any) -> None:
+    choice = choice_of(fields, HALVES, NOBODY)
+    assert choice is not None
+    assert choice.model in {"old", "new"}
+    try:
+        body = json.dumps({**fields, "tools": [TOOL]}).encode()
+    except ValueError:  # an integer of more digits than it writes
+        return
+    for path in (CHAT_PATH, MESSAGES_PATH, RESPONSES_PATH):  # where it isn't known, it is read in the usual way
+        known_of(body, HALVES, path, Memory(), None)
 
 
 def test_each_model_is_asked_in_its_own_way() -> None:

@@ -29,8 +29,9 @@ NOBODY: Out = MappingProxyType({})
 ITEMS, SYSTEM = ("messages", "input"), ("system", "instructions")
 """Where dialects have the conversation, and what comes before it."""
 
-_THE_MODELS = frozenset({"reasoning", "function_call", "function_call_output", "custom_tool_call"})
-"""Types of items, in Responses, that are an answer's, or come after one."""
+_ANSWERS = ("assistant", "tool", "function")
+"""Who speaks in an answer, or after one. Items without a role, in Responses, are a model's too, or come after one: its
+thoughts, its calls of any tool, what came of them."""
 
 
 def choice_of(fields: Json, config: Config, out: Out) -> Choice | None:
@@ -72,33 +73,39 @@ def _beginning(system: Iterable[Any], items: Any) -> Iterator[bytes]:
         return
     for raw in items:
         item = json.loads(bytes(raw)) if isinstance(raw, msgspec.Raw) else raw
-        if not isinstance(item, dict):
-            yield from _texts(item)
-            continue
-        role = item.get("role")
-        if role in ("assistant", "tool", "function") or item.get("type") in _THE_MODELS:
+        role = item.get("role") if isinstance(item, dict) else None
+        if not isinstance(role, str) or role in _ANSWERS:
             return
-        yield str(role).encode()
+        yield role.encode("utf-8", "surrogatepass")
         yield from _texts(item.get("content"))
 
 
 def _texts(value: Any) -> Iterator[bytes]:
     """Those of a text, of a part that has one, or of a list of them; of other parts, all that they are."""
-    match value:
-        case None:
-            return
-        case str():
-            yield value.encode("utf-8", "surrogatepass")
-        case list():
-            for part in value:
-                yield from _texts(part)
-        case {"text": str(text)}:
-            yield text.encode("utf-8", "surrogatepass")
-        case dict():
-            rest = {name: each for name, each in value.items() if name != "cache_control"}
-            yield json.dumps(rest, sort_keys=True).encode()
-        case _:
-            yield str(value).encode()
+    if value is None:
+        return
+    for part in value if isinstance(value, list) else [value]:
+        yield from _pieces(part)
+
+
+def _pieces(part: Any) -> Iterator[bytes]:
+    waiting = [part]
+    while waiting:
+        match waiting.pop():
+            case str(text) | {"text": str(text)}:
+                yield text.encode("utf-8", "surrogatepass")
+            case list(values):
+                yield b"["
+                waiting.extend(reversed(values))
+            case dict(members):
+                yield b"{"
+                for name in sorted(members, reverse=True):
+                    if name != "cache_control":
+                        waiting += [members[name], name]
+            case int(number):
+                yield b"%x" % number  # of any size, which is more than str() takes
+            case other:
+                yield repr(other).encode()
 
 
 def _digest(texts: Iterable[bytes]) -> bytes:
