@@ -26,8 +26,8 @@ from extproc.exchange.routing import route_by_model
 from extproc.names import CHAT_PATH, FALLBACK_HEADER, MESSAGES_PATH, MODEL_HEADER, REPLY_HEADER, RESPONSES_PATH
 from extproc.observability.telemetry import Telemetry
 from extproc.recording.private import settings_of
-from extproc.surfaces import known_of, prepare
-from extproc.surfaces.choosing import NOBODY, choice_of
+from extproc.surfaces import ROUTES, known_of, prepare
+from extproc.surfaces.choosing import MEMBERS, NOBODY, choice_of
 from extproc.turn.memory import Memory
 from extproc.wire import ProcessingResponse
 from tests.request_strategies import json_values
@@ -170,12 +170,49 @@ def test_whatever_an_answer_begins_with_is_no_more_of_the_beginning(kind: str) -
     for count in range(20):
         said = {"role": "user", "content": f"Question {count}"}
         choices = [
-            choice_of({"model": "coder", "input": [said, *later]}, HALVES, NOBODY) for later in ((), ({"type": kind},))
+            choice_of({"model": "coder", "input": [said, *later]}, HALVES, RESPONSES_PATH, NOBODY)
+            for later in ((), ({"type": kind},))
         ]
         assert choices[0] is not None
         assert choices[0] == choices[1]
         found.add(choices[0].model)
     assert found == {"old", "new"}
+
+
+STRAY = {
+    "system": "Stray.",
+    "instructions": "Strayed.",
+    "messages": "No.",
+    "input": [{"role": "user", "content": "What?"}],
+}
+
+
+def test_each_dialects_own_members_tell_a_conversation() -> None:
+    assert MEMBERS.keys() == ROUTES.keys()
+    for path, own in MEMBERS.items():
+        continued = ROUTES[path].continued
+        assert continued is None or (continued.items == own.items and own.system in {None, *continued.head})
+        stray = {name: value for name, value in STRAY.items() if name not in own}
+        found = set()
+        for count in range(20):
+            fields = {"model": "coder", own.items: [{"role": "user", "content": f"Question {count}"}], "tools": [TOOL]}
+            choices = {choice_of(each, HALVES, path, NOBODY) for each in (fields, fields | stray, stray | fields)}
+            if continued is not None:
+                for body in (fields, fields | stray):
+                    beginning = known_of(json.dumps(body).encode(), HALVES, path, Memory(), None)
+                    assert beginning is not None
+                    choices.add(beginning.choice)
+            (choice,) = choices
+            assert choice is not None
+            found.add(choice.model)
+        assert found == {"old", "new"}
+
+
+def test_a_text_is_short_for_what_the_user_says() -> None:
+    for count in range(20):
+        text = f"Question {count}"
+        bodies = [{"model": "coder", "input": said} for said in (text, [{"role": "user", "content": text}])]
+        assert len({choice_of(body, HALVES, RESPONSES_PATH, NOBODY) for body in bodies}) == 1
 
 
 anything = st.one_of(json_values, st.just(1 << 16_000), st.text(st.characters(), max_size=5))
@@ -197,15 +234,16 @@ conversations = st.fixed_dictionaries(
 @example({"model": "coder", "messages": [{"role": "user", "type": {}, "content": {"type": {}}}]})
 @example({"model": "coder", "messages": [{"role": "\ud800", "content": [1 << 16_000, {"a": 1 << 16_000}]}]})
 def test_a_model_is_found_for_whatever_is_sent(fields: Any) -> None:
-    choice = choice_of(fields, HALVES, NOBODY)
-    assert choice is not None
-    assert choice.model in {"old", "new"}
-    try:
-        body = json.dumps({**fields, "tools": [TOOL]}).encode()
-    except ValueError:  # an integer of more digits than it writes
-        return
-    for path in (CHAT_PATH, MESSAGES_PATH, RESPONSES_PATH):  # where it isn't known, it is read in the usual way
-        known_of(body, HALVES, path, Memory(), None)
+    for path in MEMBERS:
+        choice = choice_of(fields, HALVES, path, NOBODY)
+        assert choice is not None
+        assert choice.model in {"old", "new"}
+        try:
+            body = json.dumps({**fields, "tools": [TOOL]}).encode()
+        except ValueError:  # an integer of more digits than it writes
+            continue
+        beginning = known_of(body, HALVES, path, Memory(), None)
+        assert beginning is None or beginning.choice == choice
 
 
 def test_each_model_is_asked_in_its_own_way() -> None:

@@ -15,12 +15,13 @@ from functools import lru_cache
 from hashlib import blake2b
 from typing import Any, TypeAlias
 
+import jiter
 import msgspec
 
 from extproc.config import Choice, Config
 from extproc.contract.errors import ApiError
 from extproc.contract.json_body import decode, has_too_many_nodes
-from extproc.surfaces.choosing import SYSTEM, Out, choice_by
+from extproc.surfaces.choosing import MEMBERS, Out, choice_by
 from extproc.surfaces.continued import Continued
 from extproc.turn.memory import Entry, Key, Memory
 
@@ -110,7 +111,10 @@ def beginning_of(
     head = {name: text for name in names if len(text := getattr(members, name))}
     if not items or len(items) > _MOST_ITEMS or not bytes(head.get("tools", b"")).startswith(b"[{"):
         return None
-    choice = _choice_of(head, items, config, out) if config.splits else None
+    try:
+        choice = _choice_of(head, items, config, path, out) if config.splits else None
+    except ValueError:  # which a stricter reader words
+        return None
     root = root_of(memory, client, path, head, choice, inner=inner)
     keys, before = [], root
     for item in items:
@@ -132,12 +136,16 @@ def beginning_of(
     return Beginning(body, continued, head, items, root, keys, known[:found], offer, start, choice)
 
 
-def _choice_of(head: Json, items: Sequence[msgspec.Raw], config: Config, out: Out) -> Choice | None:
-    try:
-        known = {name: msgspec.json.decode(head[name]) for name in ("model", *SYSTEM) if name in head}
-        return choice_by(known.get("model"), [known.get(name) for name in SYSTEM], [*items], config, out)
-    except (msgspec.MsgspecError, ValueError, RecursionError):  # which a stricter reader words
-        return None
+def _choice_of(head: Json, items: Sequence[msgspec.Raw], config: Config, path: str, out: Out) -> Choice | None:
+    """As `choice_of` has it. Raises ValueError."""
+    system = MEMBERS[path].system
+    before = (_decoded(head[name]) for name in (system,) if name in head)
+    return choice_by(_decoded(head["model"]) if "model" in head else None, before, map(_decoded, items), config, out)
+
+
+def _decoded(text: msgspec.Raw) -> Any:
+    """As `decode` does it for all of a body, but for what it refuses."""
+    return jiter.from_json(bytes(text), allow_inf_nan=False)
 
 
 def start_of(memory: Memory, root: Key) -> Key:

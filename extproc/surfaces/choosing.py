@@ -2,22 +2,20 @@
 
 All requests of a conversation get the same one, by what stands before the model's first answer, as with the affinity to
 a replica (`extproc.turn.affinity`). That has to be known before the request is read, which depends on the model: so it
-is told here by the texts alone, in any dialect. How they are wrapped may change from turn to turn (Claude Code's
-`cache_control` does, and with it a text becomes a list of parts).
+is told here by the texts alone, in the members that the dialect has for them. How they are wrapped may change from turn
+to turn (Claude Code's `cache_control` does, and with it a text becomes a list of parts).
 """
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable, Iterator, Mapping
 from hashlib import blake2b
 from types import MappingProxyType
-from typing import Any, TypeAlias
-
-import msgspec
+from typing import Any, NamedTuple, TypeAlias
 
 from extproc.config import Choice, Config, Why
 from extproc.config.alias import choose
+from extproc.names import CHAT_PATH, COUNT_TOKENS_PATH, MESSAGES_PATH, RESPONSES_PATH
 
 Json: TypeAlias = dict[str, Any]
 Out: TypeAlias = Mapping[str, Why]
@@ -26,25 +24,45 @@ Out: TypeAlias = Mapping[str, Why]
 NOBODY: Out = MappingProxyType({})
 """None of them."""
 
-ITEMS, SYSTEM = ("messages", "input"), ("system", "instructions")
-"""Where dialects have the conversation, and what comes before it."""
+
+class Members(NamedTuple):
+    """Where a dialect has the conversation, and what comes before it."""
+
+    items: str
+    system: str | None = None
+
+
+MEMBERS: Mapping[str, Members] = {
+    CHAT_PATH: Members("messages"),
+    MESSAGES_PATH: Members("messages", "system"),
+    COUNT_TOKENS_PATH: Members("messages", "system"),
+    RESPONSES_PATH: Members("input", "instructions"),
+}
+"""By path. No other member tells a conversation, though a body have it."""
 
 _ANSWERS = ("assistant", "tool", "function")
 """Who speaks in an answer, or after one. Items without a role, in Responses, are a model's too, or come after one: its
 thoughts, its calls of any tool, what came of them."""
 
 
-def choice_of(fields: Json, config: Config, out: Out) -> Choice | None:
-    """The same for a decoded body, in any dialect."""
-    items = next((fields[name] for name in ITEMS if name in fields), None)
-    return choice_by(fields.get("model"), [fields.get(name) for name in SYSTEM], items, config, out)
+def choice_of(fields: Json, config: Config, path: str, out: Out) -> Choice | None:
+    """Who is asked by a decoded body that came to `path`, as `choice_by` has it."""
+    items, system = MEMBERS[path]
+    before = [fields[system]] if system is not None and system in fields else []
+    said = fields.get(items)
+    return choice_by(fields.get("model"), before, said if isinstance(said, list) else [_spoken(said)], config, out)
 
 
-def choice_by(name: Any, system: Iterable[Any], items: Any, config: Config, out: Out) -> Choice | None:
+def _spoken(text: Any) -> Json:
+    """What a text in the place of items is short for."""
+    return {"role": "user", "content": text}
+
+
+def choice_by(name: Any, system: Iterable[Any], items: Iterable[Any], config: Config, out: Out) -> Choice | None:
     """Who is asked in the name of an alias that has several models; None for every other name.
 
-    The items of the conversation may be as they are or JSON texts. They needn't be right: whatever is said of a wrong
-    request is said by who reads it.
+    `system` is what comes before the conversation's `items`; of either no more is taken than it takes. They needn't be
+    right: whatever is said of a wrong request is said by who reads it.
     """
     if not config.splits or not isinstance(name, str):
         return None
@@ -64,15 +82,11 @@ def choice_for_body(name: str, body: bytes, config: Config, out: Out) -> Choice 
     return choose(alias, split, _digest([body]), backends, out)
 
 
-def _beginning(system: Iterable[Any], items: Any) -> Iterator[bytes]:
+def _beginning(system: Iterable[Any], items: Iterable[Any]) -> Iterator[bytes]:
     """What stands before the first answer."""
     for value in system:
         yield from _texts(value)
-    if not isinstance(items, list):
-        yield from _texts(items)
-        return
-    for raw in items:
-        item = json.loads(bytes(raw)) if isinstance(raw, msgspec.Raw) else raw
+    for item in items:
         role = item.get("role") if isinstance(item, dict) else None
         if not isinstance(role, str) or role in _ANSWERS:
             return

@@ -56,7 +56,7 @@ def prepare(
     if is_character(name, config) and not inner and (team is None or team.may_ask(name)):
         read_for_run(fields, path, None, config)
         return UpstreamRequest(name, RUNNER, None, None)
-    choice = choice_of(fields, config, out)
+    choice = choice_of(fields, config, path, out)
     model = config.model_for(team, name, choice)
     if model is None:
         raise model_not_found(name, config.names_for(team))
