@@ -18,7 +18,7 @@ from extproc.contract.arguments import Violation
 from extproc.contract.errors import ANSWER_VIOLATIONS, CALL_VIOLATIONS, ApiError, invalid_call
 from extproc.surfaces import rewrite_completion, streamed_answer
 from extproc.surfaces.chat.errors import error_event
-from extproc.turn.answer import StreamedAnswer
+from extproc.turn.passed_answer import AnswerStream
 from extproc.turn.spec import ResponseSpec
 from tests.cuts import random_cut
 from tests.test_answer import chunks_of, completion, joined, plan, stream
@@ -355,7 +355,7 @@ def test_a_faulty_call_keeps_the_other_choices_of_its_chunk_back() -> None:
 # Streaming
 
 
-def fed(answer: StreamedAnswer, text: str) -> list[dict[str, Any]]:
+def fed(answer: AnswerStream, text: str) -> list[dict[str, Any]]:
     """The deltas that one more piece of text brings."""
     event = stream([text], None, usage=False).split(b"\n\n")[1] + b"\n\n"
     return [chunk["choices"][0]["delta"] for chunk in chunks_of(answer.feed(event) + b"data: [DONE]\n\n")]

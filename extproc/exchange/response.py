@@ -44,7 +44,8 @@ from extproc.exchange.request import PREPARING, RequestHalf
 from extproc.exchange.streaming import StreamedResponse
 from extproc.names import REPLY_HEADER, RUNNER, USAGE_HEADER
 from extproc.surfaces import streamed_answer
-from extproc.turn.answer import Rewritten, StreamedAnswer
+from extproc.turn.answer import Rewritten
+from extproc.turn.passed_answer import AnswerStream
 from extproc.turn.spec import ResponseSpec
 from extproc.turn.tally import Tally
 from extproc.turn.upstream import UpstreamRequest
@@ -70,7 +71,7 @@ IDLE_TIMEOUT = "backend_timeout"
 class _StreamEnd:
     """A stream as the client gets it from here to its end."""
 
-    answer: StreamedAnswer
+    answer: AnswerStream
     piece: bytes
 
 
@@ -91,7 +92,7 @@ class ResponseHalf:
         self._cost_told_at = 1  # chunks of it
         self._ends = False  # the piece of the stream that is being read is its last
         self._first: Rewritten | ApiError | _StreamEnd | None = None  # should there be no better answer
-        self._second: tuple[StreamedAnswer, Iterator[streaming.Step]] | None = None  # a stream that is being read
+        self._second: tuple[AnswerStream, Iterator[streaming.Step]] | None = None  # a stream that is being read
         self.body_came = False
         """The body came that an override asked for."""
 
@@ -130,9 +131,9 @@ class ResponseHalf:
         """Seconds of silence that a stream may have from now on; None while silence is nobody's fault.
 
         Before its first words a backend may have the request in its queue, or read a long prompt. Only in full duplex
-        can anything be said about it.
+        can anything be said about it. A stream that is the backend's alone is left to Envoy's own time-outs.
         """
-        if self._stream is None or not self._body.full_duplex:
+        if self._stream is None or not self._body.full_duplex or self._spec.passes:
             return None
         limits = self._request.context.config.limits
         return limits.silence_seconds if self._stream.answer.begun else limits.first_event_seconds
@@ -159,6 +160,8 @@ class ResponseHalf:
             self._error_of = hosts_error
         failed = status >= 400
         spec = request.prepared.answer if request.prepared is not None else None
+        if spec is not None and spec.passes and not failed and self._is_unreadable(headers, fields):
+            return self._unread(fields)
         if not failed and not may_be_an_answer(fields):
             return request.refuse(backend_garbage("its content type is neither JSON nor an event stream."))
         by_runner = request.prepared is not None and request.prepared.backend == RUNNER and REPLY_HEADER not in fields
@@ -170,6 +173,26 @@ class ResponseHalf:
         if headers.end_of_stream:
             return self.no_body(kept(fields))
         return self._wanted(fields, spec if not failed else None)
+
+    def _is_unreadable(self, headers: HttpHeaders, fields: Mapping[str, str]) -> bool:
+        """Whether the head tells of an answer that can't be read for what it cost."""
+        try:
+            Decoder(fields.get("content-encoding", ""))
+        except UnreadableCodingError:
+            return True
+        too_long = content_length(fields) > self._request.context.config.limits.max_body_bytes
+        return headers.end_of_stream or too_long or not may_be_an_answer(fields)
+
+    def _unread(self, fields: Mapping[str, str]) -> Step:
+        """The answer is the client's as it comes, and costs what its prompt does, if it can be one."""
+        past = HeadersResponse()
+        if self._request.shown:
+            past.response.header_mutation.CopyFrom(mutation(self._request.shown))
+        reply = ProcessingResponse(response_headers=past)
+        sent = self._prepared.sent
+        if self._spec.counted and sent is not None and may_be_an_answer(fields):
+            with_metadata(reply, {"total_tokens": sent.prompt_tokens()})
+        return self._request.rest(), [reply]
 
     def _wanted(self, fields: Mapping[str, str], spec: ResponseSpec | None) -> Step:
         """Ask for the body: of an answer to be rewritten by `spec`, or of an error."""
@@ -469,7 +492,7 @@ class ResponseHalf:
         return self._give(second or first)
 
 
-def _problem(answer: StreamedAnswer) -> str:
+def _problem(answer: AnswerStream) -> str:
     """What is wrong with the calls of a stream that is otherwise well."""
     failed = answer.error is not None and answer.error.code not in ANSWER_VIOLATIONS
     return "" if failed else answer.violations.first

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 from extproc.contract.errors import backend_garbage
 from extproc.exchange.content_coding import Decoder, UnreadableCodingError
-from extproc.turn.answer import StreamedAnswer
+from extproc.turn.passed_answer import AnswerStream
 
 STEP = 4096
 """Bytes of a stream that are read at once: some 20 events, or 100 as short as can be, which take 5 ms."""
@@ -32,7 +32,7 @@ class Step:
 class StreamedResponse:
     """One stream. `feed` a piece, and while its step has `more`, call `go_on`."""
 
-    def __init__(self, answer: StreamedAnswer, decoder: Decoder, *, limit: int, held: bool, whole: bool) -> None:
+    def __init__(self, answer: AnswerStream, decoder: Decoder, *, limit: int, held: bool, whole: bool) -> None:
         """`limit` is what may be kept of it, in bytes.
 
         `held`: it may have to be given again, so that nothing leaves before its end. `whole`: it comes in one piece,
@@ -111,7 +111,7 @@ class StreamedResponse:
         return self._all_held() if len(self._held) > self._limit and not self._whole else b""
 
 
-def second_answer(answer: StreamedAnswer, data: bytes) -> Iterator[Step]:
+def second_answer(answer: AnswerStream, data: bytes) -> Iterator[Step]:
     """All of a stream that came at once; all of it is in the last step."""
     piece = bytearray()
     for start in range(0, len(data), STEP):

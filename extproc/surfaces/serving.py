@@ -18,6 +18,7 @@ from extproc.surfaces.table import ROUTES, SURFACES
 from extproc.turn import answer
 from extproc.turn.answer import Rewritten, StreamedAnswer
 from extproc.turn.memory import Memory
+from extproc.turn.passed_answer import AnswerStream, PassedStream, passed_completion
 from extproc.turn.spec import ResponseSpec
 from extproc.turn.tally import Tally
 from extproc.turn.turn import Turn
@@ -150,9 +151,10 @@ def _rules(model: Model, config: Config, patience: int | None = None) -> Rules:
     )
 
 
-def streamed_answer(spec: ResponseSpec, sent: Sent | None = None) -> StreamedAnswer:
-    """One that is written in the client's dialect."""
-    return StreamedAnswer(spec, SURFACES[spec.dialect].writer(spec), sent)
+def streamed_answer(spec: ResponseSpec, sent: Sent | None = None) -> AnswerStream:
+    """One that is written in the client's dialect, or passes."""
+    read = PassedStream if spec.passes else StreamedAnswer
+    return read(spec, SURFACES[spec.dialect].writer(spec), sent)
 
 
 def rewrite_completion(body: bytes, spec: ResponseSpec, sent: Sent | None = None) -> Rewritten:
@@ -161,4 +163,6 @@ def rewrite_completion(body: bytes, spec: ResponseSpec, sent: Sent | None = None
     if spec.counts:
         assert surface.count is not None  # else nobody could have asked
         return Rewritten(surface.count(body), None, estimated=False, tally=Tally(), called=False)
+    if spec.passes:
+        return passed_completion(body, spec, sent)
     return answer.rewrite_completion(body, spec, surface.writer(spec), sent)

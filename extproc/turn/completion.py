@@ -49,7 +49,7 @@ def read_chunk(data: bytes) -> Json:
 def read_object(data: bytes) -> Json:
     """Anything that a backend answers with status 200. Raises the error that it is, if it is one."""
     value = _load(data)
-    _raise_error(value, data)
+    raise_error(value, data)
     return value
 
 
@@ -91,8 +91,8 @@ def _load(data: bytes) -> Json:
     return value
 
 
-def _raise_error(data: Json, body: bytes) -> None:
-    """An error that came with status 200, or inside a stream."""
+def raise_error(data: Json, body: bytes) -> None:
+    """An error that came with status 200, or inside a stream. `body` is its text."""
     error = data.get("error")
     if not error and data.get("object") != "error":
         return

@@ -61,7 +61,7 @@ class ResponseSpec:
     counts: bool = False
     """The answer is how many tokens the prompt has."""
     passes: bool = False
-    """It is read for what it cost alone: otherwise the client gets it as it comes."""
+    """It is read for what it cost alone: the client gets it as it comes (`extproc.turn.passed_answer`)."""
     counted: bool = False
     """What it cost counts against a limit, so that it is found out in any case, if need be by an estimate."""
     reasoning_content: bool = False

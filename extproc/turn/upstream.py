@@ -105,6 +105,8 @@ def ask(turn: Turn, model: Model, config: Config, *, limited: bool = True) -> Up
         spec = _counted(spec, turn, model)
     if spec is not None and turn.stream:
         options = {**(turn.parameters.get("stream_options") or {}), "include_usage": True}
+        if spec.passes and not turn.include_usage:  # without that the backend would tell no running counts
+            options.pop("continuous_usage_stats", None)
         forwarded["stream_options"] = options
         spec = replace(spec, running_counts=bool(options.get("continuous_usage_stats")))
     if spec is not None and (spec.counted or turn.include_usage or not turn.stream):

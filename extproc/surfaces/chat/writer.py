@@ -87,7 +87,7 @@ class ChatWriter:
         ended = choice.get("finish_reason")
         reason = self._finish_reason(said)
         said_twice = self._spec.reasoning_content and _with_older_name(delta)
-        role_only = "role" in delta and not content and not self._spec.passes
+        role_only = "role" in delta and not content
         unchanged = (_is_text(events, content) if content else not events) and not delta.get("tool_calls")
         if unchanged and not (role_only or said_twice) and reason == ended and said.error is None:
             return None
