@@ -337,6 +337,14 @@ def test_a_backend_that_can_not_be_reached_is_passed_by_at_once(asker: Asker) ->
     assert [asker.ask() for _ in range(3)] == ["new"] * 3
 
 
+def test_nobody_learns_of_a_backend_from_what_a_limit_keeps_back(asker: Asker) -> None:
+    for _ in range(FAILURES):
+        assert asker.ask(503, "token_limits_unavailable") == "old"
+    assert asker.ask(503, "backend_unreachable") == "old"
+    assert asker.ask(429, "rate_limit_exceeded") == "new"
+    assert asker.ask() == "new"
+
+
 @pytest.mark.parametrize("status", [502, 503, 504])
 def test_one_that_fails_several_times_in_a_row(status: int, asker: Asker) -> None:
     assert [asker.ask(status) for _ in range(FAILURES - 1)] == ["old"] * (FAILURES - 1)

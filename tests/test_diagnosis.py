@@ -16,6 +16,7 @@ from extproc.corpus import load
 from extproc.corpus.rows import Row
 from extproc.diagnosis import CAUSES, Finding
 from extproc.diagnosis.diagnosing import diagnose
+from extproc.names import REPLY_HEADER
 from extproc.recording.document import Document, Entry, Kind
 from extproc.recording.envoy_json import as_json
 from extproc.recording.replay import replay
@@ -107,6 +108,13 @@ def failed(status: int, message: str) -> list[ProcessingRequest]:
     return [response_headers(JSON, status=status), response_body(body, end_of_stream=True)]
 
 
+def kept_back(status: int, code: str) -> list[ProcessingRequest]:
+    """By Envoy, behind the processor."""
+    error = {"message": "A limit of the gateway is reached.", "type": "tokens", "param": None, "code": code}
+    head = response_headers({**JSON, REPLY_HEADER: code}, status=status)
+    return [head, response_body(orjson.dumps({"error": error}), end_of_stream=True)]
+
+
 def with_history(*calls: str) -> dict[str, Any]:
     messages = list(ASKED["messages"])
     for number, arguments in enumerate(calls):
@@ -137,6 +145,8 @@ PLANTED: dict[str, Document] = {
     "backend_key_refused": recorded(ASKED, *failed(401, "Unauthorized")),
     "unknown_upstream_model": recorded(ASKED, *failed(404, "The model `m` does not exist.")),
     "backend_full": recorded(ASKED, *failed(429, "busy")),
+    "limit_reached": recorded(ASKED, *kept_back(429, "rate_limit_exceeded")),
+    "token_limits_unavailable": recorded(ASKED, *kept_back(503, "token_limits_unavailable")),
     "backend_away": recorded(ASKED, *failed(503, "upstream connect error")),
     "backend_error": recorded(ASKED, *failed(500, "CUDA error")),
     "backend_silent": recorded(ASKED, *stream("I wi", None), silent=True),

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
+import orjson
 import pytest
 
 from extproc.config import Config, parse
 from extproc.exchange.phases import Phase
-from extproc.names import DROPPED_HEADER
+from extproc.names import DROPPED_HEADER, REPLY_HEADER
 from extproc.observability.telemetry import Telemetry
 from tests.test_answer import CALL, completion, recorded, stream
 from tests.test_exchange import (
@@ -235,6 +236,21 @@ class TestTelemetry:
         exchange.receive(response_body(b'{"error": {"message": "Too large.", "code": "request_too_large"}}'))
         exchange.close()
         assert counted.all() == {'refused_requests_total{code="request_too_large"}': 1}
+
+    @pytest.mark.parametrize(
+        ("status", "code"), [(429, "rate_limit_exceeded"), (503, "token_limits_unavailable")], ids=["used up", "away"]
+    )
+    def test_envoys_own_refusal_by_a_limit_behind_the_processor(self, status: int, code: str) -> None:
+        counted = Counted()
+        exchange = asked(MESSAGES, counted.telemetry)
+        exchange.receive(response_headers({**JSON, REPLY_HEADER: code}, status=status))
+        error = {"message": "A limit is reached.", "type": "tokens", "param": None, "code": code}
+        exchange.receive(response_body(orjson.dumps({"error": error})))
+        exchange.close()
+        assert counted.all() == {
+            'requests_total{model="coder"}': 1,
+            f'refused_requests_total{{code="{code}"}}': 1,
+        }
 
     def test_a_broken_stream(self) -> None:
         counted = Counted()

@@ -265,6 +265,10 @@ def backend_error(status: int, body: bytes) -> ApiError:
     )
 
 
+LIMIT_REFUSALS = frozenset({"rate_limit_exceeded", "token_limits_unavailable"})
+"""The codes of Envoy's own replies to requests that a limit behind the processor keeps from their backend."""
+
+
 def envoys_error(status: int, body: bytes) -> ApiError:
     """A reply of Envoy's own, whose words are the gateway's (`extproc.envoy.local_replies`)."""
     error = _error_object(body)

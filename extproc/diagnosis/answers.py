@@ -22,11 +22,14 @@ _FAILED = {
 
 
 def failed(seen: Observed) -> Iterator[Finding]:
-    """The client got an error although the request was sent on."""
+    """The client got an error although the processor let the request go on."""
     if seen.prepared is None:
         return
     said = str(seen.error.get("message", "")) or seen.client_error
-    if _NO_PARSER in said:
+    if seen.refused_by_limit:
+        cause = "limit_reached" if seen.status == "429" else "token_limits_unavailable"
+        yield Finding(cause, f"`{seen.code}`, by Envoy itself", excerpt(said))
+    elif _NO_PARSER in said:
         yield Finding("no_tool_parser", f"the backend's error names `{_NO_PARSER}`", excerpt(said))
     elif seen.fell_silent:
         limits = seen.config.limits

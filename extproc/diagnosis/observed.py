@@ -14,11 +14,11 @@ from typing import Any, Self, TypeAlias
 import orjson
 
 from extproc.config import Backend, Config, Model
-from extproc.contract.errors import ApiError
+from extproc.contract.errors import LIMIT_REFUSALS, ApiError
 from extproc.contract.json_array import tools_by_name
 from extproc.contract.sse import DONE, Data, SseDecoder
 from extproc.exchange.content_coding import UnreadableCodingError, decoded
-from extproc.names import CHAT_PATH, ROUND_HEADER
+from extproc.names import CHAT_PATH, REPLY_HEADER, ROUND_HEADER
 from extproc.recording.document import Document, Kind
 from extproc.recording.envoy_json import bytes_from_json
 from extproc.recording.replay import settings_of
@@ -158,6 +158,11 @@ class Observed:
     def status(self) -> str:
         """The backend's, or Envoy's in its place; empty for none."""
         return self._fields("response_headers").get(":status", "")
+
+    @property
+    def refused_by_limit(self) -> bool:
+        """Whether Envoy itself has refused it by a limit behind the processor, so that no backend was asked."""
+        return self._fields("response_headers").get(REPLY_HEADER) in LIMIT_REFUSALS
 
     @cached_property
     def answer(self) -> bytes:

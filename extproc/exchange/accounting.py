@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from extproc.config import Choice, Model, Team
-from extproc.contract.errors import CONTEXT_LENGTH, ApiError
+from extproc.contract.errors import CONTEXT_LENGTH, LIMIT_REFUSALS, ApiError
 from extproc.exchange.context import ExchangeContext
 from extproc.observability.model_metrics import FINISH_REASONS, OTHER, UNFINISHED
 from extproc.observability.telemetry import Telemetry, error_type
@@ -41,6 +41,7 @@ class ExchangeStats:
         "_outages",
         "_over",
         "_quality",
+        "_reply",
         "_spec",
         "_steered",
         "_steering",
@@ -64,6 +65,7 @@ class ExchangeStats:
         self._asked: Asked | None = None
         self._began = telemetry.clock()
         self._first: float | None = None  # when a stream's first token came, until it was made use of
+        self._reply = ""  # the code of the answer, if that is Envoy's own
         self._over = False  # how long it took is counted
         self._exemplar: dict[str, str] | None = None
         self._tokens = Counter[str]()
@@ -113,7 +115,8 @@ class ExchangeStats:
             self._telemetry.choices.chosen(choice)
 
     def head_came(self, backend: str, status: int, reply: str, *, is_trial: bool) -> None:
-        """The answer's head tells how its backend is (`Outages.answered`)."""
+        """The answer's head tells how its backend is (`Outages.answered`); `reply` is the code of Envoy's own."""
+        self._reply = reply
         if (change := self._outages.answered(backend, status, reply, is_trial=is_trial)) is not None:
             self._telemetry.choices.changed(change)
 
@@ -126,7 +129,7 @@ class ExchangeStats:
 
     def error(self, error: ApiError) -> dict[str, Any]:
         """The client gets an error instead of an answer."""
-        if self._model is None:
+        if self._model is None or self._reply in LIMIT_REFUSALS:
             self._telemetry.refused(error)
         else:
             self._telemetry.backend_error(self._model, error)
