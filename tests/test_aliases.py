@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 import json
+import time
 from collections import Counter
 from datetime import timedelta
 from itertools import pairwise
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias
 
 import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from extproc.config import Config, ConfigError, parse
+from extproc.config import Choice, Config, ConfigError, parse
 from extproc.control.reloading import changes_for_envoy
 from extproc.envoy.local_replies import local_replies
 from extproc.exchange.api_keys import ApiKeys, hash_line
@@ -27,7 +28,7 @@ from extproc.names import CHAT_PATH, FALLBACK_HEADER, MESSAGES_PATH, MODEL_HEADE
 from extproc.observability.telemetry import Telemetry
 from extproc.recording.private import settings_of
 from extproc.surfaces import ROUTES, known_of, prepare
-from extproc.surfaces.choosing import MEMBERS, NOBODY, choice_of
+from extproc.surfaces.choosing import LONGEST_TEXT, MEMBERS, MOST_PIECES, NOBODY, choice_by, choice_of
 from extproc.turn.memory import Memory
 from extproc.wire import ProcessingResponse
 from tests.request_strategies import json_values
@@ -41,6 +42,8 @@ from tests.test_exchange import (
     response_headers,
     set_fields,
 )
+
+Json: TypeAlias = dict[str, Any]
 
 MODELS = """
 models:
@@ -213,6 +216,58 @@ def test_a_text_is_short_for_what_the_user_says() -> None:
         text = f"Question {count}"
         bodies = [{"model": "coder", "input": said} for said in (text, [{"role": "user", "content": text}])]
         assert len({choice_of(body, HALVES, RESPONSES_PATH, NOBODY) for body in bodies}) == 1
+
+
+# ---- it takes no longer for a long one
+
+
+def both(fields: Any, path: str = CHAT_PATH) -> Choice | None:
+    """Whom it is asked of, whether its beginning is looked for or not."""
+    beginning = known_of(json.dumps(fields).encode(), HALVES, path, Memory(), None)
+    choice = choice_of(fields, HALVES, path, NOBODY)
+    assert beginning is None or beginning.choice == choice
+    return choice
+
+
+def of_parts(*content: Any) -> Json:
+    return {"model": "coder", "messages": [{"role": "user", "content": [*content]}], "tools": [TOOL]}
+
+
+def test_only_so_many_pieces_tell_a_conversation() -> None:
+    texts = [f"Part {number}." for number in range(MOST_PIECES + 1)]
+    choice = both(of_parts(*texts))
+    for number in range(30):
+        assert both(of_parts(*texts[: MOST_PIECES - 1], f"Other {number}.")) == choice  # the role is one more
+    assert {both(of_parts(*texts[: MOST_PIECES - 2], f"Other {number}.")) for number in range(30)} > {choice}
+    left = iter(range(10 * MOST_PIECES))
+    assert choice_by("coder", [], ({"role": "user", "content": str(each)} for each in left), HALVES, NOBODY) is not None
+    assert next(left) <= MOST_PIECES
+
+
+def test_a_long_text_is_told_by_its_ends_and_its_length() -> None:
+    half = "x" * (LONGEST_TEXT // 2)
+    choice = both(of_parts(f"{half}y{half}"))
+    assert both(of_parts(f"{half}z{half}")) == choice
+    for other in ("{0}{0}%s", "%s{0}{0}"):
+        assert len({both(of_parts(other.format(half) % f"{number:03}")) for number in range(30)}) == 2
+    assert len({both(of_parts(f"{half}{'y' * number}{half}")) for number in range(30)}) == 2
+
+
+@pytest.mark.parametrize(
+    "part",
+    [[0] * 440_000, {"a": [0] * 440_000}, {f"a{number}": 0 for number in range(70_000)}, [[]] * 220_000],
+    ids=["numbers", "a list", "members", "lists"],
+)
+def test_no_value_has_the_others_wait(part: Any) -> None:
+    fields = of_parts(part)
+    began = time.thread_time()
+    assert choice_of(fields, HALVES, CHAT_PATH, NOBODY) is not None
+    assert time.thread_time() - began < 0.05  # some 50 times as much as it takes
+    body = json.dumps(fields, separators=(",", ":")).encode()
+    assert known_of(body, HALVES, CHAT_PATH, Memory(), None) is None  # it is read elsewhere
+    stray = {"model": "coder", "messages": [{"role": "user", "content": "Hi.", "stray": part}], "tools": [TOOL]}
+    body = json.dumps(stray, separators=(",", ":")).encode()
+    assert known_of(body, HALVES, CHAT_PATH, Memory(), None) is None
 
 
 anything = st.one_of(json_values, st.just(1 << 16_000), st.text(st.characters(), max_size=5))

@@ -9,10 +9,11 @@ would have made of it: known are only texts that it has decoded before.
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from hashlib import blake2b
+from itertools import chain, islice
 from typing import Any, TypeAlias
 
 import jiter
@@ -32,6 +33,8 @@ LONGEST = 1024 * 1024
 _COUNTED, _MOST_OBJECTS = 256 * 1024, 20_000
 _MOST_ITEMS = 2_000
 _MOST_PLACES = 64
+_MOST_VALUES, _BEGUN = 20_000, (b",", b"[", b"{")
+"""In what tells a conversation; the letters with which they begin, in texts too."""
 _SPACE = rb"[ \t\n\r]*"
 _VALUE = re.compile(_SPACE + b":" + _SPACE)
 _FIRST_ITEM = re.compile(rb"\[" + _SPACE)
@@ -113,7 +116,7 @@ def beginning_of(
         return None
     try:
         choice = _choice_of(head, items, config, path, out) if config.splits else None
-    except ValueError:  # which a stricter reader words
+    except ValueError:  # which a stricter reader words, or one with more time reads
         return None
     root = root_of(memory, client, path, head, choice, inner=inner)
     keys, before = [], root
@@ -138,14 +141,20 @@ def beginning_of(
 
 def _choice_of(head: Json, items: Sequence[msgspec.Raw], config: Config, path: str, out: Out) -> Choice | None:
     """As `choice_of` has it. Raises ValueError."""
-    system = MEMBERS[path].system
-    before = (_decoded(head[name]) for name in (system,) if name in head)
-    return choice_by(_decoded(head["model"]) if "model" in head else None, before, map(_decoded, items), config, out)
+    before = [head[name] for name in (MEMBERS[path].system,) if name in head]
+    values = _decoded(chain([head.get("model", b"null")], before, items))
+    return choice_by(next(values), islice(values, len(before)), values, config, out)
 
 
-def _decoded(text: msgspec.Raw) -> Any:
-    """As `decode` does it for all of a body, but for what it refuses."""
-    return jiter.from_json(bytes(text), allow_inf_nan=False)
+def _decoded(texts: Iterable[bytes | msgspec.Raw]) -> Iterator[Any]:
+    """One after the other, as `decode` does it for all of a body, but for what it refuses."""
+    left = _MOST_VALUES
+    for each in texts:
+        text = bytes(each)
+        left -= sum(map(text.count, _BEGUN))
+        if left < 0:
+            raise ValueError("so many values take too long")
+        yield jiter.from_json(text, allow_inf_nan=False)
 
 
 def start_of(memory: Memory, root: Key) -> Key:

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 from hashlib import blake2b
+from itertools import islice
 from types import MappingProxyType
 from typing import Any, NamedTuple, TypeAlias
 
@@ -39,6 +40,11 @@ MEMBERS: Mapping[str, Members] = {
     RESPONSES_PATH: Members("input", "instructions"),
 }
 """By path. No other member tells a conversation, though a body have it."""
+
+MOST_PIECES = 256
+"""Roles, texts, and values of other parts that tell a conversation, the first ones of it. This bounds the time."""
+LONGEST_TEXT = 32 * 1024
+"""Characters that tell a text: half of them from each of its ends, and how many there are."""
 
 _ANSWERS = ("assistant", "tool", "function")
 """Who speaks in an answer, or after one. Items without a role, in Responses, are a model's too, or come after one: its
@@ -70,7 +76,7 @@ def choice_by(name: Any, system: Iterable[Any], items: Iterable[Any], config: Co
     if alias is None or (split := config.splits.get(alias)) is None:
         return None
     backends = {each: config.models_by_name[each].backend for each in split.models}
-    return choose(alias, split, _digest(_beginning(system, items)), backends, out)
+    return choose(alias, split, _digest(islice(_beginning(system, items), MOST_PIECES)), backends, out)
 
 
 def choice_for_body(name: str, body: bytes, config: Config, out: Out) -> Choice | None:
@@ -90,7 +96,7 @@ def _beginning(system: Iterable[Any], items: Iterable[Any]) -> Iterator[bytes]:
         role = item.get("role") if isinstance(item, dict) else None
         if not isinstance(role, str) or role in _ANSWERS:
             return
-        yield role.encode("utf-8", "surrogatepass")
+        yield _told(role)
         yield from _texts(item.get("content"))
 
 
@@ -107,19 +113,27 @@ def _pieces(part: Any) -> Iterator[bytes]:
     while waiting:
         match waiting.pop():
             case str(text) | {"text": str(text)}:
-                yield text.encode("utf-8", "surrogatepass")
+                yield _told(text)
             case list(values):
                 yield b"["
-                waiting.extend(reversed(values))
+                waiting.extend(reversed(values[:MOST_PIECES]))
             case dict(members):
                 yield b"{"
-                for name in sorted(members, reverse=True):
+                # Of more than that their order isn't looked at: it takes long.
+                names = sorted(members) if len(members) <= MOST_PIECES else [*islice(members, MOST_PIECES)]
+                for name in reversed(names):
                     if name != "cache_control":
                         waiting += [members[name], name]
             case int(number):
                 yield b"%x" % number  # of any size, which is more than str() takes
             case other:
                 yield repr(other).encode()
+
+
+def _told(text: str) -> bytes:
+    if len(text) > LONGEST_TEXT:
+        text = f"{len(text)} {text[: LONGEST_TEXT // 2]}{text[-LONGEST_TEXT // 2 :]}"
+    return text.encode("utf-8", "surrogatepass")
 
 
 def _digest(texts: Iterable[bytes]) -> bytes:
