@@ -196,6 +196,20 @@ def test_silence_is_nobodys_fault_in_a_stream_that_is_the_backends() -> None:
     assert waiting.idle_timeout is None
 
 
+def test_an_error_in_it_is_no_share_of_those_with_tools() -> None:
+    """`extproc_stream_errors_total` is compared with `extproc_requests_with_tools_total`."""
+    telemetry = Telemetry(CONFIG)
+    waiting = asked({**MESSAGES, "stream": True}, telemetry, CONFIG)
+    waiting.receive(response_headers(EVENTS))
+    error = b'data: {"error":{"message":"It is broken.","code":500}}\n\n'
+    reply = only(waiting.receive(response_body(error)))
+    assert reply.response_body.response.body_mutation.streamed_response.body == error
+    assert "error" in metadata(reply)
+    page = telemetry.page().decode()
+    for name in ("extproc_stream_errors_total{", "extproc_requests_with_tools_total{"):
+        assert not any(line.startswith(name) and not line.endswith(" 0.0") for line in page.splitlines()), name
+
+
 @pytest.mark.parametrize(
     ("fields", "counted"),
     [

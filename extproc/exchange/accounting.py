@@ -114,6 +114,11 @@ class ExchangeStats:
         if choice is not None:
             self._telemetry.choices.chosen(choice)
 
+    @property
+    def _passes(self) -> bool:
+        """Whether the answer is the backend's, so that of its course Envoy's access log tells."""
+        return self._spec is not None and self._spec.passes
+
     def head_came(self, backend: str, status: int, reply: str, *, is_trial: bool) -> None:
         """The answer's head tells how its backend is (`Outages.answered`); `reply` is the code of Envoy's own."""
         self._reply = reply
@@ -147,7 +152,8 @@ class ExchangeStats:
     def stream_error(self, error: ApiError) -> dict[str, Any]:
         """The client gets an error inside a stream."""
         assert self._model is not None  # else there would be no stream
-        self._telemetry.stream_error(self._model, error)
+        if not self._passes:  # the metric is of answers with tools, as what it is compared with
+            self._telemetry.stream_error(self._model, error)
         self._ended(error_type(error))
         return {**self.so_far(), "error": error.code or error.type}
 
