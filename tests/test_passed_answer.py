@@ -196,6 +196,21 @@ def test_silence_is_nobodys_fault_in_a_stream_that_is_the_backends() -> None:
     assert waiting.idle_timeout is None
 
 
+def test_how_long_it_took_is_left_to_envoys_access_log_which_counts_it() -> None:
+    for close in (True, False):
+        telemetry = Telemetry(CONFIG)
+        waiting = asked({**MESSAGES, "stream": True}, telemetry, CONFIG)
+        waiting.receive(response_headers(EVENTS))
+        waiting.receive(response_body(b"data: " + chunk() + b"\n\n", end_of_stream=close))
+        waiting.close()
+        assert b"gen_ai_client_operation_duration_seconds_count" not in telemetry.page()
+    telemetry = Telemetry(CONFIG)
+    waiting = asked(MESSAGES, telemetry, CONFIG)
+    waiting.receive(response_headers(JSON, status=500))
+    waiting.receive(response_body(b"{}"))
+    assert b"gen_ai_client_operation_duration_seconds_count" in telemetry.page()
+
+
 def test_an_error_in_it_is_no_share_of_those_with_tools() -> None:
     """`extproc_stream_errors_total` is compared with `extproc_requests_with_tools_total`."""
     telemetry = Telemetry(CONFIG)

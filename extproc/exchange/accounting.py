@@ -30,6 +30,7 @@ class ExchangeStats:
 
     __slots__ = (
         "_advice",
+        "_answers",
         "_asked",
         "_began",
         "_calls",
@@ -65,6 +66,7 @@ class ExchangeStats:
         self._asked: Asked | None = None
         self._began = telemetry.clock()
         self._first: float | None = None  # when a stream's first token came, until it was made use of
+        self._answers = False  # the backend, with a status that is none of an error
         self._reply = ""  # the code of the answer, if that is Envoy's own
         self._over = False  # how long it took is counted
         self._exemplar: dict[str, str] | None = None
@@ -116,12 +118,12 @@ class ExchangeStats:
 
     @property
     def _passes(self) -> bool:
-        """Whether the answer is the backend's, so that of its course Envoy's access log tells."""
+        """Whether the answer is the backend's, so that Envoy's access log tells how long it took."""
         return self._spec is not None and self._spec.passes
 
     def head_came(self, backend: str, status: int, reply: str, *, is_trial: bool) -> None:
         """The answer's head tells how its backend is (`Outages.answered`); `reply` is the code of Envoy's own."""
-        self._reply = reply
+        self._reply, self._answers = reply, status < 400
         if (change := self._outages.answered(backend, status, reply, is_trial=is_trial)) is not None:
             self._telemetry.choices.changed(change)
 
@@ -195,13 +197,15 @@ class ExchangeStats:
 
     def complete(self) -> dict[str, Any]:
         """The client has its answer."""
-        self._ended("")
+        if not self._passes:
+            self._ended("")
         return self.so_far()
 
     def unfinished(self, phase: str) -> None:
         """The exchange ended while it waited."""
         self._telemetry.unfinished(phase)
-        self._ended(UNFINISHED)
+        if not (self._passes and self._answers and self._asked is not None and self._asked.stream):
+            self._ended(UNFINISHED)
 
     def broke_off(self, reason: str) -> None:
         """The processor has no part in it any more."""
