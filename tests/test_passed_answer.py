@@ -229,6 +229,7 @@ def test_an_error_in_it_is_no_share_of_those_with_tools() -> None:
     ("fields", "counted"),
     [
         ({"content-type": "text/html"}, False),
+        ({**JSON, "x-empty": "yes"}, False),
         ({**JSON, "content-encoding": "br"}, True),
         ({**EVENTS, "content-encoding": "zstd"}, True),
         ({**JSON, "content-length": "99999999999"}, True),
@@ -236,7 +237,7 @@ def test_an_error_in_it_is_no_share_of_those_with_tools() -> None:
 )
 def test_an_answer_whose_head_tells_that_it_cant_be_read_passes_by(fields: dict[str, str], counted: bool) -> None:
     waiting = exchange()
-    reply = only(waiting.receive(response_headers(fields)))
+    reply = only(waiting.receive(response_headers(fields, end_of_stream="x-empty" in fields)))
     assert reply.WhichOneof("response") == "response_headers"
     assert not reply.HasField("mode_override")
     assert not reply.response_headers.response.header_mutation.remove_headers

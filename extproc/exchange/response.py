@@ -161,7 +161,7 @@ class ResponseHalf:
         failed = status >= 400
         spec = request.prepared.answer if request.prepared is not None else None
         if spec is not None and spec.passes and not failed and self._is_unreadable(headers, fields):
-            return self._unread(fields)
+            return self._unread(costs=may_be_an_answer(fields) and not headers.end_of_stream)
         if not failed and not may_be_an_answer(fields):
             return request.refuse(backend_garbage("its content type is neither JSON nor an event stream."))
         by_runner = request.prepared is not None and request.prepared.backend == RUNNER and REPLY_HEADER not in fields
@@ -183,14 +183,14 @@ class ResponseHalf:
         too_long = content_length(fields) > self._request.context.config.limits.max_body_bytes
         return headers.end_of_stream or too_long or not may_be_an_answer(fields)
 
-    def _unread(self, fields: Mapping[str, str]) -> Step:
-        """The answer is the client's as it comes, and costs what its prompt does, if it can be one."""
+    def _unread(self, *, costs: bool) -> Step:
+        """The answer is the client's as it comes. `costs`: it can be one, and counts as its prompt alone does."""
         past = HeadersResponse()
         if self._request.shown:
             past.response.header_mutation.CopyFrom(mutation(self._request.shown))
         reply = ProcessingResponse(response_headers=past)
         sent = self._prepared.sent
-        if self._spec.counted and sent is not None and may_be_an_answer(fields):
+        if costs and self._spec.counted and sent is not None:
             with_metadata(reply, {"total_tokens": sent.prompt_tokens()})
         return self._request.rest(), [reply]
 
