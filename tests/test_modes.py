@@ -357,21 +357,6 @@ backends: [{{name: b, address: 127.0.0.1:1{backend}}}]
 """)
         assert str(error.value) == f"configuration:2: models[0].forced: {complaint}"
 
-    @pytest.mark.parametrize(
-        ("fields", "slips"),
-        [
-            ({}, True),
-            ({"response_format": {"type": "text"}}, True),
-            ({"response_format": {"type": "json_object"}}, False),
-            ({"structured_outputs": {"json": {"type": "object"}}}, False),
-        ],
-    )
-    def test_json_that_was_asked_for_is_no_slip_of_a_call(self, fields: dict[str, Any], slips: bool) -> None:
-        for mode in ("template", "prompt", "repaired"):
-            answer = prepared(mode, **fields).answer
-            assert answer is not None
-            assert answer.slips is slips
-
     def test_a_schema_of_the_text_is_kept_from_a_backend_that_finds_the_calls_itself(self) -> None:
         request = prepared("native", response_format={"type": "json_object"})
         body = orjson.loads(request.body or b"")

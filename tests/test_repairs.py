@@ -58,9 +58,8 @@ def test_it_is_told_the_same_in_every_cut(written: str) -> None:
 
 OF_THE_CALL: dict[str, Repair] = {
     '<tool_call>\n{"tool": "f", "args": {"a": 1}}\n</tool_call>': "keys",
-    '{"name": "f", "a": 1}': "beside",
-    '{"f": {"a": 1}}': "names",
-    'I will call f with {"a": 1}': "prose",
+    '<tool_call>\n{"tool": "f", "a": 1}\n</tool_call>': "beside",
+    '<tool_call>\n{"f": {"a": 1}}\n</tool_call>': "names",
     '{"name": "f", "arguments": {"a": 1}}': "markers",
     '```json\n{"name": "f", "arguments": {"a": 1}}\n```': "markers",
     "{'name': 'f', 'arguments': {'a': 1}}": "quotes",  # in which there are more kinds of faults, the JSON's comes first

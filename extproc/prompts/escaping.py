@@ -20,7 +20,6 @@ from functools import lru_cache
 from typing import Any, TypeAlias
 
 from extproc.prompts.markers import SHAPES, markers_of, opening_characters, thinking_of, unmarked_of, words_of
-from extproc.toolcalls.announcing import may_announce
 from extproc.toolcalls.notations.json_call import JsonCall
 from extproc.toolcalls.notations.python_call import PythonCall
 
@@ -151,8 +150,7 @@ class Escaper:
         """Whether some object in the text may be a call of an offered tool."""
         if "\\u00" in text:
             text = _ESCAPE.sub(_as_itself, text)
-        named = any(found[found.lastindex or 0] in self._offered for found in _NAMED.finditer(text))
-        return named or may_announce(text, self._offered)
+        return any(found[found.lastindex or 0] in self._offered for found in _NAMED.finditer(text))
 
     def _broken_list(self, found: re.Match[str]) -> str:
         return found[1] + SPACE + found[2] if found[3] in self._offered else found.group()
@@ -180,7 +178,7 @@ def _strings(value: Any) -> list[str]:
 
 _NAMED = re.compile(
     # Other quotes will do, and none.
-    r"""\b(?:name|tool|tool_name|function|function_name|action)["']?\s*:\s*(?:"([^"\\]{1,256})"|'([^'\\]{1,256})'|([\w$.\-]{1,256}))"""
+    r"""\b(?:name|tool_name|function)["']?\s*:\s*(?:"([^"\\]{1,256})"|'([^'\\]{1,256})'|([\w$.\-]{1,256}))"""
     r"""|"([^"\\]{1,256})"\s*:\s*\{"""
 )
 _OBJECT = re.compile(r"""\{(?=\s*["'\w{,])""")

@@ -14,7 +14,6 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any, TypeAlias
 
-from extproc.toolcalls.announcing import announced_tool
 from extproc.toolcalls.candidate import announces, is_behind_call
 from extproc.toolcalls.events import Event
 from extproc.toolcalls.headers import LONGEST_HEADER, Route, reach, route
@@ -41,8 +40,6 @@ from extproc.toolcalls.table import (
     Value,
     Verdict,
     left_by,
-    redirected,
-    settled,
 )
 
 
@@ -51,12 +48,10 @@ class Machine:
 
     __slots__ = ("_call", "_format", "_held", "_output", "_state", "_step", "_tools")
 
-    def __init__(
-        self, format_: Format, tools: Mapping[str, Mapping[str, Any]], start: StateName, *, slips: bool = True
-    ) -> None:
+    def __init__(self, format_: Format, tools: Mapping[str, Mapping[str, Any]], start: StateName) -> None:
         self._format = format_
         self._tools = tools
-        self._output = Output(remembers=format_.repeats, listens=slips and bool(tools) and format_.slips)
+        self._output = Output(remembers=format_.repeats)
         self._call = PendingCall(tools, self._output)
         self._held = ""  # the beginning of what may become a marker
         self._go(format_.states[start])
@@ -102,9 +97,6 @@ class Machine:
                 said = (transition.line_start and not line.blank) or self._is_quoted(
                     transition, line, text[end : end + 1]
                 )
-                if said and transition.announced is not None and self._is_announced(text[start:at]):
-                    self._output.text(state.sink, text[start:at])
-                    return self._follow(redirected(transition, transition.announced), marker, at)
                 if said:
                     position = end
                     continue
@@ -113,13 +105,6 @@ class Machine:
                     return self._hold(text, at)
             self._output.text(state.sink, text[start:at])
             return self._follow(transition, marker, at)
-
-    def _is_announced(self, text: str) -> bool:
-        """Whether the text up to here says that a call comes now. Behind a call none does."""
-        said = self._output.said
-        if said is None or self._output.calls:
-            return False
-        return announced_tool(said + text, self._tools) is not None
 
     def _is_quoted(self, transition: Transition, line: Line, follows: str) -> bool | None:
         """Whether the text speaks of a marker, behind what stands on the `line`. None while nothing follows it."""
@@ -325,7 +310,6 @@ class Machine:
         end = reader.scan(text, position)
         if reader.verdict is Verdict.CALL and reader.name is not None:
             call.begin(reader.name)
-            call.reader = reader = settled(reader)
             self._step = Machine._begun_body
             return self._hand_on(reader, state, text, end)
         call.candidate.add(text[position:end])

@@ -6,7 +6,6 @@ space next to a call or behind thinking is markup; it is content only if more co
 
 from __future__ import annotations
 
-from extproc.toolcalls.announcing import LONGEST
 from extproc.toolcalls.events import ArgumentsDelta, CallEnd, CallStart, Event, Reasoning, Text
 from extproc.toolcalls.line import Line
 from extproc.toolcalls.repairs import Repair
@@ -23,7 +22,6 @@ class Output:
         "_name",
         "_opening",
         "_outside",
-        "_recent",
         "_said",
         "_sent",
         "_space",
@@ -34,7 +32,7 @@ class Output:
         "made",
     )
 
-    def __init__(self, *, remembers: bool = False, listens: bool = False) -> None:
+    def __init__(self, *, remembers: bool = False) -> None:
         self.calls = 0
         """How many calls are complete."""
         self.in_call = False
@@ -52,13 +50,7 @@ class Output:
         self._gap: int | None = None  # how much of it came before the last call, if nothing else came since
         self._said = False  # there is content
         self._outside: list[str] = []  # of what may be content
-        self._recent: str | None = "" if listens else None
         self._thought = False  # nothing but white space came since the last reasoning
-
-    @property
-    def said(self) -> str | None:
-        """The end of its text; none behind a call. None where nobody wants to know."""
-        return self._recent and (self._recent[-LONGEST:] if not self.calls else "")
 
     def take(self) -> list[Event]:
         events, self._events = self._events, []
@@ -79,10 +71,6 @@ class Output:
             # The line breaks between a closing thinking tag and the answer belong to the tag.
             text = text.lstrip()
             self._thought = not text
-        if self._recent is not None and not self.calls:
-            self._recent += text
-            if len(self._recent) > 4 * LONGEST:
-                self._recent = self._recent[-LONGEST:]
         solid = text.rstrip()
         if solid:
             self._said = True

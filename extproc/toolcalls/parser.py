@@ -15,7 +15,7 @@ from extproc.toolcalls.events import Event, Parsed, collect
 from extproc.toolcalls.formats import get_format
 from extproc.toolcalls.machine import Machine
 from extproc.toolcalls.special_tokens import stripping
-from extproc.toolcalls.table import Body, Format, Gap, Header, Name, Prose, Verdict, awaits_end, left_by
+from extproc.toolcalls.table import Body, Format, Gap, Header, Name, Prose, Verdict, left_by
 
 Tools: TypeAlias = Sequence[Mapping[str, Any]] | Mapping[str, Mapping[str, Any]]
 
@@ -26,7 +26,7 @@ class Parser(Machine):
     `format` is how the model writes calls, or its name (UnknownFormatError lists near names); `tools` are the request's
     OpenAI tool definitions, or a mapping that has them by name; `reasoning="open"` says that the output begins inside
     thinking, None lets the format's own thinking tags decide; `hidden` are tokens that are no text wherever they stand
-    in it; without `slips` calls are only read where the format has them, and not in the shapes that small models write.
+    in it.
 
     ValueError for tools that are no such definitions. RuntimeError when it is fed more after `close`.
     """
@@ -40,12 +40,11 @@ class Parser(Machine):
         tools: Tools | None = None,
         reasoning: Literal["open"] | None = None,
         hidden: frozenset[str] = frozenset(),
-        slips: bool = True,
     ) -> None:
         table = get_format(format) if isinstance(format, str) else format
         table = stripping(table, hidden) if hidden else table
         thinking = table.thinking if reasoning == "open" else None
-        super().__init__(table, _by_name(tools or ()), thinking or table.start, slips=slips)
+        super().__init__(table, _by_name(tools or ()), thinking or table.start)
 
     def close(self, *, cut_off: bool = False) -> list[Event]:
         """The output has ended; returns what was still held. Once more, it returns nothing.
@@ -88,8 +87,7 @@ class Parser(Machine):
     def _close_body(self, state: Body, held: str, *, cut_off: bool) -> str:
         call, reader = self._call, self._call.reader
         assert reader is not None  # made on entering the state
-        if not (cut_off and awaits_end(reader)):
-            reader.end_of_input()
+        reader.end_of_input()
         call.candidate.marked |= reader.verdict is Verdict.MARKUP
         shown = reader.verdict is Verdict.CALL or call.candidate.marked
         if shown and reader.name is not None:

@@ -164,7 +164,7 @@ class PendingCall:
         return next((to for to in state.transitions.values() if to.marker is Marker.AGAIN), None) if begun else None
 
     def begin_body(self, state: Body) -> None:
-        self.reader = state.reader_behind(self._output.said, self._tools, self.name)
+        self.reader = state.reader(self._tools, self.name)
         if state.may_repeat:
             self.candidate.marked = False
             self.reader = RepeatedCall(self.reader, self._output.made, self._tools)

@@ -16,7 +16,6 @@ Repair: TypeAlias = Literal[
     "keys",
     "beside",
     "names",
-    "prose",
     "markers",
 ]
 """In a word: `quotes` of another kind, or that should have been escaped; `words` and numbers that aren't JSON's, keys
@@ -24,8 +23,7 @@ and values without quotes; `escapes` that are none, control characters; `commas`
 `brackets` missing, doubled or of the wrong kind; other `signs` than a colon behind a key, or none; `comments`;
 arguments that are `encoded` as a string.
 
-And of a call as a whole: other `keys` than those for the name and the arguments, or around all of it; arguments
-`beside` the name; `names` of tools as keys; arguments behind `prose` that says what is called; no `markers` where the
-format has some."""
+And of a call as a whole: other `keys` for the name and the arguments, arguments `beside` a name under such a key,
+`names` of tools as keys; no `markers` where the format has some."""
 
 REPAIRS: tuple[Repair, ...] = get_args(Repair)

@@ -84,8 +84,6 @@ class State(enum.Enum):
     """Within such a tag."""
     BARE_CALL = enum.auto()
     """A call that no marker announces."""
-    ANNOUNCED_CALL = enum.auto()
-    """One of which the words before it say that it comes."""
     FENCED_CALL = enum.auto()
     NEXT_FENCED_CALL = enum.auto()
     ARRAY_CALL = enum.auto()

@@ -67,8 +67,6 @@ class Transition:
     """It counts only as the first thing on a line."""
     ends_call: bool = False
     """It shows that the call is one, and complete."""
-    announced: StateName | None = None
-    """Where it leads from within a line, if what stands before it announces a call."""
 
 
 @lru_cache(maxsize=4096)
@@ -277,17 +275,6 @@ def repair_of(reader: Reader | None) -> Repair | None:
     return repair
 
 
-def settled(reader: Reader) -> Reader:
-    """What reads the rest of a call that a reader has found to be one: mostly itself."""
-    found: Reader = getattr(reader, "settled", reader)
-    return found
-
-
-def awaits_end(reader: Reader) -> bool:
-    """Whether nothing but the output's own end can make a call of what has been read."""
-    return bool(getattr(reader, "awaits_end", False))
-
-
 @dataclass(frozen=True, slots=True)
 class Body(ABC):
     """A call, or its arguments, in a notation with a reader of its own."""
@@ -304,10 +291,6 @@ class Body(ABC):
     @abstractmethod
     def reader(self, tools: Mapping[str, Any], name: str | None) -> Reader:
         """A new reader. `tools` are the offered ones by name; `name` is the called one's, if a marker told it."""
-
-    def reader_behind(self, said: str | None, tools: Mapping[str, Any], name: str | None) -> Reader:
-        """The same, where it matters what the text before the call `said`."""
-        return self.reader(tools, name)
 
     def targets(self) -> set[StateName]:
         return {self.then, self.otherwise}
@@ -352,8 +335,6 @@ class Format:
     """The first state of an output that begins inside thinking."""
     repeats: bool = False
     """The models say calls once more, so it is remembered what they called."""
-    slips: bool = field(init=False, default=False)
-    """A call may have another shape, for which it matters what the text before it says."""
     aliases: tuple[str, ...] = ()
     variants: tuple[Variant, ...] = ()
 
@@ -361,7 +342,6 @@ class Format:
         object.__setattr__(self, "states", MappingProxyType(dict(self.states)))
         if self.syntax is not None:
             object.__setattr__(self, "syntax", replace(self.syntax, format=self.name))
-        object.__setattr__(self, "slips", any(getattr(state, "slips", False) for state in self.states.values()))
         targets = {self.start} | ({self.thinking} if self.thinking else set())
         targets.update(*(state.targets() for state in self.states.values()))
         if unknown := targets - self.states.keys():

@@ -51,13 +51,7 @@ class TextReader:
 
     def __init__(self, spec: ResponseSpec) -> None:
         tools = tools_by_name(spec.tools)
-        self._parser = Parser(
-            format=spec.format,
-            tools=tools,
-            reasoning=spec.thinking,
-            hidden=spec.hidden,
-            slips=spec.slips,
-        )
+        self._parser = Parser(format=spec.format, tools=tools, reasoning=spec.thinking, hidden=spec.hidden)
         self.held = 0
         """How much came since the parser last said something: markup that says nothing is in it too."""
         self._closed = False

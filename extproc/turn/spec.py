@@ -44,8 +44,6 @@ class ResponseSpec:
     """Behind which characters the escape of what the model was shown is undone; none if nothing was escaped."""
     thinking: Literal["open"] | None = None
     """The text begins inside the model's thinking."""
-    slips: bool = True
-    """Calls are read in other shapes than the format's too: not where the client asked for JSON, which may look so."""
     text_schema: Json | None = None
     """What the text has to fit where there is no call, as the backend doesn't know of it; `{}` for any object."""
     model: str = ""

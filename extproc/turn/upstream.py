@@ -243,6 +243,5 @@ def _response_spec(turn: Turn, model: Model, *, choices: int) -> ResponseSpec | 
         stop=turn.stop,
         names=turn.names,
         echo=turn.echo,
-        slips=turn.text_schema is None and not turn.parameters.get("structured_outputs"),
         reasoning_content=model.reasoning_content,
     )

@@ -33,7 +33,7 @@ def reader_of(parser: Parser) -> Reader | None:
 
 def innermost(reader: object) -> object:
     """The reader that is at work: one may hand on to another."""
-    for name in ("_reader", "usual", "_json"):
+    for name in ("_reader", "_json"):
         reader = getattr(reader, name, None) or reader
     return reader
 

@@ -30,7 +30,7 @@ _CLOSING_TAGS = [f"</{tag}>" for tag in OTHER_TAGS]
 FENCE_AND_BARE: Transitions = {
     _FENCE: Transition(State.FENCE),
     **{f"<{tag}>": Transition(State.OTHER_TAG, Marker.SHOWN, line_start=True) for tag in OTHER_TAGS},
-    "{": Transition(State.BARE_CALL, Marker.KEPT, line_start=True, announced=State.ANNOUNCED_CALL),
+    "{": Transition(State.BARE_CALL, Marker.KEPT, line_start=True),
     "[": Transition(State.BARE_CALL, Marker.KEPT, line_start=True),
 }
 """What a prose state needs, besides its own markers, to find unmarked calls."""
@@ -55,7 +55,7 @@ FENCE_AND_BARE_STATES: Mapping[StateName, Rules] = {
     ),
     # A code block is shown as it is; nothing in it is a call.
     State.CODE: Prose({_FENCE: Transition(State.PROSE, Marker.SHOWN)}),
-    State.FENCED_CALL: JsonCall(then=State.AFTER_FENCED_CALL, otherwise=State.CODE, offered_only=True, slips=True),
+    State.FENCED_CALL: JsonCall(then=State.AFTER_FENCED_CALL, otherwise=State.CODE, offered_only=True),
     State.AFTER_FENCED_CALL: Gap(
         junk=re.compile(r"[\s,}\]]*"),
         transitions={
@@ -66,12 +66,9 @@ FENCE_AND_BARE_STATES: Mapping[StateName, Rules] = {
         otherwise=State.CODE,
         behind=Behind.CALL,
     ),
-    State.NEXT_FENCED_CALL: JsonCall(then=State.AFTER_FENCED_CALL, otherwise=State.CODE, offered_only=True, slips=True),
+    State.NEXT_FENCED_CALL: JsonCall(then=State.AFTER_FENCED_CALL, otherwise=State.CODE, offered_only=True),
     State.OTHER_TAG: Gap(dict.fromkeys("{[", Transition(State.BARE_CALL, Marker.KEPT))),
-    State.BARE_CALL: JsonCall(then=State.AFTER_BARE_CALL, otherwise=State.PROSE, offered_only=True, slips=True),
-    State.ANNOUNCED_CALL: JsonCall(
-        then=State.AFTER_BARE_CALL, otherwise=State.PROSE, offered_only=True, slips=True, slip="prose"
-    ),
+    State.BARE_CALL: JsonCall(then=State.AFTER_BARE_CALL, otherwise=State.PROSE, offered_only=True),
     State.AFTER_BARE_CALL: Gap(
         junk=re.compile(r"[\s,;}\]]*"),
         transitions={
@@ -84,7 +81,7 @@ FENCE_AND_BARE_STATES: Mapping[StateName, Rules] = {
 }
 
 FENCE_OR_BARE_FOR_MARKERS: Mapping[StateName, Rules] = {
-    name: replace(rules, slip="markers") if isinstance(rules, JsonCall) and rules.slip is None else rules
+    name: replace(rules, slip="markers") if isinstance(rules, JsonCall) else rules
     for name, rules in FENCE_AND_BARE_STATES.items()
 }
 """The same for formats whose calls should have had markers."""

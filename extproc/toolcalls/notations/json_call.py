@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from typing import Any
 
 from extproc.toolcalls.notations.json_call_reader import JsonCallReader
-from extproc.toolcalls.notations.other_call_reader import OtherCallReader
 from extproc.toolcalls.repairs import Repair
 from extproc.toolcalls.table import Body, Reader
 
@@ -28,17 +27,9 @@ class JsonCall(Body):
     """The object is `{"NAME": {...}}`. Each further member is a call of its own, read from its key on."""
 
     slips: bool = False
-    """It may have another shape, as small models write it (`other_shapes.py`)."""
+    """Behind the marker that announces it, it may have another shape (`other_shapes.py`)."""
     slip: Repair | None = None
     """What is wrong with every call that is read here."""
 
     def reader(self, tools: Mapping[str, Any], name: str | None) -> Reader:
-        reader = JsonCallReader(self, tools)
-        reader.slip = self.slip
-        return reader
-
-    def reader_behind(self, said: str | None, tools: Mapping[str, Any], name: str | None) -> Reader:
-        """`said` is the end of the text before it; None where only the usual shape is wanted."""
-        if self.slips and said is not None:
-            return OtherCallReader(self, tools, said)
-        return self.reader(tools, name)
+        return JsonCallReader(self, tools)

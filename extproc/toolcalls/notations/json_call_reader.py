@@ -17,6 +17,7 @@ from extproc.toolcalls.notations.json_head import HeadString
 from extproc.toolcalls.notations.json_members import Member, arguments_of
 from extproc.toolcalls.notations.json_scanner import JsonValue
 from extproc.toolcalls.notations.json_stage import Stage
+from extproc.toolcalls.notations.other_shapes import other_call
 from extproc.toolcalls.notations.values import parameter_schemas
 from extproc.toolcalls.repairs import Repair
 from extproc.toolcalls.table import Verdict
@@ -66,7 +67,7 @@ class JsonCallReader:
         self.left = ""
         self.repair: Repair | None = None
         """See `table.repair_of`."""
-        self.slip: Repair | None = None
+        self.slip = table.slip
         self._table = table
         self._tools = tools
         self._stage = Stage.OBJECT
@@ -195,8 +196,7 @@ class JsonCallReader:
             case Stage.KEY, "}" if self._depth:
                 self._depth -= 1
             case Stage.KEY, "}":
-                self.done, self.whole = True, self._sound
-                self._decide_at_end()
+                self._end_object()
             case (Stage.COMMENT, "/") | (Stage.KEY, "#") if not self._table.offered_only:
                 self._stage = Stage.IN_COMMENT
                 self.repair = self.repair or "comments"
@@ -389,6 +389,23 @@ class JsonCallReader:
             self._decide_at_end()
         else:
             self._reject()
+
+    def _end_object(self) -> None:
+        self.done, self.whole = True, self._sound
+        if not self._is_in_another_shape():
+            self._decide_at_end()
+
+    def _is_in_another_shape(self) -> bool:
+        """Whether the object, which is complete and has no name, is a call all the same."""
+        if not self._table.slips or self._name is not None or not self._sound:
+            return False
+        arguments = "".join(self._ready) if self._has_arguments else None
+        found = other_call(self._members, arguments, self._tools)
+        if found is None:
+            return False
+        self.verdict, self._name, self.slip = Verdict.CALL, found.name, found.slip
+        self._ready = [found.arguments]
+        return True
 
     def _decide_at_end(self) -> None:
         if self.verdict is not Verdict.UNDECIDED:

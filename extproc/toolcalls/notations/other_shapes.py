@@ -1,12 +1,12 @@
 """A call in a JSON object of another shape than a format has: which tool it calls, and with what.
 
     {"tool": "f", "parameters": {...}}      other words for the keys
-    {"name": "f", "a": 1}                   the arguments beside the name
+    {"tool": "f", "a": 1}                   the arguments beside a name under such a key
     {"f": {"a": 1}}                         the tool's name as the key
-    {"a": 1}                                the arguments alone, where the words before it have named the tool
 
-An answer may look like any of these. So the object has to be JSON, and whole, the tool an offered one, and the
-arguments such that the tool's schema has each of them, and all that it requires, with values of the right types.
+They are read only behind a marker that has announced a call: without one an answer may look like any of them. The tool
+has to be an offered one, and the arguments such that its schema has each of them, and all that it requires, with
+values of the right types.
 """
 
 from __future__ import annotations
@@ -16,29 +16,22 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
+from extproc.toolcalls.notations.json_members import Member
+from extproc.toolcalls.notations.quoted_text import json_text
 from extproc.toolcalls.notations.values import parameter_schemas, said_types
 from extproc.toolcalls.repairs import Repair
 
 Tools: TypeAlias = Mapping[str, Mapping[str, Any]]
 
-NAME_KEYS = frozenset({"name", "function", "tool", "tool_name", "function_name", "action"})
-ARGUMENTS_KEYS = frozenset(
+_NAME_KEYS = frozenset({"tool", "tool_name", "function_name", "action"})
+_ARGUMENTS_KEYS = frozenset(
     {
         *("arguments", "parameters", "args", "params", "input", "kwargs"),
         *("tool_input", "tool_args", "tool_arguments", "tool_parameters", "action_input"),
         *("function_args", "function_arguments", "function_parameters"),
     }
 )
-WRAPPERS = frozenset({"tool_call", "tool_calls", "function_call", "function_calls", "tool_use", "calls"})
-"""Keys of an object, or of a list, that is nothing but calls."""
 _BESIDES = frozenset({"id", "type", "tool_call_id", "call_id"})
-
-
-def _refuse(constant: str) -> None:
-    raise ValueError(f"{constant} is no JSON")
-
-
-_decoder = json.JSONDecoder(parse_constant=_refuse)
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,67 +40,78 @@ class FoundCall:
 
     name: str
     arguments: str
-    """JSON text, as it stood there."""
+    """JSON text."""
     slip: Repair
 
 
-@dataclass(frozen=True, slots=True)
-class _Member:
-    value: Any
-    text: str
-
-
-def found_call(text: str, tools: Tools, announced: str | None) -> FoundCall | None:
-    """The call in an object that is the whole `text`; `announced` is the tool that the words before it have named."""
-    members = _members(text)
-    if members is None:
+def other_call(members: Sequence[Member], arguments: str | None, tools: Tools) -> FoundCall | None:
+    """The call in an object without a name under one of the usual keys; `arguments` are what stood under one of those
+    for arguments, `members` all the rest."""
+    texts = {member.key: "".join(member.pieces) for member in members}
+    if len(texts) < len(members):
+        return None  # a key came twice
+    if arguments is None:
+        found = _with_other_keys(texts, tools) or _beside(texts, tools) or _by_name(texts, tools)
+    else:
+        found = _with_other_keys({**texts, "arguments": arguments or "{}"}, tools)
+    if found is None:
         return None
-    found = _with_other_keys(members, tools) or _beside(members, tools) or _by_name(members, tools)
-    if found is None and announced is not None:
-        found = FoundCall(announced, text, "prose")
-    return found if found is not None and fits(json.loads(found.arguments), tools[found.name]) else None
+    given = _value(found.arguments)
+    return found if isinstance(given, dict) and _fit(given, tools[found.name]) else None
 
 
-def _with_other_keys(members: Mapping[str, _Member], tools: Tools) -> FoundCall | None:
-    names, arguments = set(members) & NAME_KEYS, set(members) & ARGUMENTS_KEYS
-    if len(names) != 1 or len(arguments) != 1 or members.keys() - names - arguments - _BESIDES:
+def _with_other_keys(texts: Mapping[str, str], tools: Tools) -> FoundCall | None:
+    names, arguments = texts.keys() & _NAME_KEYS, texts.keys() & _ARGUMENTS_KEYS
+    if len(names) != 1 or len(arguments) != 1 or texts.keys() - names - arguments - _BESIDES:
         return None
-    name, given = members[names.pop()].value, members[arguments.pop()]
+    name, written = _value(texts[names.pop()]), texts[arguments.pop()]
     if not isinstance(name, str) or name not in tools:
         return None
-    written = given.value if isinstance(given.value, str) else given.text
-    return FoundCall(name, written, "keys") if _members(written) is not None else None
+    encoded = _value(written)
+    return FoundCall(name, encoded if isinstance(encoded, str) else written, "keys")
 
 
-def _beside(members: Mapping[str, _Member], tools: Tools) -> FoundCall | None:
+def _beside(texts: Mapping[str, str], tools: Tools) -> FoundCall | None:
     """The key of the name mustn't be one of the tool's own parameters: then it may be an argument. Where the tool
-    requires nothing, too little tells the object from any other that has a name."""
-    names = set(members) & NAME_KEYS
+    requires nothing, too little tells the object from any other."""
+    names = texts.keys() & _NAME_KEYS
     for key in names if len(names) == 1 else ():
-        name = members[key].value
-        others = [f"{json.dumps(other)}: {member.text}" for other, member in members.items() if other != key]
+        name = _value(texts[key])
         if not isinstance(name, str) or name not in tools:
             continue
         schema, properties = parameter_schemas(tools[name])
         if schema.get("required") and key not in properties:
+            others = (f"{json_text(other)}: {text}" for other, text in texts.items() if other != key)
             return FoundCall(name, "{" + ", ".join(others) + "}", "beside")
     return None
 
 
-def _by_name(members: Mapping[str, _Member], tools: Tools) -> FoundCall | None:
-    for name, member in members.items() if len(members) == 1 else ():
-        if name in tools and isinstance(member.value, dict):
-            return FoundCall(name, member.text, "names")
+def _by_name(texts: Mapping[str, str], tools: Tools) -> FoundCall | None:
+    for name, text in texts.items() if len(texts) == 1 else ():
+        if name in tools:
+            return FoundCall(name, text, "names")
     return None
 
 
-def fits(arguments: Mapping[str, Any], tool: Mapping[str, Any]) -> bool:
+def _refuse(constant: str) -> None:
+    raise ValueError(f"{constant} is no JSON")
+
+
+def _value(text: str) -> Any:
+    """What a JSON text says; None if it is none."""
+    try:
+        return json.loads(text, parse_constant=_refuse)
+    except (ValueError, RecursionError):
+        return None
+
+
+def _fit(arguments: Mapping[str, Any], tool: Mapping[str, Any]) -> bool:
     """Whether they are what the schema names and requires, as far as types and listed values go."""
     schema, properties = parameter_schemas(tool)
     required = schema.get("required", ())
-    if not isinstance(required, Sequence) or not set(required) <= arguments.keys() <= properties.keys():
+    if not isinstance(required, Sequence) or any(key not in list(arguments) for key in required):
         return False
-    return all(_fits(value, properties[key], schema) for key, value in arguments.items())
+    return all(key in properties and _fits(value, properties[key], schema) for key, value in arguments.items())
 
 
 def _fits(value: Any, schema: object, root: Mapping[str, Any]) -> bool:
@@ -134,38 +138,3 @@ def _types_of(value: Any) -> frozenset[str]:
             return frozenset({"array"})
         case _:
             return frozenset({"object"})
-
-
-def _members(text: str) -> dict[str, _Member] | None:
-    """The members of an object, with their text. None if the text is no object, or has a key twice."""
-    members: dict[str, _Member] = {}
-    try:
-        at = _behind(text, "{", 0)
-        while text[at] != "}":
-            key, at = _decoder.raw_decode(text, at)
-            at = _behind(text, ":", at)
-            value, end = _decoder.raw_decode(text, at)
-            if not isinstance(key, str) or key in members:
-                return None
-            members[key] = _Member(value, text[at:end])
-            at = _blank(text, end)
-            if text[at] != "}":
-                at = _behind(text, ",", at)
-                if text[at] == "}":
-                    return None
-        return members if not text[at + 1 :].strip() else None
-    except (ValueError, IndexError, RecursionError):
-        return None
-
-
-def _behind(text: str, sign: str, at: int) -> int:
-    at = _blank(text, at)
-    if text[at] != sign:
-        raise ValueError(sign)
-    return _blank(text, at + 1)
-
-
-def _blank(text: str, at: int) -> int:
-    while text[at] in " \n\r\t":
-        at += 1
-    return at
