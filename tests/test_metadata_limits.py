@@ -62,5 +62,6 @@ def test_each_key_has_so_many_of_each_model(gateway: Gateway) -> None:
     assert [ask(gateway, "alice", "cheap") for _ in range(3)] == [200] * 3
     assert [ask(gateway, "bob", "expensive") for _ in range(3)] == [200, 200, 429]
     assert gateway.stat("requests_per_key_and_model.http_local_rate_limit.rate_limited") == 3
-    assert gateway.metric('extproc_backend_errors_total{model="expensive",status="429"}') == 3
+    assert gateway.metric('extproc_refused_requests_total{code="rate_limit_exceeded"}') == 3
+    assert gateway.metric('extproc_backend_errors_total{model="expensive",status="429"}') == 0
     assert gateway.metric("extproc_running_exchanges") == 0

@@ -78,7 +78,9 @@ def _written(writer: Writer) -> Iterator[Input]:
 
 def _samples() -> Iterator[Input]:
     for row in (row for file in sorted(SAMPLES.rglob("*.jsonl")) for row in rows(file)):
-        yield Input(get_format(row["format"]).name, row["text"], tuple(row.get("tools") or ()))
+        # Answers without a call in any format have none (`samples/answers.jsonl`).
+        for format_ in (row["format"],) if "format" in row else ("hermes", "json"):
+            yield Input(get_format(format_).name, row["text"], tuple(row.get("tools") or ()))
     for writer in WRITERS:
         yield from _written(writer)
     for named in NAMED:
