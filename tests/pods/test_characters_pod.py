@@ -49,8 +49,11 @@ def pods(backend: ScriptedVLLM) -> Iterator[Cluster]:
 
 
 @pytest.fixture(scope="module")
-def pod(pods: Cluster) -> Pod:
-    return pods.start_pod()
+def pod(pods: Cluster, backend: ScriptedVLLM) -> Pod:
+    """One whose runner is there too: the pod is ready without it, and models are served."""
+    started = pods.start_pod()
+    wait_until(lambda: plays(started, backend))
+    return started
 
 
 @pytest.fixture(autouse=True)
