@@ -149,6 +149,8 @@ backends:
   - {{name: small, address: "{address}"}}
   - {{name: full, address: "{address}", max_requests: 1}}
   - {{name: away, address: "127.0.0.1:1", health_check: false}}
+aliases:
+  choir: {{split: [{{model: singer}}], fallback: [writer]}}
 characters: {characters}
 tool_servers:
   - name: box
@@ -187,6 +189,7 @@ teams: [{{name: search}}, {{name: shop}}]
             ask("writer", 1, ["say it", "write a lot"], tools=False),
             ask("painter", 2, ["write a lot"], tools=False),
             ask("singer", 0.2, ["say it"], tools=False),
+            ask("choir", 0.5, ["say it"], tools=False),
             ask("assistant", 0.6, _TOOLS_OF_THE_BOX, key=shop, tools=False),
             ask("character/narrator", 0.4, ["go on with the story"], tools=False),
             ask("character/narrator", 0.2, ["do both"]),
