@@ -33,7 +33,8 @@ from hypothesis import strategies as st
 from pydantic import ValidationError
 
 from extproc.config import Backend, Config, ConfigError, load, parse
-from extproc.config.settings import OTHER_PATHS, ListenerTls
+from extproc.config.listener_tls import ListenerTls
+from extproc.config.paths import OTHER_PATHS
 from extproc.envoy.bootstrap import bootstrap, to_yaml
 from extproc.envoy.clusters import PROCESSOR
 from extproc.envoy.passing_headers import all_but

@@ -9,9 +9,11 @@ from extproc.config.alias import Alias, Choice, Why
 from extproc.config.backend import Backend
 from extproc.config.jwt import Jwt, KeysUrl
 from extproc.config.ladder import Bounds, Ladder, Step, StepName
+from extproc.config.limits import Limits
 from extproc.config.loading import ConfigError, load, parse
 from extproc.config.model import InvalidCalls, Model
-from extproc.config.settings import ANY_ORIGIN, Config, Limits
+from extproc.config.origins import ANY_ORIGIN
+from extproc.config.settings import Config
 from extproc.config.team import Team
 from extproc.config.tools import Runs, ToolServer
 

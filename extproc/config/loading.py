@@ -19,7 +19,8 @@ from extproc.config.address import AddressError
 from extproc.config.base import DIRECTORY, FieldError, FieldErrors, Location, PathError, Settings
 from extproc.config.files import check_file, read_file, shown
 from extproc.config.mistakes import message_of
-from extproc.config.settings import Config, broken_references
+from extproc.config.references import broken_references
+from extproc.config.settings import Config
 from extproc.toolcalls import UnknownFormatError
 
 _PLAIN = re.compile(r"[a-z_]{1,40}")

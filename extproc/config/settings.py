@@ -5,8 +5,7 @@ Nothing here opens a socket or looks at a backend; the only files that are read 
 
 from __future__ import annotations
 
-import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from functools import cached_property, lru_cache
 from pathlib import Path
 from typing import Annotated, Any, Literal, Self
@@ -27,103 +26,22 @@ from extproc.config.base import (
 )
 from extproc.config.jwt import Jwt
 from extproc.config.ladder import Ladder, Step
+from extproc.config.limits import Limits
+from extproc.config.listener_tls import ListenerTls
 from extproc.config.metrics import Metrics
 from extproc.config.model import Model
+from extproc.config.origins import ANY_ORIGIN, check_origin
+from extproc.config.paths import OTHER_PATHS, check_exact_path
 from extproc.config.recording import Recording
-from extproc.config.team import Team, Tokens
+from extproc.config.references import broken_references
+from extproc.config.team import Team
 from extproc.config.token_limits import RateLimitService, TokenLimit, Whose, token_limits
 from extproc.config.tools import Runs, ToolServer
 from extproc.config.tracing import Tracing
 from extproc.contract.media_urls import MediaUrls
 from extproc.contract.parameters import TOOL_PARAMETERS
 from extproc.contract.withheld import WITHHELD
-from extproc.names import ANSWERED_PATHS, CHARACTER, HEALTH_PATH, MODELS_PATH, without_version
-
-
-class ListenerTls(Settings):
-    """TLS for clients. The files may change while Envoy runs."""
-
-    certificate: AbsolutePath
-    """The certificate, with those that lead to its root, in PEM."""
-    key: AbsolutePath
-    client_ca: AbsolutePath | None = None
-    """Clients have to show a certificate that leads to one of these."""
-
-
-class Limits(Settings):
-    """What one exchange, and one client, may use."""
-
-    max_body_bytes: Annotated[int, Field(ge=1024, le=1 << 30)] = 32 * 1024 * 1024
-    """The largest request or response body that is buffered; above it the client gets a 413."""
-    requests_per_minute: Annotated[int, Field(ge=1, le=1_000_000)] | None = 1200
-    """How many requests one key may send in a minute; one more is a 429. `null`: as many as it likes."""
-    concurrent_requests: Annotated[int, Field(ge=1)] | None = None
-    """How many requests of one key may be under way at one backend. Unless given: as many as it has left free."""
-    tokens_per_minute: Tokens | None = None
-    """How many tokens the answers to one key's requests may cost in a minute, at all Envoys; what comes then is a 429.
-    Unless given: any number."""
-    tokens_per_day: Tokens | None = None
-    """The same in a day, from midnight to midnight by UTC."""
-    first_event_seconds: Annotated[float, Field(gt=0, le=1800)] = 900.0
-    """How long a backend may take for the first event of a stream with tools: it may have other requests before it."""
-    silence_seconds: Annotated[float, Field(gt=0, le=1800)] = 300.0
-    """How long a backend may say nothing in the middle of a stream with tools, before it is ended with an error."""
-
-
-OTHER_PATHS = (
-    "/v1/completions",
-    "/v1/embeddings",
-    "/v1/rerank",
-    "/v2/rerank",
-    "/rerank",
-    "/v1/score",
-    "/score",
-    "/v2/embed",
-    "/pooling",
-    "/classify",
-    "/v1/audio/transcriptions",
-    "/v1/audio/translations",
-    "/v1/audio/speech",
-    "/v1/images/generations",
-    "/v1/images/edits",
-    "/tokenize",
-    "/detokenize",
-)
-"""What vLLM serves for clients besides chat completions and models. It has far more paths, without a key of its own for
-most of them: they load adapters, pause it, put it to sleep, tell how it is configured (its documentation, on security).
-Left out as well: `/health`, which is the gateway's own, as `/v1/messages` is."""
-
-
-_EXACT_PATH = re.compile(r"(?:/(?!\.{1,2}(?:/|\Z))[A-Za-z0-9._~:@-]+)+")
-
-
-def _check_exact_path(path: str) -> str:
-    # Envoy compares it with a path without escapes, empty segments and dots: written otherwise, it would match nothing.
-    if not _EXACT_PATH.fullmatch(path):
-        raise ValueError(
-            f"expected one exact path such as /v1/embeddings, without escapes, wildcards, a query or a slash at its "
-            f"end, got {path!r}"
-        )
-    own = (*ANSWERED_PATHS, MODELS_PATH)
-    if path == HEALTH_PATH or path in own or path in map(without_version, own):
-        raise ValueError(f"{path} is served by the gateway itself")
-    return path
-
-
-_ORIGIN = re.compile(r"[a-z][a-z0-9+.-]*://(?:[a-z0-9._-]+|\[[0-9a-f:]+\])(?::[0-9]{1,5})?")
-
-
-def _check_origin(origin: str) -> str:
-    # Compared letter by letter with what browsers send, which is in lower case and has no path.
-    if origin != ANY_ORIGIN and not _ORIGIN.fullmatch(origin):
-        raise ValueError(
-            "expected an origin as browsers send it, such as https://chat.example.org or http://localhost:3000, "
-            f"without a slash at its end, or {ANY_ORIGIN!r} for any, got {origin!r}"
-        )
-    return origin
-
-
-ANY_ORIGIN = "*"
+from extproc.names import ANSWERED_PATHS, CHARACTER, HEALTH_PATH, MODELS_PATH
 
 AUTO = "auto"
 MOST_WORKERS = 128
@@ -138,22 +56,6 @@ def _check_workers(workers: object) -> object:
 
 def _beside_the_file(value: Any, info: ValidationInfo) -> Any:
     return Path((info.context or {}).get(DIRECTORY, "")).absolute() / value if isinstance(value, str) else value
-
-
-def broken_references(
-    models: Sequence[str], their_backends: Sequence[str | None], backends: Sequence[str], recorded: str | None
-) -> Iterator[FieldError]:
-    """Names that two have, and names that nothing has. None stands for one that isn't known."""
-    for field, names in (("models", models), ("backends", backends)):
-        for index, name in enumerate(names):
-            if name in names[:index]:
-                yield FieldError((field, index, "name"), f"{name!r} is used twice")
-    for index, wanted in enumerate(their_backends):
-        if wanted not in (None, *backends):
-            there_are = ", ".join(sorted(set(backends)))
-            yield FieldError(("models", index, "backend"), f"no backend is named {wanted!r}; there are: {there_are}")
-    if recorded not in (None, *models):
-        yield FieldError(("recording", "model"), f"no model is named {recorded!r}")
 
 
 class Config(Settings):
@@ -172,10 +74,10 @@ class Config(Settings):
     aliases: dict[AliasName, Annotated[Alias, BeforeValidator(Alias.written)]] = Field(default_factory=dict)
     """Other names that clients may ask for, and the model that is meant, or several. A `*` at the end stands for
     anything: `claude-*`. The models' own names come first, then the longest alias."""
-    other_paths: tuple[Annotated[str, AfterValidator(_check_exact_path)], ...] = OTHER_PATHS
+    other_paths: tuple[Annotated[str, AfterValidator(check_exact_path)], ...] = OTHER_PATHS
     """What backends are asked for besides chat completions; which one, the model that a request names says. A path that
     is neither here nor the gateway's own is a 404."""
-    allowed_origins: tuple[Annotated[str, AfterValidator(_check_origin)], ...] | None = None
+    allowed_origins: tuple[Annotated[str, AfterValidator(check_origin)], ...] | None = None
     """The web pages that may use the gateway from within a browser, by their origin. Unless given: all where keys are
     asked for, because a page has to know one; none where they aren't, because any page that is opened could ask."""
     withheld: tuple[ParameterName, ...] = tuple(WITHHELD)

@@ -15,7 +15,7 @@ from envoy_data_plane.envoy.config.core import v3 as core
 from envoy_data_plane.envoy.extensions.transport_sockets.tls import v3 as tls
 
 from extproc.config import Backend, Jwt
-from extproc.config.settings import ListenerTls
+from extproc.config.listener_tls import ListenerTls
 
 CERTIFICATE = "certificate"
 """The certificate that clients see."""

@@ -7,7 +7,7 @@ from envoy_data_plane.envoy.extensions.transport_sockets.tls import v3 as tls
 from envoy_data_plane.envoy.type.matcher.v3 import StringMatcher
 
 from extproc.config import Backend
-from extproc.config.settings import ListenerTls
+from extproc.config.listener_tls import ListenerTls
 from extproc.envoy.addresses import is_ip
 from extproc.envoy.extensions import packed
 from extproc.envoy.secrets import CERTIFICATE, CLIENT_CA, JWKS_CA, ca_name
