@@ -172,45 +172,39 @@ def runner_cluster(path: str) -> cluster.Cluster:
 
 def collector_cluster(address: Address) -> cluster.Cluster:
     """What takes spans. Of what can't be sent Envoy drops the oldest; no request waits for it."""
-    return cluster.Cluster(
-        name=COLLECTOR,
-        type=_discovery(tcp(address)),
-        dns_lookup_family=cluster.ClusterDnsLookupFamily.V4_PREFERRED,
-        connect_timeout=timedelta(seconds=1),
-        load_assignment=_assignment(COLLECTOR, [endpoint.Endpoint(address=tcp(address), hostname=address.host)]),
-    )
+    return _beside(COLLECTOR, address, timedelta(seconds=1))
 
 
 def jwks_cluster(url: str, sources: Sources) -> cluster.Cluster:
     """What publishes an identity provider's keys."""
     at = KeysUrl.parse(url)
-    address = Address(at.host, at.port)
-    return cluster.Cluster(
-        name=JWKS,
-        type=_discovery(tcp(address)),
-        dns_lookup_family=cluster.ClusterDnsLookupFamily.V4_PREFERRED,
-        connect_timeout=CONNECT_TIMEOUT,
-        load_assignment=_assignment(JWKS, [endpoint.Endpoint(address=tcp(address), hostname=at.host)]),
-        transport_socket=to_provider(at.host, sources),
-    )
+    made = _beside(JWKS, Address(at.host, at.port), CONNECT_TIMEOUT)
+    made.transport_socket = to_provider(at.host, sources)
+    return made
 
 
 def rate_limit_cluster(address: Address) -> cluster.Cluster:
     """What counts tokens, by gRPC. It stays while there may be limits: what is under way still tells it something."""
+    made = _beside(COUNTING, address, timedelta(seconds=1))
+    made.typed_extension_protocol_options = _protocol(
+        upstreams.HttpProtocolOptions(
+            explicit_http_config=upstreams.HttpProtocolOptionsExplicitHttpConfig(
+                http2_protocol_options=core.Http2ProtocolOptions()
+            )
+        )
+    )
+    made.circuit_breakers = circuit_breakers(CONCURRENT)
+    return made
+
+
+def _beside(name: str, address: Address, connect_timeout: timedelta) -> cluster.Cluster:
+    """A service that is no backend, at one address."""
     return cluster.Cluster(
-        name=COUNTING,
+        name=name,
         type=_discovery(tcp(address)),
         dns_lookup_family=cluster.ClusterDnsLookupFamily.V4_PREFERRED,
-        connect_timeout=timedelta(seconds=1),
-        load_assignment=_assignment(COUNTING, [endpoint.Endpoint(address=tcp(address), hostname=address.host)]),
-        typed_extension_protocol_options=_protocol(
-            upstreams.HttpProtocolOptions(
-                explicit_http_config=upstreams.HttpProtocolOptionsExplicitHttpConfig(
-                    http2_protocol_options=core.Http2ProtocolOptions()
-                )
-            )
-        ),
-        circuit_breakers=circuit_breakers(CONCURRENT),
+        connect_timeout=connect_timeout,
+        load_assignment=_assignment(name, [endpoint.Endpoint(address=tcp(address), hostname=address.host)]),
     )
 
 
