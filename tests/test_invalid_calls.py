@@ -18,7 +18,7 @@ from extproc.contract.arguments import Violation
 from extproc.contract.errors import ANSWER_VIOLATIONS, CALL_VIOLATIONS, ApiError, invalid_call
 from extproc.surfaces import rewrite_completion, streamed_answer
 from extproc.surfaces.chat.errors import error_event
-from extproc.turn.passed_answer import AnswerStream
+from extproc.turn.answer_stream import AnswerStream
 from extproc.turn.spec import ResponseSpec
 from tests.cuts import random_cut
 from tests.test_answer import chunks_of, completion, joined, plan, stream

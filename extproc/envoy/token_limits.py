@@ -26,6 +26,7 @@ from extproc.config import Config
 from extproc.config.token_limits import Whose
 from extproc.envoy.clusters import COUNTING
 from extproc.envoy.extensions import packed
+from extproc.exchange.cost import TOTAL
 from extproc.names import LIMITS_DOMAIN, METADATA_NAMESPACE
 
 
@@ -55,7 +56,7 @@ def _asked(config: Config) -> Iterator[route.RateLimit]:
 
 
 def _told(config: Config) -> Iterator[route.RateLimit]:
-    cost = f"%DYNAMIC_METADATA({METADATA_NAMESPACE}:total_tokens)%"
+    cost = f"%DYNAMIC_METADATA({METADATA_NAMESPACE}:{TOTAL})%"
     for kind, whose in config.token_limit_kinds.items():
         yield route.RateLimit(
             actions=[_name(kind, whose)],

@@ -10,14 +10,16 @@ from typing import Any
 from extproc.config import Choice, Model, Team
 from extproc.contract.errors import CONTEXT_LENGTH, LIMIT_REFUSALS, ApiError
 from extproc.exchange.context import ExchangeContext
+from extproc.exchange.cost import TOTAL
 from extproc.observability.model_metrics import FINISH_REASONS, OTHER, UNFINISHED
 from extproc.observability.telemetry import Telemetry, error_type
+from extproc.turn.answer_stream import AnswerStream
 from extproc.turn.asked import Asked
 from extproc.turn.spec import ResponseSpec
 from extproc.turn.tally import Tally
 from extproc.turn.upstream import UpstreamRequest
 
-_SHOWN = ("prompt_tokens", "completion_tokens", "total_tokens")
+_SHOWN = ("prompt_tokens", "completion_tokens", TOTAL)
 
 _TRACE = re.compile(r"[0-9a-f]{2}-([0-9a-f]{32})-[0-9a-f]{16}-[0-9a-f][13579bdf]")
 """The context of a trace that is kept: the last bit says `sampled`."""
@@ -168,8 +170,8 @@ class ExchangeStats:
         self._telemetry.answered(self._model, usage or {}, tally.violations, self._team)
         tokens = {name: count for name in _SHOWN if type(count := (usage or {}).get(name)) is int and count > 0}
         self._tokens.update(tokens)
-        if cost is not None and "total_tokens" not in tokens:
-            self._tokens["total_tokens"] += cost["total_tokens"]
+        if cost is not None and TOTAL not in tokens:
+            self._tokens[TOTAL] += cost[TOTAL]
         self._violations += sum(tally.violations.values())
         self._calls += tally.made
         self._finish_reasons = [reason if reason in FINISH_REASONS else OTHER for reason in tally.finish_reasons]
@@ -188,6 +190,10 @@ class ExchangeStats:
             seconds = (self._telemetry.clock() - self._first) / (written - 1)
             models.per_token(self._model, asked, seconds, self._exemplar)
         self._first = None
+
+    def stream_answered(self, answer: AnswerStream) -> None:
+        """The same of a stream, as far as it came."""
+        self.answered(answer.usage, answer.tally, answer.cost)
 
     def retried(self, *, helped: bool) -> None:
         """A second answer was asked for, and is the one that the client gets, or not."""

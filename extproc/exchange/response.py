@@ -25,6 +25,7 @@ from extproc.contract.errors import (
 from extproc.exchange import streaming
 from extproc.exchange.asking import OVERRIDES, RETRY_TIMEOUT, body_mode, head, once_more
 from extproc.exchange.content_coding import Decoder, UnreadableCodingError
+from extproc.exchange.cost import RunningCost, can_be_read, tell_prompt
 from extproc.exchange.direction import Direction, TooLargeError
 from extproc.exchange.effects import BackendResponse, Breathe, CallBackend, ReadCompletion
 from extproc.exchange.host import Host
@@ -45,7 +46,7 @@ from extproc.exchange.streaming import StreamedResponse
 from extproc.names import REPLY_HEADER, RUNNER, USAGE_HEADER
 from extproc.surfaces import streamed_answer
 from extproc.turn.answer import Rewritten
-from extproc.turn.passed_answer import AnswerStream
+from extproc.turn.answer_stream import AnswerStream
 from extproc.turn.spec import ResponseSpec
 from extproc.turn.tally import Tally
 from extproc.turn.upstream import UpstreamRequest
@@ -61,8 +62,6 @@ LARGE_ANSWER = 8 * 1024
 """Bytes of an answer that is read at once: if all of it is markup, each takes ten times what it takes in a request."""
 _LARGEST_ERROR = 64 * 1024
 """Bytes of a backend's error; in a longer one nobody looks for words."""
-_CHUNKS_UNTOLD = 16
-"""Of a stream that counts against a limit: how many chunks it may go on without saying what it has cost."""
 IDLE_TIMEOUT = "backend_timeout"
 """The code of the error that a stream ends with when its backend falls silent; Envoy's own time-out has the same."""
 
@@ -89,7 +88,7 @@ class ResponseHalf:
         self._unsure = False  # the answer's head went out with a status that its body's reply makes good
         self._stream: StreamedResponse | None = None
         self._waits = False  # for the first token of a stream
-        self._cost_told_at = 1  # chunks of it
+        self._cost = RunningCost()
         self._ends = False  # the piece of the stream that is being read is its last
         self._first: Rewritten | ApiError | _StreamEnd | None = None  # should there be no better answer
         self._second: tuple[AnswerStream, Iterator[streaming.Step]] | None = None  # a stream that is being read
@@ -160,8 +159,10 @@ class ResponseHalf:
             self._error_of = hosts_error
         failed = status >= 400
         spec = request.prepared.answer if request.prepared is not None else None
-        if spec is not None and spec.passes and not failed and self._is_unreadable(headers, fields):
-            return self._unread(costs=may_be_an_answer(fields) and not headers.end_of_stream)
+        if spec is not None and spec.passes and not failed:
+            empty, limit = headers.end_of_stream, request.context.config.limits.max_body_bytes
+            if empty or not can_be_read(fields, limit):
+                return self._unread(costs=may_be_an_answer(fields) and not empty)
         if not failed and not may_be_an_answer(fields):
             return request.refuse(backend_garbage("its content type is neither JSON nor an event stream."))
         by_runner = request.prepared is not None and request.prepared.backend == RUNNER and REPLY_HEADER not in fields
@@ -174,24 +175,14 @@ class ResponseHalf:
             return self.no_body(kept(fields))
         return self._wanted(fields, spec if not failed else None)
 
-    def _is_unreadable(self, headers: HttpHeaders, fields: Mapping[str, str]) -> bool:
-        """Whether the head tells of an answer that can't be read for what it cost."""
-        try:
-            Decoder(fields.get("content-encoding", ""))
-        except UnreadableCodingError:
-            return True
-        too_long = content_length(fields) > self._request.context.config.limits.max_body_bytes
-        return headers.end_of_stream or too_long or not may_be_an_answer(fields)
-
     def _unread(self, *, costs: bool) -> Step:
         """The answer is the client's as it comes. `costs`: it can be one, and counts as its prompt alone does."""
         past = HeadersResponse()
         if self._request.shown:
             past.response.header_mutation.CopyFrom(mutation(self._request.shown))
         reply = ProcessingResponse(response_headers=past)
-        sent = self._prepared.sent
-        if costs and self._spec.counted and sent is not None:
-            with_metadata(reply, {"total_tokens": sent.prompt_tokens()})
+        if costs:
+            tell_prompt(reply, self._spec, self._prepared.sent)
         return self._request.rest(), [reply]
 
     def _wanted(self, fields: Mapping[str, str], spec: ResponseSpec | None) -> Step:
@@ -359,14 +350,9 @@ class ResponseHalf:
         if self._ends and not step.more:
             return self._end_of_stream(step.piece)
         said = self._body.part(step.piece, more=step.more)
-        self._tell_cost(said)
+        if self._spec.counted:
+            self._cost.tell(said, self._streams.answer)
         return Phase.RESPONSE_STREAM, [*said, Breathe()] if step.more else [*said]
-
-    def _tell_cost(self, said: list[ProcessingResponse]) -> None:
-        """What the stream has cost so far, now and then: if its client leaves, nothing can be said any more."""
-        if self._spec.counted and said and self._streams.answer.chunks >= self._cost_told_at:
-            self._cost_told_at = self._streams.answer.chunks + _CHUNKS_UNTOLD
-            with_metadata(said[-1], {"total_tokens": self._streams.answer.cost_so_far})
 
     def trailers(self) -> Step:
         """Trailers come where the body's end should, or the body."""
@@ -374,7 +360,7 @@ class ResponseHalf:
         if self._stream is not None and self._body.full_duplex:
             answer = self._streams.answer
             end = self._streams.end()
-            self._stats.answered(answer.usage, answer.tally, answer.cost)
+            self._stats.stream_answered(answer)
             return self._give(_StreamEnd(answer, end), trailers=True)
         if self._body.full_duplex and (data := self._body.take_trailers()):
             return self._whole(data)
@@ -386,7 +372,7 @@ class ResponseHalf:
         if left or self._stream is None or self._streams.answer.error is not None:
             return self._refuse(backend_garbage("it ends with trailers, and comes in pieces."))
         answer = self._streams.answer
-        self._stats.answered(answer.usage, answer.tally, answer.cost)
+        self._stats.stream_answered(answer)
         reply = ProcessingResponse(response_trailers=TrailersResponse())
         return Phase.ENDED, [with_metadata(reply, self._stats.complete())]
 
@@ -400,14 +386,14 @@ class ResponseHalf:
             504, f"Nothing came from the model's backend for {seconds:g} seconds.", "server_error", code=IDLE_TIMEOUT
         )
         piece = self._streams.end(answer.fail(error))
-        self._stats.answered(answer.usage, answer.tally, answer.cost)
+        self._stats.stream_answered(answer)
         return self._give(_StreamEnd(answer, piece))
 
     def _end_of_stream(self, piece: bytes) -> Step:
         stream = self._streams
         held, answer = stream.is_held, stream.answer
         end = _StreamEnd(answer, piece + stream.end())
-        self._stats.answered(answer.usage, answer.tally, answer.cost)
+        self._stats.stream_answered(answer)
         if held and (again := self._retry(_problem(answer))) is not None:
             self._first = end
             return Phase.RETRYING, [again]
@@ -416,7 +402,7 @@ class ResponseHalf:
     def abandoned(self) -> None:
         """Envoy has nothing more to say amid a stream. What it came to counts too."""
         stream = self._streams
-        self._stats.answered(stream.answer.usage, stream.answer.tally, stream.answer.cost)
+        self._stats.stream_answered(stream.answer)
         if stream.answer.error is not None and not stream.is_held:
             self._stats.stream_error(stream.answer.error)
 
@@ -480,7 +466,7 @@ class ResponseHalf:
         if step.more:
             return Phase.RETRYING, [Breathe()]
         self._second = None
-        self._stats.answered(answer.usage, answer.tally, answer.cost)
+        self._stats.stream_answered(answer)
         worse = answer.error or answer.violations.first or not answer.called
         return self._better(None if worse else _StreamEnd(answer, step.piece))
 

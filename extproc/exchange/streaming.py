@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 from extproc.contract.errors import backend_garbage
 from extproc.exchange.content_coding import Decoder, UnreadableCodingError
-from extproc.turn.passed_answer import AnswerStream
+from extproc.turn.answer_stream import AnswerStream
 
 STEP = 4096
 """Bytes of a stream that are read at once: some 20 events, or 100 as short as can be, which take 5 ms."""

@@ -17,8 +17,9 @@ from extproc.surfaces.recalling import upstream_of
 from extproc.surfaces.table import ROUTES, SURFACES
 from extproc.turn import answer
 from extproc.turn.answer import Rewritten, StreamedAnswer
+from extproc.turn.answer_stream import AnswerStream
 from extproc.turn.memory import Memory
-from extproc.turn.passed_answer import AnswerStream, PassedStream, passed_completion
+from extproc.turn.passed_answer import PassedStream, passed_completion
 from extproc.turn.spec import ResponseSpec
 from extproc.turn.tally import Tally
 from extproc.turn.turn import Turn

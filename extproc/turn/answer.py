@@ -17,6 +17,7 @@ from extproc.contract.arguments import ArgumentChecker
 from extproc.contract.errors import CALL_VIOLATIONS, ApiError, backend_garbage
 from extproc.contract.sse import DONE, Comment, Data, ServerEvent, SseDecoder
 from extproc.turn import completion
+from extproc.turn.answer_stream import AnswerStream
 from extproc.turn.large_chunk import parts_of_chunk
 from extproc.turn.output import Output, Said
 from extproc.turn.repeated_chunk import RepeatedChunk
@@ -96,71 +97,38 @@ def rewrite_completion(body: bytes, spec: ResponseSpec, writer: AnswerWriter, se
     return Rewritten(writer.whole(body, answer, said, usage), count, usage is not count, tally, called, cost)
 
 
-class StreamedAnswer:
-    """One streamed completion: `feed` the backend's bytes in any cut, then `close`; both return the client's bytes.
-
-    Where it is known what was `sent`, a client that asked for a count gets one in any case.
-    """
+class StreamedAnswer(AnswerStream):
+    """One streamed completion, rewritten for its client, who gets a count that it asked for in any case where it is
+    known what was `sent`."""
 
     def __init__(self, spec: ResponseSpec, writer: AnswerWriter, sent: Sent | None = None) -> None:
-        self._spec = spec
+        super().__init__(spec, sent)
         self._writer = writer
-        self._count = StreamCount(sent, wanted=spec.include_usage or spec.counted)
         self._checker = ArgumentChecker(spec.callable_tools)
         self._decoder = SseDecoder()
         self._repeated = RepeatedChunk()
         self._outputs: dict[int, Output] = {}
         self._ended = False
-        self.chunks = 0
-        """How many have come that say something."""
-        self.tally = Tally()
-        """The violation in `error` is among its own."""
         self._last = self.tally.last if spec.tools else None
-        self.error: ApiError | None = None
-        """What the client was told in an error event, if anything."""
-
-    @property
-    def violations(self) -> Violations:
-        return self.tally.violations
 
     @property
     def begun(self) -> bool:
-        """Whether the backend has sent anything of an answer."""
         return bool(self._outputs)
 
     @property
     def ended(self) -> bool:
-        """Whatever the backend says now, nothing more comes of it."""
         return self._ended
 
     @property
     def called(self) -> bool:
-        """The model made a call, in each choice, and was not cut off."""
         return bool(self._outputs) and all(output.called for output in self._outputs.values())
 
     @property
-    def usage(self) -> Json | None:
-        """The backend's own count, once it came."""
-        return self._count.backends
-
-    @property
-    def cost(self) -> Json | None:
-        """What counts against a limit, where something does: the backend's count, or an estimate once it has begun."""
-        return self._count.total() if self._spec.counted and self.begun else None
-
-    @property
-    def cost_so_far(self) -> int:
-        """About how many tokens it has cost by now: most backends send each in a chunk of its own."""
-        return self._count.prompt_tokens + self.chunks
-
-    @property
     def unfinished(self) -> int:
-        """How many bytes there are of an event that isn't complete."""
         return self._decoder.held
 
     @property
     def held(self) -> int:
-        """How much of an unfinished event is held, in bytes, and of unfinished calls, in characters."""
         return self._decoder.held + sum(output.held for output in self._outputs.values())
 
     def feed(self, piece: bytes) -> bytes:
@@ -171,7 +139,6 @@ class StreamedAnswer:
         return b"".join(self.steps(piece))
 
     def steps(self, piece: bytes) -> Iterator[bytes]:
-        """The same in steps, none of which is longer than what a small piece takes; to be used up."""
         if not self._ended:
             yield from self._rewritten(self._decoder.feed(piece))
 
@@ -181,7 +148,6 @@ class StreamedAnswer:
         return out if self._ended else out + self._complete("the stream ended before the answer was complete.")
 
     def fail(self, error: ApiError) -> bytes:
-        """End the stream with an error; whatever the backend sends after it is dropped."""
         if self._ended:
             return b""
         self._ended = True

@@ -20,10 +20,11 @@ from extproc.contract.json_body import MOST_NODES
 from extproc.contract.json_nodes import count_nodes
 from extproc.contract.sse import Data, SseDecoder
 from extproc.turn import completion
-from extproc.turn.answer import AnswerWriter, Rewritten, StreamedAnswer
+from extproc.turn.answer import AnswerWriter, Rewritten
+from extproc.turn.answer_stream import AnswerStream
 from extproc.turn.spec import ResponseSpec
-from extproc.turn.tally import Tally, Violations
-from extproc.turn.usage import Sent, StreamCount, counted, estimated, written
+from extproc.turn.tally import Tally
+from extproc.turn.usage import Sent, counted, estimated, written
 
 Json: TypeAlias = dict[str, Any]
 
@@ -52,59 +53,37 @@ def passed_completion(body: bytes, spec: ResponseSpec, sent: Sent | None) -> Rew
     return Rewritten(body, count, False, tally, called=False, cost=(count or cost) if spec.counted else None)
 
 
-class PassedStream:
-    """One stream, read as a `StreamedAnswer` is."""
+class PassedStream(AnswerStream):
+    """One stream that passes. Its `error` may be the backend's own, or that it can't be decoded."""
+
+    called = False
+    held = 0
+    """Nothing is kept that couldn't leave at once."""
 
     def __init__(self, spec: ResponseSpec, writer: AnswerWriter, sent: Sent | None = None) -> None:
-        self._spec = spec
+        super().__init__(spec, sent)
         self._writer = writer
-        self._count = StreamCount(sent, wanted=spec.counted)
         self._buffer = bytearray()
         self._line = self._searched = 0  # where the last line begins, and up to where it has no end
         self._unread = False  # amid an event that is passed on as it comes
         self._finished: set[int] = set()
-        self.begun = False
-        """Whether the backend has sent anything of an answer."""
-        self.ended = False
-        """Whatever the backend says now, nothing more comes of it."""
-        self.chunks = 0
-        """How many have come that say something."""
-        self.tally = Tally()
-        self.error: ApiError | None = None
-        """What the client was told in an error event, if anything: the backend's own, or that it can't be decoded."""
-
-    called = False
+        self._begun = self._ended = False
 
     @property
-    def violations(self) -> Violations:
-        return self.tally.violations
+    def begun(self) -> bool:
+        return self._begun
 
     @property
-    def usage(self) -> Json | None:
-        """The backend's own count, once it came."""
-        return self._count.backends
-
-    @property
-    def cost(self) -> Json | None:
-        """What counts against a limit: the backend's count, or an estimate once it has begun."""
-        return self._count.total() if self._spec.counted and self.begun else None
-
-    @property
-    def cost_so_far(self) -> int:
-        """About how many tokens it has cost by now: most backends send each in a chunk of its own."""
-        return self._count.prompt_tokens + self.chunks
+    def ended(self) -> bool:
+        return self._ended
 
     @property
     def unfinished(self) -> int:
-        """How many bytes there are of an event that isn't complete."""
         return len(self._buffer)
-
-    held = 0
-    """Nothing is kept that couldn't leave at once."""
 
     def feed(self, piece: bytes) -> bytes:
         """The bytes of events that are complete."""
-        if self.ended:
+        if self._ended:
             return b""
         out = bytearray()
         buffer = self._buffer
@@ -132,20 +111,20 @@ class PassedStream:
         """The backend's stream has ended, in whichever way."""
         rest = bytes(self._buffer)
         self._buffer.clear()
-        return self._event(rest) if rest and not self.ended else b""
+        return self._event(rest) if rest and not self._ended else b""
 
     def fail(self, error: ApiError) -> bytes:
         """End the stream with an error, where its bytes themselves can't be had; what comes behind it is dropped."""
-        if self.ended:
+        if self._ended:
             return b""
-        self.ended, self.error = True, error.caught()
+        self._ended, self.error = True, error.caught()
         return self._writer.fail(error)
 
     def _begin_of_unread(self) -> bytes:
         """What is there of an event that is too long to be read, but for the beginning of a line's end."""
         buffer = self._buffer
         if not self._unread:
-            self._unread = self.begun = True
+            self._unread = self._begun = True
             self.chunks += 1
         kept = 1 if buffer.endswith(b"\r") else 0
         out = bytes(buffer[: len(buffer) - kept])
@@ -173,7 +152,7 @@ class PassedStream:
         for choice in choices[: completion.MOST_CHOICES]:
             self._said(choice)
         if choices:
-            self.begun = True
+            self._begun = True
             self.chunks += 1
         untold = not self._spec.include_usage and chunk.get("choices") == [] and isinstance(chunk.get("usage"), dict)
         return b"" if untold else event
@@ -186,9 +165,6 @@ class PassedStream:
         if isinstance(reason := choice.get("finish_reason"), str) and index not in self._finished:
             self._finished.add(index)
             self.tally.finish_reasons.append(reason)
-
-
-AnswerStream: TypeAlias = StreamedAnswer | PassedStream
 
 
 def _data_of(event: bytes) -> bytes:
