@@ -70,22 +70,22 @@ def choice_by(name: Any, system: Iterable[Any], items: Iterable[Any], config: Co
     `system` is what comes before the conversation's `items`; of either no more is taken than it takes. They needn't be
     right: whatever is said of a wrong request is said by who reads it.
     """
-    if not config.splits or not isinstance(name, str):
+    if not isinstance(name, str):
         return None
-    alias = config.alias_of(name)
-    if alias is None or (split := config.splits.get(alias)) is None:
-        return None
-    backends = {each: config.models_by_name[each].backend for each in split.models}
-    return choose(alias, split, _digest(islice(_beginning(system, items), MOST_PIECES)), backends, out)
+    return _chosen(name, islice(_beginning(system, items), MOST_PIECES), config, out)
 
 
 def choice_for_body(name: str, body: bytes, config: Config, out: Out) -> Choice | None:
     """The same for a request that is no conversation's: each different one is taken for one of its own."""
+    return _chosen(name, [body], config, out)
+
+
+def _chosen(name: str, texts: Iterable[bytes], config: Config, out: Out) -> Choice | None:
     alias = config.alias_of(name) if config.splits else None
     if alias is None or (split := config.splits.get(alias)) is None:
         return None
     backends = {each: config.models_by_name[each].backend for each in split.models}
-    return choose(alias, split, _digest([body]), backends, out)
+    return choose(alias, split, _digest(texts), backends, out)
 
 
 def _beginning(system: Iterable[Any], items: Iterable[Any]) -> Iterator[bytes]:
