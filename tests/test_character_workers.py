@@ -13,6 +13,7 @@ import sys
 import time
 from collections.abc import AsyncIterator, Callable, Coroutine, Iterator
 from contextlib import asynccontextmanager
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -381,9 +382,17 @@ def test_a_file_that_fails_the_second_time_is_not_tried_without_end(
             flag.touch()
             for pid in c.pids:
                 os.kill(pid, signal.SIGKILL)
-            await until(lambda: "no worker could be started" in caplog.text)
-            await asyncio.sleep(1)
-            assert caplog.text.count("no worker could be started") <= 3
+            tries = list[float]()
+
+            def thrice() -> bool:
+                failed = [each for each in caplog.records if "no worker could be started" in each.getMessage()]
+                tries[:] = [each.created for each in failed]
+                return len(tries) >= 3
+
+            await until(thrice)
+            waits = [later - earlier for earlier, later in pairwise(tries)]
+            assert waits[0] >= pools._FIRST_DELAY
+            assert waits[1] >= 2 * pools._FIRST_DELAY
             flag.unlink()
             await until(lambda: c.pids)
 
