@@ -6,7 +6,7 @@ from __future__ import annotations
 import re
 import threading
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -162,13 +162,14 @@ def test_the_walk_of_blue_and_green_ends_with_green() -> None:
 class Server:
     """A vLLM that can go and come back where it was."""
 
-    def __init__(self) -> None:
+    def __init__(self, speak: Callable[[ChatRequest], Reply] | None = None) -> None:
         self.port = free_port()
+        self._speak = speak
         self._running: Any = None
         self.start()
 
     def start(self) -> None:
-        self.vllm = ScriptedVLLM(model=MODEL, port=self.port)
+        self.vllm = ScriptedVLLM(model=MODEL, port=self.port, speak=self._speak)
         self._running = self.vllm.running()
         self._running.__enter__()
 
@@ -251,3 +252,95 @@ def test_a_full_backend_is_passed_by_without_an_error(fallbacks: Fallbacks) -> N
         lines = list(answer.iter_lines())
     assert text_of(lines) == "word " * 30
     wait_until(lambda: fallbacks.ask("one-at-a-time") == (200, "narrow", None))
+
+
+@dataclass
+class Agents:
+    """Clients that stream one answer after the other, as agents do while a backend goes and comes back."""
+
+    url: str
+    stopped: threading.Event = field(default_factory=threading.Event)
+    lock: threading.Lock = field(default_factory=threading.Lock)
+    of: Counter[str | None] = field(default_factory=Counter)
+    """Whole answers, by their model."""
+    refused: Counter[int] = field(default_factory=Counter)
+    """Errors in the place of an answer, by status."""
+    broken: int = 0
+    """Streams that had begun, and were cut or ended with an error event: none as if all were well."""
+    wrong: list[str] = field(default_factory=list)
+    """What should never be."""
+
+    def wait_for(self, model: str, more: int) -> None:
+        """Until so many more answers are this model's."""
+        enough = self.of[model] + more
+        wait_until(lambda: self.of[model] >= enough)
+
+    def client(self, number: int) -> None:
+        with httpx.Client(base_url=self.url, timeout=PATIENCE) as http:
+            for count in range(100_000):
+                if self.stopped.is_set():
+                    return
+                body = request("coder", f"Agent {number}.{count}", stream=True, tools=TOOLS)
+                try:
+                    with http.stream("POST", CHAT, json=body) as answer:
+                        lines = list(answer.iter_lines())
+                except httpx.TransportError:
+                    with self.lock:
+                        self.broken += 1
+                    continue
+                self._judge(answer, lines)
+
+    def _judge(self, answer: httpx.Response, lines: list[str]) -> None:
+        with self.lock:
+            if answer.status_code != 200:
+                self.refused[answer.status_code] += 1
+            elif '"error"' in "".join(lines):
+                self.broken += 1
+            elif text_of(lines) == STREAMED:
+                self.of[answer.headers.get(MODEL_HEADER)] += 1
+            else:
+                self.wrong.append(str(lines[-3:]))
+
+
+STREAMED = "word " * 20
+TIMES = 2
+"""How often the backend goes and comes back."""
+
+
+@pytest.mark.long
+def test_under_load_a_backend_that_goes_costs_a_few_requests_and_no_stream_lies(tmp_path: Path) -> None:
+    coder, small = (Server(speak) for _ in range(2))
+    told = f"""
+models:
+  - {{name: big, backend: big, upstream_model: {MODEL}, tools: prompt}}
+  - {{name: small, backend: small, upstream_model: {MODEL}, tools: prompt}}
+aliases:
+  coder: {{split: [{{model: big}}], fallback: [small]}}
+backends:
+  - {{name: big, address: "127.0.0.1:{coder.port}", health_check: false}}
+  - {{name: small, address: "127.0.0.1:{small.port}", health_check: false}}
+"""
+    clients = 6
+    try:
+        with configured_gateway(tmp_path, told, live=True) as gateway, ThreadPoolExecutor(clients) as threads:
+            agents = Agents(gateway.url)
+            done = [threads.submit(agents.client, number) for number in range(clients)]
+            try:
+                for _ in range(TIMES):
+                    agents.wait_for("big", 20)
+                    coder.stop()
+                    agents.wait_for("small", 40)
+                    coder.start()
+            finally:
+                agents.stopped.set()
+            for each in done:
+                each.result()
+    finally:
+        coder.stop()
+        small.stop()
+    assert agents.wrong == []
+    # Each time at most those that were under way when it went, and one that tried whether it is back.
+    assert agents.broken <= TIMES * clients
+    assert set(agents.refused) <= {502, 503}
+    assert sum(agents.refused.values()) <= TIMES * (clients + 3)
+    assert agents.of["small"] >= TIMES * 40
