@@ -11,6 +11,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from extproc.config import Choice
+from extproc.contract.errors import ApiError
 from extproc.names import CHAT_PATH, MESSAGES_PATH, RESPONSES_PATH
 from extproc.surfaces import ROUTES, known_of, prepare
 from extproc.surfaces.choosing import LONGEST_TEXT, MEMBERS, MOST_PIECES, NOBODY, choice_by, choice_of
@@ -235,7 +236,7 @@ def test_each_model_is_asked_in_its_own_way() -> None:
 )
 def test_what_is_wrong_is_worded_as_for_one_model(fields: Any) -> None:
     def problem(name: str) -> str:
-        with pytest.raises(Exception) as raised:  # noqa: PT011 - whatever it is
+        with pytest.raises(ApiError) as raised:
             prepare(json.dumps({"model": name, "tools": [TOOL], **fields}).encode(), HALVES, memory=Memory())
         return str(raised.value)
 

@@ -38,8 +38,11 @@ def steps(heading: str) -> list[Any]:
 # ---- the walks
 
 
+STREAMED = "word " * 20
+
+
 def speak(asked: ChatRequest) -> Reply:
-    return Reply("word " * 20, pace=0.02) if asked.stream else Reply("Yes.")
+    return Reply(STREAMED, pace=0.02) if asked.stream else Reply("Yes.")
 
 
 @dataclass
@@ -48,27 +51,46 @@ class Streaming:
 
     url: str
     stopped: threading.Event = field(default_factory=threading.Event)
-    whole: Counter[str | None] = field(default_factory=Counter)
-    """Streams that came to their end, by their model."""
+    lock: threading.Lock = field(default_factory=threading.Lock)
+    of: Counter[str | None] = field(default_factory=Counter)
+    """Whole answers, by their model."""
+    refused: Counter[int] = field(default_factory=Counter)
+    """Errors in the place of an answer, by status."""
+    broken: int = 0
+    """Streams that had begun, and were cut or ended with an error event: none as if all were well."""
+    wrong: list[str] = field(default_factory=list)
+    """What should never be."""
 
-    def client(self, number: int) -> list[str]:
-        """What went wrong."""
-        wrong = []
-        with httpx.Client(base_url=self.url, timeout=PATIENCE) as client:
+    def wait_for(self, model: str, more: int) -> None:
+        """Until so many more answers are this model's."""
+        enough = self.of[model] + more
+        wait_until(lambda: self.of[model] >= enough)
+
+    def client(self, number: int) -> None:
+        with httpx.Client(base_url=self.url, timeout=PATIENCE) as http:
             for count in range(100_000):
                 if self.stopped.is_set():
-                    break
-                body = request("coder", f"Stream {number}.{count}", stream=True, tools=TOOLS)
+                    return
+                body = request("coder", f"Agent {number}.{count}", stream=True, tools=TOOLS)
                 try:
-                    with client.stream("POST", CHAT, json=body) as answer:
+                    with http.stream("POST", CHAT, json=body) as answer:
                         lines = list(answer.iter_lines())
-                except httpx.TransportError as error:
-                    wrong.append(repr(error))
+                except httpx.TransportError:
+                    with self.lock:
+                        self.broken += 1
                     continue
-                if answer.status_code != 200 or text_of(lines) != "word " * 20:
-                    wrong.append(f"{answer.status_code}: {lines[-3:]}")
-                self.whole[answer.headers.get(MODEL_HEADER)] += 1
-        return wrong
+                self._judge(answer, lines)
+
+    def _judge(self, answer: httpx.Response, lines: list[str]) -> None:
+        with self.lock:
+            if answer.status_code != 200:
+                self.refused[answer.status_code] += 1
+            elif '"error"' in "".join(lines):
+                self.broken += 1
+            elif text_of(lines) == STREAMED:
+                self.of[answer.headers.get(MODEL_HEADER)] += 1
+            else:
+                self.wrong.append(str(lines[-3:]))
 
 
 CONVERSATIONS = 1_500
@@ -146,9 +168,11 @@ def test_a_walk_breaks_no_stream_and_has_the_shares_it_names(
                 assert found == Counter(each.model for each in told)
         finally:
             streaming.stopped.set()
-        assert [wrong for each in done for wrong in each.result()] == []
-        assert sum(streaming.whole.values()) > 20
-        assert streaming.whole.keys() == {"coder-blue", "coder-green"}
+        for each in done:
+            each.result()
+        assert (streaming.wrong, streaming.broken, streaming.refused) == ([], 0, {})
+        assert streaming.of.total() > 20
+        assert streaming.of.keys() == {"coder-blue", "coder-green"}
 
 
 def test_the_walk_of_blue_and_green_ends_with_green() -> None:
@@ -254,55 +278,6 @@ def test_a_full_backend_is_passed_by_without_an_error(fallbacks: Fallbacks) -> N
     wait_until(lambda: fallbacks.ask("one-at-a-time") == (200, "narrow", None))
 
 
-@dataclass
-class Agents:
-    """Clients that stream one answer after the other, as agents do while a backend goes and comes back."""
-
-    url: str
-    stopped: threading.Event = field(default_factory=threading.Event)
-    lock: threading.Lock = field(default_factory=threading.Lock)
-    of: Counter[str | None] = field(default_factory=Counter)
-    """Whole answers, by their model."""
-    refused: Counter[int] = field(default_factory=Counter)
-    """Errors in the place of an answer, by status."""
-    broken: int = 0
-    """Streams that had begun, and were cut or ended with an error event: none as if all were well."""
-    wrong: list[str] = field(default_factory=list)
-    """What should never be."""
-
-    def wait_for(self, model: str, more: int) -> None:
-        """Until so many more answers are this model's."""
-        enough = self.of[model] + more
-        wait_until(lambda: self.of[model] >= enough)
-
-    def client(self, number: int) -> None:
-        with httpx.Client(base_url=self.url, timeout=PATIENCE) as http:
-            for count in range(100_000):
-                if self.stopped.is_set():
-                    return
-                body = request("coder", f"Agent {number}.{count}", stream=True, tools=TOOLS)
-                try:
-                    with http.stream("POST", CHAT, json=body) as answer:
-                        lines = list(answer.iter_lines())
-                except httpx.TransportError:
-                    with self.lock:
-                        self.broken += 1
-                    continue
-                self._judge(answer, lines)
-
-    def _judge(self, answer: httpx.Response, lines: list[str]) -> None:
-        with self.lock:
-            if answer.status_code != 200:
-                self.refused[answer.status_code] += 1
-            elif '"error"' in "".join(lines):
-                self.broken += 1
-            elif text_of(lines) == STREAMED:
-                self.of[answer.headers.get(MODEL_HEADER)] += 1
-            else:
-                self.wrong.append(str(lines[-3:]))
-
-
-STREAMED = "word " * 20
 TIMES = 2
 """How often the backend goes and comes back."""
 
@@ -323,24 +298,24 @@ backends:
     clients = 6
     try:
         with configured_gateway(tmp_path, told, live=True) as gateway, ThreadPoolExecutor(clients) as threads:
-            agents = Agents(gateway.url)
-            done = [threads.submit(agents.client, number) for number in range(clients)]
+            streaming = Streaming(gateway.url)
+            done = [threads.submit(streaming.client, number) for number in range(clients)]
             try:
                 for _ in range(TIMES):
-                    agents.wait_for("big", 20)
+                    streaming.wait_for("big", 20)
                     coder.stop()
-                    agents.wait_for("small", 40)
+                    streaming.wait_for("small", 40)
                     coder.start()
             finally:
-                agents.stopped.set()
+                streaming.stopped.set()
             for each in done:
                 each.result()
     finally:
         coder.stop()
         small.stop()
-    assert agents.wrong == []
+    assert streaming.wrong == []
     # Each time at most those that were under way when it went, and one that tried whether it is back.
-    assert agents.broken <= TIMES * clients
-    assert set(agents.refused) <= {502, 503}
-    assert sum(agents.refused.values()) <= TIMES * (clients + 3)
-    assert agents.of["small"] >= TIMES * 40
+    assert streaming.broken <= TIMES * clients
+    assert set(streaming.refused) <= {502, 503}
+    assert sum(streaming.refused.values()) <= TIMES * (clients + 3)
+    assert streaming.of["small"] >= TIMES * 40
