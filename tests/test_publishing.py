@@ -8,16 +8,16 @@ import resource
 import subprocess
 import sys
 import time
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
 
 import pytest
 import yaml
 
-from extproc.config import Config, parse
+from extproc.config import Backend, Config, parse
 from extproc.control.envoy_admin import EnvoyAdmin, Tries
-from extproc.control.publishing import UNSEEN, EnvoyFiles
+from extproc.control.publishing import UNSEEN, EnvoyFiles, RefusedByEnvoyError
 from extproc.envoy.bootstrap import bootstrap, to_yaml
 from extproc.envoy.dynamic import ENVOY_ARGUMENTS, files, version_of
 from extproc.envoy.sources import CLUSTERS, ROUTES, Directory
@@ -248,6 +248,30 @@ def test_an_envoy_that_stops_answering_is_given_all_the_time_there_is(
     with caplog.at_level(logging.WARNING):
         asyncio.run(main())
     assert "Envoy isn't ready with clusters.yaml after 0.5 seconds; going on without waiting" in caplog.text
+
+
+def test_a_refusal_that_nobody_saw_is_one(tmp_path: Path) -> None:
+    """The question before the file was written got lost: what Envoy refused since looks as if it had been before."""
+
+    class Spoilt(EnvoyFiles):
+        async def _made(self, config: Config, leaving: Sequence[Backend]) -> dict[str, str]:
+            made = await super()._made(config, leaving)
+            told = yaml.safe_load(made[CLUSTERS])
+            told["resources"][-1]["type"] = "STATIC" if len(config.backends) > 1 else "STRICT_DNS"
+            return {**made, CLUSTERS: yaml.safe_dump(told, sort_keys=False)}
+
+    async def main() -> None:
+        relay = Relay(tmp_path)
+        relay.lost = {1}
+        files = Spoilt(tmp_path / "files", EnvoyAdmin(str(relay.address)), patience=0.5)
+        async with relay.running(), envoy(tmp_path, files) as admin:
+            before = texts(tmp_path / "files")[CLUSTERS]
+            with pytest.raises(RefusedByEnvoyError, match=r"doesn't go by clusters\.yaml after 0\.5 seconds"):
+                await files.offer(config("one", two="a.name.that.is.no.address:80"), ())
+            assert (await admin.taken()).refused["cds"] == 1
+            assert texts(tmp_path / "files")[CLUSTERS] == before
+
+    asyncio.run(main())
 
 
 def test_a_processor_that_is_started_again_makes_nothing_anew(tmp_path: Path) -> None:

@@ -241,6 +241,7 @@ class EnvoyFiles:
 
     async def _replace(self, name: str, text: str) -> None:
         from extproc.envoy.dynamic import VERSIONED, version_of
+        from extproc.envoy.sources import CLUSTERS
 
         if self._written.get(name) == text:
             return
@@ -254,18 +255,36 @@ class EnvoyFiles:
             before = await self._taken()  # it may have been a single question that got lost
         if before is not None:
             version, refusals = version_of(text), before.refusals
-            await self._until(lambda now: _goes_by(now, name, version, refusals), name)
 
-    async def _until(self, ready: Callable[[Taken], bool], name: str) -> None:
+            def taken(now: Taken) -> bool:
+                # Routes may hang on a listener that is yet to come; clusters on nothing.
+                return name != CLUSTERS or version in now.versions.values()
+
+            await self._until(lambda now: _goes_by(now, name, version, refusals), name, taken)
+
+    async def _until(
+        self, ready: Callable[[Taken], bool], name: str, needed: Callable[[Taken], bool] = lambda _: True
+    ) -> None:
+        """Wait until it is, as long as patience lasts.
+
+        Raises RefusedByEnvoyError when `ready` does, and when by Envoy's last answer not even what is `needed` holds:
+        the file may have been refused between two questions, of which one got lost.
+        """
+        last = None
         try:
             async with asyncio.timeout(self._patience):
                 while True:
-                    now = await self._taken()
-                    if now is not None and ready(now):
-                        return
+                    if (now := await self._taken()) is not None:
+                        if ready(now):
+                            return
+                        last = now
                     await asyncio.sleep(_POLL)
         except TimeoutError:
-            log.warning("Envoy isn't ready with %s after %g seconds; going on without waiting", name, self._patience)
+            late = f"after {self._patience:g} seconds"
+            if last is not None and not needed(last):
+                reason = f"Envoy answers, and doesn't go by {name} {late}; if it refused it, its log tells why"
+                raise RefusedByEnvoyError(reason) from None
+            log.warning("Envoy isn't ready with %s %s; going on without waiting", name, late)
 
     async def _taken(self) -> Taken | None:
         """What Envoy goes by; None when it can't be asked, as when it has yet to start."""
