@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
-from extproc.control.publishing import EnvoyFiles
+from extproc.control.envoy_admin import Taken
+from extproc.control.publishing import EnvoyFiles, RefusedByEnvoyError
 from extproc.exchange.context import ExchangeContext
 from extproc.exchange.response import ResponseHalf
 from extproc.runner.run import Run
@@ -35,6 +37,8 @@ FOUND: list[tuple[int, tuple[int, ...]]] = [
         7000000315,
         (*range(15), 16, 17, 19),
     ),  # a processor that left has an answer when Envoy goes by the next one's files
+    (20000020340, tuple(range(20))),  # the simulation's own: its Envoy didn't refuse the same text again,
+    (541, (*range(17), 18, 19)),  # and the gateway went on where that looked as if nothing had been refused
 ]
 """Seeds that have shown something wrong once, and the exchanges of it that did."""
 
@@ -133,11 +137,32 @@ def test_a_backend_that_is_forgotten_while_it_is_in_use_is_found(monkeypatch: py
 
 
 def test_new_terms_before_envoy_knows_of_them_are_found(monkeypatch: pytest.MonkeyPatch) -> None:
-    async def until(_self: EnvoyFiles, _ready: object, _name: str) -> None:
+    async def until(_self: EnvoyFiles, *_: object) -> None:
         pass
 
     monkeypatch.setattr(EnvoyFiles, "_until", until)
     assert "Envoy has no backend" in (wrong(18) or "")
+
+
+def test_a_refusal_that_is_overlooked_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    replace_file = EnvoyFiles._replace
+
+    async def careless(self: EnvoyFiles, name: str, text: str) -> None:
+        with suppress(RefusedByEnvoyError):
+            await replace_file(self, name, text)
+
+    monkeypatch.setattr(EnvoyFiles, "_replace", careless)
+    assert "Envoy has no backend" in (wrong(267) or "")
+
+
+def test_a_refusal_between_two_questions_that_is_taken_for_patience_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    until = EnvoyFiles._until
+
+    async def going_on(self: EnvoyFiles, ready: Callable[[Taken], bool], name: str, *_: object) -> None:
+        await until(self, ready, name)
+
+    monkeypatch.setattr(EnvoyFiles, "_until", going_on)
+    assert "Envoy has no backend" in (wrong(541) or "")
 
 
 def test_a_grace_that_is_none_is_found(monkeypatch: pytest.MonkeyPatch) -> None:

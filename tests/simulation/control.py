@@ -63,12 +63,14 @@ _SOON = 3.0
 class SimulatedEnvoy:
     """What Envoy goes by, of the files in its directory."""
 
-    def __init__(self, directory: Path, rng: random.Random) -> None:
+    def __init__(self, directory: Path, rng: random.Random, losses: random.Random) -> None:
+        """`losses` decides which questions get no answer; never two, one after the other, or Envoy can't be asked."""
         self._directory = directory
         self._rng = rng
+        self._losses = losses
+        self._lost = False
         self._taken: dict[str, str] = {}
         """Versions, by file."""
-        self._seen: dict[str, str] = {}
         self._rejected = dict.fromkeys(_FILES, 0)
         self.clusters: frozenset[str] = frozenset()
         self.refuses: str | None = None
@@ -82,25 +84,28 @@ class SimulatedEnvoy:
             asyncio.get_running_loop().call_later(self._rng.choice(_TAKES), self._look, name)
 
     def _look(self, name: str) -> None:
+        """As measured (docs/envoy.md): at each rename, though the text be the same, and a refusal counts again.
+
+        Of clusters it takes those that it can, and forgets those that aren't there, even if it refuses the file.
+        """
         try:
             text = (self._directory / name).read_text(encoding="utf-8")
         except OSError:
             return
-        if self._seen.get(name) == text:
-            return
-        self._seen[name] = text
-        if self.refuses is not None and f"name: {self.refuses}\n" in text and name == "clusters.yaml":
-            self._rejected[name] += 1
-            return
-        self._taken[name] = text.partition("\n")[0].removeprefix("version_info: ")
         if name == "clusters.yaml":
-            self.clusters = frozenset(re.findall(r"^  name: (b\d+)$", text, re.MULTILINE))
+            told = frozenset(re.findall(r"^  name: (b\d+)$", text, re.MULTILINE))
+            self.clusters = told - {self.refuses}
+            if self.clusters != told:
+                self._rejected[name] += 1
+                return
+        self._taken[name] = text.partition("\n")[0].removeprefix("version_info: ")
 
     async def talk(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         """Its admin interface, by HTTP/1.1."""
         with suppress(asyncio.IncompleteReadError):
             await reader.readuntil(b"\r\n\r\n")
-            if self.answers:
+            self._lost = not self._lost and self._losses.random() < 0.1
+            if self.answers and not self._lost:
                 body = "".join(self._stats()).encode()
                 head = f"HTTP/1.1 200 OK\r\ncontent-length: {len(body)}\r\nconnection: close\r\n\r\n"
                 writer.write(head.encode() + body)
@@ -149,7 +154,7 @@ class _Files(EnvoyFiles):
 class Control:
     """Everything that has to do with files in one history."""
 
-    def __init__(self, rng: random.Random) -> None:
+    def __init__(self, rng: random.Random, losses: random.Random) -> None:
         self._rng = rng
         self._loop = asyncio.get_running_loop()
         self._folder = folder = _directory()
@@ -165,7 +170,7 @@ class Control:
         self._full = False
         self._keys_there: tuple[str, ...] = ()
         self._keys_since = 0.0
-        self.envoy = SimulatedEnvoy(folder / "envoy", rng)
+        self.envoy = SimulatedEnvoy(folder / "envoy", rng, losses)
         self._task: asyncio.Task[None] | None = None
         self._taken: asyncio.Task[None] | None = None
         self._late: list[asyncio.TimerHandle] = []

@@ -56,7 +56,7 @@ class World:
         self._loop = loop
         chance = rng.random
         self._reloads, self._losses, self._stops = chance() < 0.4, chance() < 0.2, chance() < 0.25
-        self._control = Control(rng) if chance() < 0.2 else None
+        self._control = Control(rng, random.Random(f"{seed} questions")) if chance() < 0.2 else None
         foreign = rng.choice(FOREIGN) if chance() < 0.25 else None
         much = 0.4 if chance() < 0.1 else 0.02
         drawing = partial(drawn, foreign=foreign, much=much)
