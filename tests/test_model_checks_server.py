@@ -272,7 +272,7 @@ def wheel(tmp_path: Path) -> Path:
                 for n in range(3)
             ]
             answers = [{"id": "-", "ground_truth": [{"math.add": {"a": [n], "b": [""], "c": [""]}}]} for n in range(3)]
-            name = f"BFCL_v4_live_{category}.json"
+            name = f"BFCL_v4_{category}.json"
             file.writestr(f"bfcl_eval/data/{name}", "".join(json.dumps(one) + "\n" for one in questions))
             if "relevance" not in category:
                 lines = "".join(json.dumps(one) + "\n" for one in answers)
@@ -282,7 +282,7 @@ def wheel(tmp_path: Path) -> Path:
 
 def test_bfcls_questions_become_cases(wheel: Path) -> None:
     cases = bfcl.load(wheel, per_category=2, seed=1)
-    assert [case.feature for case in cases] == [f"live_{one}" for one in bfcl.CATEGORIES for _ in range(2)]
+    assert [case.feature for case in cases] == [one for one in bfcl.CATEGORIES for _ in range(2)]
     [tool] = cases[0].tools
     assert tool["function"]["name"] == "math_add"
     assert tool["function"]["parameters"] == {

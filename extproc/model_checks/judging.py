@@ -48,19 +48,20 @@ class Judgement:
 def judge(case: Case, whole: Answer, streamed: Answer) -> Judgement:
     """All checks of both answers; `same` stands with the streamed one."""
     answers = {"whole": whole, "streamed": streamed}
-    checks = {how: _checks(case, answer) for how, answer in answers.items()}
+    found = {how: checks(case, answer) for how, answer in answers.items()}
     if whole.is_answer and streamed.is_answer:
-        checks["streamed"]["same"] = _difference(whole, streamed)
+        found["streamed"]["same"] = _difference(whole, streamed)
     return Judgement(
         case,
-        checks["whole"],
-        checks["streamed"],
+        found["whole"],
+        found["streamed"],
         {how: bool(answer.calls) for how, answer in answers.items() if answer.is_answer},
         {how: answer.is_cut_off for how, answer in answers.items() if answer.is_answer},
     )
 
 
-def _checks(case: Case, answer: Answer) -> dict[str, str | None]:
+def checks(case: Case, answer: Answer) -> dict[str, str | None]:
+    """Those that apply to one answer, each with what is wrong, or None."""
     if not answer.is_answer:
         return {"answered": f"status {answer.status}: {answer.error}"}
     found: dict[str, str | None] = {"answered": None, "form": "; ".join(answer.faults) or None}

@@ -136,7 +136,7 @@ def _form_row(one: Json, found: Json, names: Iterable[str]) -> list[object]:
 
 
 def _bfcl(results: Iterable[Json]) -> list[str]:
-    head = ("model", "asked through", *(f"`live_{name}`:" for name in CATEGORIES), "all:")
+    head = ("model", "asked through", *(f"`{name}`:" for name in CATEGORIES), "all:")
     return table(head, ([*_head(one), *_bfcl_cells(one["sets"]["bfcl"])] for one in results))
 
 
@@ -144,7 +144,7 @@ def _bfcl_cells(found: Json) -> Iterator[str]:
     """`match` where there are possible answers, else whether there is a call."""
     right = of = 0
     for category in CATEGORIES:
-        checks = found["features"].get(f"live_{category}", {})
+        checks = found["features"].get(category, {})
         rate = checks.get("match") or checks.get("decision")
         yield f"{rate[0]}/{rate[1]}" if rate else "-"
         if rate:
