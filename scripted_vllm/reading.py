@@ -1,7 +1,7 @@
 """How the small built-in model understands its prompt: turns of text in, a `Situation` out.
 
-A real model reads whatever it is given. This one has to look for marks, and all the marks are in this file: tools that
-are listed as calls to be filled in, results that come back in a user turn, and a demand to call. It is tolerant of
+A real model reads whatever it is given. This one has to look for marks, and all the marks are in this file and in
+`signatures`: the tools, results that come back in a user turn, and a demand to call. It is tolerant of
 the words around them, so that the prompt may be reworded without touching the model.
 """
 
@@ -13,14 +13,10 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from scripted_vllm.signatures import signatures
 from scripted_vllm.template import Turn
 
 _TOOLS = re.compile(r"<tools>(.*?)</tools>", re.DOTALL)
-_TOOL = re.compile(
-    r"^- (?P<description>(?:(?!^- ).)*?): (?P<call>\{\"name\": [^\n]*\})$"
-    r"(?:\n\s+parameters: (?P<parameters>\{[^\n]*\})$)?",
-    re.DOTALL | re.MULTILINE,
-)
 _RESULT = re.compile(
     r"^The tool [`'\"]?(?P<name>[^\s`'\"]+)[`'\"]? returned:?"
     r"(?:\n(?P<fence>`{3,})\n(?P<fenced>.*?)\n(?P=fence)$|(?P<text>.*?)(?=^The tool \S+ returned|^Continue\.$|\Z))"
@@ -83,11 +79,9 @@ def understand(turns: Sequence[Turn]) -> Situation:
 
 
 def _tools(text: str) -> Iterator[Tool]:
-    """Tools that are listed as calls to be filled in, and those that a chat template lists as definitions."""
-    for shown in _TOOL.finditer(text):
-        call, parameters = _object(shown["call"]), _schema(_object(shown["parameters"] or "{}"))
-        if isinstance(call.get("name"), str):
-            yield Tool(name=call["name"], description=shown["description"], parameters=parameters)
+    """Tools that are shown with their parameters, and those that a chat template lists as definitions."""
+    for shown in signatures(text):
+        yield Tool(name=shown.name, description=shown.description, parameters=shown.parameters)
     for block in _TOOLS.finditer(text):
         for line in block[1].splitlines():
             definition = _object(line)

@@ -15,6 +15,7 @@ from extproc.contract.sse import Data, SseDecoder
 from extproc.prompts.grammar import structural_tag
 from extproc.surfaces import prepare, rewrite_completion, streamed_answer
 from extproc.toolcalls import SYNTAXES
+from extproc.toolcalls import parse as parse_answer
 from extproc.turn.upstream import UpstreamRequest
 
 CONFIG = parse("""
@@ -361,7 +362,9 @@ backends: [{{name: b, address: 127.0.0.1:1{backend}}}]
         request = prepared("native", response_format={"type": "json_object"})
         body = orjson.loads(request.body or b"")
         assert not {"response_format", "structured_outputs"} & body.keys()
-        assert body["messages"][0]["content"] == "When no tool is needed, answer with nothing but a JSON object."
+        assert body["messages"][0]["content"] == (
+            "If no tool fits, or no call is needed any more, answer with nothing but a JSON object."
+        )
         assert request.answer is not None
         assert request.answer.text_schema == {}
         assert request.dropped == ()
@@ -403,6 +406,16 @@ backends: [{{name: b, address: 127.0.0.1:1{backend}}}]
         assert message["tool_calls"][0]["function"]["name"] == "get_weather"
 
 
+LOOK_UP = [{"type": "function", "function": {"name": "look_up", "parameters": {"properties": {"person": {}}}}}]
+"""The tool of the examples."""
+
+
+def arguments_of(call: Any) -> str:
+    assert call.name == "look_up"
+    person: str = orjson.loads(call.arguments)["person"]
+    return person
+
+
 class TestPrompt:
     @pytest.mark.parametrize("name", sorted(SYNTAXES))
     @pytest.mark.parametrize("results", ["plain", "tagged", "role"])
@@ -416,10 +429,14 @@ backends: [{{name: b, address: 127.0.0.1:1}}]
         body = prepare(orjson.dumps({"model": "m", "messages": messages, "tools": [WEATHER]}), config).body
         rendered = orjson.loads(body or b"")["messages"]
         written = SYNTAXES[name].write([("get_weather", '{"city": "Paris"}')] * 2)
-        assert rendered[2] == {"role": "assistant", "content": f"I look.\n{written}"}
-        shown = "\n".join(message["content"] for message in rendered[3:])
-        assert shown.index("first") < shown.index("second")
-        assert {message["role"] for message in rendered[3:]} == {"tool" if results == "role" else "user"}
+        example, shown = rendered[1:5], rendered[5:]
+        assert [message["role"] for message in example] == ["user", "assistant"] * 2
+        made = [parse_answer(turn["content"], format=name, tools=LOOK_UP).calls for turn in example]
+        assert [[arguments_of(one) for one in calls] for calls in made] == [[], [], [], ["Ada", "Bob"]]
+        assert shown[1] == {"role": "assistant", "content": f"I look.\n{written}"}
+        text = "\n".join(message["content"] for message in shown[2:])
+        assert text.index("first") < text.index("second")
+        assert {message["role"] for message in shown[2:]} == {"tool" if results == "role" else "user"}
 
     def test_a_conversation_that_grows_keeps_its_beginning_in_every_format(self) -> None:
         for name in SYNTAXES:

@@ -91,8 +91,8 @@ class TestTools:
         system, user = body["messages"]
         assert system["role"] == "system"
         assert (
-            '- Weather in a city: {"name": "get_weather", "arguments": {"city": "<city>"}}\n'
-            '    parameters: {"type": "object", "properties": {"city": {"type": "string"}}, "required": ["city"]}\n'
+            "## get_weather\nWeather in a city\n- city (string)\n"
+            'Call: {"name": "get_weather", "arguments": {"city": "<city>"}}\n'
         ) in system["content"]
         assert user == USER
 
@@ -151,7 +151,8 @@ class TestTools:
     )
     def test_a_schema_without_properties_is_shown_if_it_says_something(self, schema: dict[str, Any]) -> None:
         tool = {"type": "function", "function": {"name": "f", "parameters": schema}}
-        assert json.dumps(schema) in sent(tools=[tool])["messages"][0]["content"]
+        said = {word: value for word, value in schema.items() if word != "type"}
+        assert f"fit: {json.dumps(said)}\n" in sent(tools=[tool])["messages"][0]["content"]
 
     def test_pictures_stay_where_no_tool_may_be_called(self) -> None:
         picture = {"type": "image_url", "image_url": {"url": "data:,"}}

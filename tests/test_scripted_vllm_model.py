@@ -32,7 +32,7 @@ def tool(name: str, description: str, required: Mapping[str, Json], optional: Ma
 
 def instructions(tools: Sequence[Json]) -> str:
     """Tools as prompt mode shows them."""
-    return wording.tool_instructions(tools, HERMES, ESCAPER, wording.answer_in(None, ESCAPER), example=False)
+    return wording.tool_instructions(tools, HERMES, ESCAPER, wording.answer_in(None, ESCAPER))
 
 
 UNIT: Json = {"type": "string", "enum": ["celsius", "fahrenheit"]}

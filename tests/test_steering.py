@@ -65,11 +65,11 @@ class TestLadder:
 
     def test_each_step_has_all_of_the_one_before(self) -> None:
         asked = [step.model for step in config().ladders["coder"].steps]
-        assert [(model.tools, model.example, model.forced, model.retry) for model in asked] == [
-            ("template", False, False, False),
-            ("prompt", True, False, False),
-            ("prompt", True, True, False),
-            ("prompt", True, True, True),
+        assert [(model.tools, model.forced, model.retry) for model in asked] == [
+            ("template", False, False),
+            ("prompt", False, False),
+            ("prompt", True, False),
+            ("prompt", True, True),
         ]
 
     def test_each_step_is_a_model_as_one_could_be_configured(self) -> None:
@@ -209,7 +209,7 @@ class TestClimb:
         assert change is not None
         assert (change.before, change.after, change.direction) == ("forced", "prompt", "barred")
         assert play(climbing, [bad()] * 15) == []
-        assert climbing.model.example
+        assert climbing.model.tools == "prompt"
         assert [climbing.refused() for _ in range(9)] == [None] * 9
 
     @given(st.lists(st.tuples(st.integers(0, 6), st.integers(0, 6)), max_size=200), st.integers(10, 30))

@@ -67,7 +67,7 @@ class Ladder:
 
 def _further(model: Model, backend: Backend) -> Iterator[tuple[StepName, dict[str, Any]]]:
     if model.can_be_shown and model.escape_markers is not False:
-        yield "prompt", {"tools": "prompt", "example": True}
+        yield "prompt", {"tools": "prompt"}
     if not model.forced and model.can_be_forced and backend.can_force:
         yield "forced", {"forced": True}
     yield "retry", {"retry": True}

@@ -72,7 +72,7 @@ class Model(Settings):
     (docs/forced-decoding.md); `begun`: no sooner than a call has begun, so that JSON in an answer is free. Needs the
     backend's `structured_outputs`."""
     example: bool = False
-    """Prompt mode: show an example of a call besides the tools, of which each is shown as one."""
+    """Prompt mode: two short exchanges stand before the conversation, the second with calls."""
 
     tool_servers: tuple[ServerName, ...] = ()
     """Whose tools the model may use besides a client's: names in the configuration's `tool_servers`."""

@@ -29,7 +29,7 @@ class PromptStyle:
     results: Literal["role", "tagged", "plain"] = "plain"
     """As messages of role tool, between the format's own tags, or in plain words."""
     example: bool = False
-    """Show a whole exchange with a call."""
+    """Show two exchanges before the conversation, one of them with calls."""
     special_tokens: frozenset[str] = frozenset()
     """Of the model's own chat template, where they are known."""
 
@@ -70,7 +70,7 @@ def instructions(turn: Conversation, style: PromptStyle) -> str:
     prompt still begins with the same."""
     escape = escaper_for(turn.offered, style)
     answer = wording.answer_in(turn.text_schema, escape)
-    return wording.tool_instructions(turn.offered, style.syntax, escape, answer, example=style.example)
+    return wording.tool_instructions(turn.offered, style.syntax, escape, answer)
 
 
 def choice_said(turn: Conversation, style: PromptStyle) -> str:
@@ -108,7 +108,7 @@ class Rendering:
         for item in self._order.add(message):
             self._add(item, style, escape)
         done, self._turns = self._turns[:-1], self._turns[-1:]
-        return self._written(done)
+        return self._written(done, style)
 
     def rest(self, said: str, style: PromptStyle, escape: Escaper) -> list[Message]:
         """Those that are complete because there are no more messages; `said` is put at their end."""
@@ -117,11 +117,13 @@ class Rendering:
         turns, self._turns = self._turns, []
         if said:
             _add(turns, "user", [said])
-        return self._written(turns)
+        return self._written(turns, style)
 
-    def _written(self, turns: list[_Turn]) -> list[Message]:
+    def _written(self, turns: list[_Turn], style: PromptStyle) -> list[Message]:
         if turns and self._instructions is not None:
             _instruct(turns, self._instructions)
+            if style.example:
+                turns[1:1] = _example(style.syntax)
             self._instructions = None
         return [{"role": turn.role, "content": as_sent(joined(turn.contents, "\n\n"))} for turn in turns]
 
@@ -154,6 +156,14 @@ def _instruct(turns: list[_Turn], instructions: str) -> None:
         turns[0].contents.append([instructions])
     else:
         turns.insert(0, _Turn("system", [[instructions]]))
+
+
+def _example(syntax: CallSyntax) -> list[_Turn]:
+    return [
+        turn
+        for asked, answered in wording.exchanges(syntax)
+        for turn in (_Turn("user", [[asked]]), _Turn("assistant", [[answered]]))
+    ]
 
 
 def _add_results(turns: list[_Turn], results: list[Result], style: PromptStyle, escape: Escaper) -> None:

@@ -1,7 +1,6 @@
 """A call of a tool with placeholders for its arguments, made from its schema.
 
-Small models copy what they see: shown a bare JSON Schema, they copy `required` and `properties` into their arguments.
-Shown a call, they fill it in.
+It has the required arguments alone: small models fill in whatever they are shown, asked for or not.
 """
 
 from __future__ import annotations
@@ -17,7 +16,7 @@ _MOST = 200
 
 
 def call_template(function: Schema) -> dict[str, Any]:
-    """`{"name": ..., "arguments": {...}}` for an OpenAI function definition; every parameter is shown."""
+    """`{"name": ..., "arguments": {...}}` for an OpenAI function definition, with what its schema requires."""
     parameters = function.get("parameters")
     template = _Template(parameters if isinstance(parameters, dict) else {})
     return {"name": function["name"], "arguments": template.members(template.root, 0)}
@@ -30,12 +29,15 @@ class _Template:
 
     def members(self, schema: Schema, depth: int) -> dict[str, Any]:
         properties = schema.get("properties")
-        if not isinstance(properties, dict) or depth > _DEEPEST:
+        required = schema.get("required")
+        if not isinstance(properties, dict) or not isinstance(required, list) or depth > _DEEPEST:
             return {}
         shown = {}
         for name, member in properties.items():
             if self._left <= 0:
                 break
+            if name not in required:
+                continue
             self._left -= 1
             shown[name] = self._placeholder(name, member, depth + 1)
         return shown
@@ -47,8 +49,7 @@ class _Template:
             return f"<{' or '.join(map(str, values))}>" if isinstance(values[0], str) else values[0]
         match _type(schema):
             case "string":
-                description = schema.get("description")
-                return f"<{description if isinstance(description, str) and description else name}>"
+                return f"<{name}>"
             case "integer" | "number":
                 return 1
             case "boolean":

@@ -13,69 +13,66 @@ from typing import Any
 
 from extproc.prompts.content import Content, joined
 from extproc.prompts.escaping import Escaper
-from extproc.prompts.template import call_template
+from extproc.prompts.signatures import shown_json, signature
 from extproc.toolcalls import CallSyntax
 
 
-def tool_instructions(
-    tools: Sequence[Mapping[str, Any]], syntax: CallSyntax, escaper: Escaper, answer: str, *, example: bool
-) -> str:
+def tool_instructions(tools: Sequence[Mapping[str, Any]], syntax: CallSyntax, escaper: Escaper, answer: str) -> str:
     """The part of the system prompt that offers tools; `answer` says what to do without."""
-    listed = "\n".join(_shown(tool["function"], syntax, escaper) for tool in tools)
-    form = syntax.write([("tool name", '{"argument": "value"}')])
-    text = f"""# Tools
+    listed = "\n\n".join(signature(tool["function"], syntax, escaper) for tool in tools)
+    return f"""# Tools
 
 You can use these tools:
 
 {listed}
 
-To use a tool, reply with nothing but a block like this:
-{form}
-Use only the tools above, with only the arguments listed for them. Write one block for each call that is needed.
-{answer}"""
-    return f"{text}\n\n{_example(tools[0]['function'], syntax, escaper)}" if example else text
+{_how(syntax)}
+{_RULES} {answer}"""
+
+
+_RULES = (
+    "Use only the tools above. Give each call all arguments that it needs, and leave out optional ones that the user "
+    "didn't ask for.\nCall only tools that do what the user asks."
+)
+
+
+def _how(syntax: CallSyntax) -> str:
+    """How calls are written. A list is shown with two calls: then models write as many as are needed."""
+    if not is_list(syntax):
+        form = syntax.write([_FORM[0]])
+        return f"To use tools, reply with nothing but one block like this for each call that is needed:\n{form}"
+    kind = "JSON list" if syntax.style == "json" else "list"
+    how = f"To use tools, reply with nothing but a {kind} of calls, one for each call that is needed:"
+    return f"{how}\n{syntax.write(_FORM)}"
+
+
+_FORM = (("tool name", '{"argument": "value"}'), ("tool name", '{"argument": "other value"}'))
+
+
+def is_list(syntax: CallSyntax) -> bool:
+    """Whether all calls of an answer stand in one list."""
+    return syntax.opening == "["
+
+
+def exchanges(syntax: CallSyntax) -> list[tuple[str, str]]:
+    """What a user said and how it was answered: once without a call, and once with two. They stand before the
+    conversation: in the system prompt small models take them for something that is to be answered."""
+    looked_up = syntax.write([("look_up", '{"person": "Ada"}'), ("look_up", '{"person": "Bob"}')])
+    return [
+        ("(Example) Sing a song.", "None of my tools can do that."),
+        ("(Example, with a tool look_up) Look up Ada and Bob.", looked_up),
+    ]
 
 
 def answer_in(schema: Mapping[str, Any] | None, escaper: Escaper) -> str:
     """What an answer without a call is: in words, or in JSON by this schema, of which an empty one is any object's."""
     if schema is None:
-        return "When no tool is needed, answer in plain words."
-    if not schema:
-        return "When no tool is needed, answer with nothing but a JSON object."
-    return f"When no tool is needed, answer with nothing but JSON that fits this schema:\n{escaper.json(_json(schema))}"
-
-
-def _shown(function: Mapping[str, Any], syntax: CallSyntax, escaper: Escaper) -> str:
-    """A tool as a call to be filled in, with its schema below."""
-    purpose = function.get("description") or function["name"]
-    call = call_template(function)
-    if '"{name}"' in syntax.begin:  # where calls are objects, the bare object says enough
-        form = escaper.json(_json(call))
+        form = "in plain words."
+    elif not schema:
+        form = "with nothing but a JSON object."
     else:
-        form = calls([(call["name"], _json(call["arguments"]))], syntax, escaper, first=0)
-    lines = f"- {escaper.text(purpose)}: {form}"
-    parameters = function.get("parameters")
-    if parameters and any(parameters.get(word) for word in _TELLING):
-        lines += f"\n    parameters: {escaper.json(_json(parameters))}"
-    return lines
-
-
-_TELLING = ("properties", "patternProperties", "additionalProperties", "$ref", "anyOf", "oneOf", "allOf")
-"""What a schema needs one of to say more than that there are no arguments."""
-
-
-def _example(function: Mapping[str, Any], syntax: CallSyntax, escaper: Escaper) -> str:
-    """An exchange with a call, of the first tool."""
-    call = call_template(function)
-    written = calls([(call["name"], _json(call["arguments"]))], syntax, escaper, first=0)
-    return f"Example. When {call['name']} is needed, the whole answer is:\n{written}"
-
-
-def _json(value: Any) -> str:
-    return _ENCODER.encode(value)
-
-
-_ENCODER = json.JSONEncoder(ensure_ascii=False)
+        form = f"with nothing but JSON that fits this schema:\n{shown_json(schema, escaper)}"
+    return f"If no tool fits, or no call is needed any more, answer {form}"
 
 
 def calls(made: Sequence[tuple[str, str]], syntax: CallSyntax, escaper: Escaper, *, first: int) -> str:
@@ -168,6 +165,8 @@ def must_call_by_name(names: Sequence[str], syntax: CallSyntax | None) -> str:
 
 
 def _block(syntax: CallSyntax) -> str:
+    if is_list(syntax):
+        return "such a list"
     return f"a {syntax.begin.partition('>')[0]}> block" if syntax.begin.startswith("<") else "such a block"
 
 
