@@ -11,7 +11,7 @@ INSTALL := install --require-hashes --only-binary :all:
 # Bytecode is kept, whatever the environment says: without it each start of a process costs a second of work more.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: run test test-long test-search test-fuzz test-simulation test-envoys test-clients image test-image test-alerts test-browser test-chart test-vllm bench judge-others lint site protos requirements wheels sbom audit clean
+.PHONY: run test test-long test-search test-fuzz test-simulation test-envoys test-clients image test-image test-alerts test-browser test-chart test-vllm bench bench-quality judge-others lint site protos requirements wheels sbom audit clean
 
 # Done again when a pyproject.toml changes. Without build isolation the build backend is the one that is pinned.
 $(VENV)/.ready: $(VENV)/.installed pyproject.toml scripted_vllm/pyproject.toml
@@ -127,6 +127,15 @@ build/chart/.installed: requirements/chart.txt | $(VENV)/.ready
 QUICK ?=
 bench: $(VENV)/.ready
 	@$(BIN)/python -m bench.gateways $(if $(QUICK),--quick)
+
+# How often real small models' calls are right, by the way in which they are asked, and docs/quality.md of it: 200 questions
+# of each of four categories, an hour or two for the 0.5B, some five for the 1.5B, in which the machine should have nothing
+# else to do. What was answered is kept, so it can be stopped. make bench-quality SIZE=1.5B EACH=50 asks another, and fewer.
+SIZE ?= 0.5B
+EACH ?= 200
+bench-quality: $(VENV)/.ready
+	@$(BIN)/python -m tests.real_vllm.setup
+	@$(BIN)/python -m bench.quality $(SIZE) --per-category $(EACH)
 
 # Other people's ext_proc servers under the conformance suite, and docs/conformance-others.md of it: two minutes or so. The
 # first time it downloads 100 MB from PyPI. GCP=PATH, the folder callouts/python of a checkout, has Google's SDK judged too.

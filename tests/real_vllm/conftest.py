@@ -71,10 +71,9 @@ def gateway(vllm: VLLM, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Ga
 
 @contextmanager
 def running_gateway(vllm: VLLM, folder: Path) -> Iterator[Gateway]:
-    """`extproc up` with a configuration file, until it is told to stop; it must then end well."""
-    config, log = folder / "extproc.yaml", folder / "extproc.log"
+    """A gateway in front of this vLLM, with a model for each mode."""
     port = free_port()
-    config.write_text(f"""
+    settings = f"""
 listen: 127.0.0.1:{port}
 models:
   - {{name: {NAME}, backend: qwen, upstream_model: {MODEL}, tools: prompt, format: hermes}}
@@ -82,17 +81,29 @@ models:
   - {{name: {NATIVE}, backend: qwen, upstream_model: {MODEL}, tools: native, repair: true, format: hermes}}
 backends:
   - {{name: qwen, address: "127.0.0.1:{vllm.port}"}}
-""")
+"""
+    with serving_gateway(settings, port, folder) as url:
+        gateway = Gateway(url, vllm)
+        try:
+            yield gateway
+        finally:
+            gateway.close()
+
+
+@contextmanager
+def serving_gateway(settings: str, port: int, folder: Path) -> Iterator[str]:
+    """The address of `extproc up` with this configuration, until it is told to stop; it must then end well."""
+    config, log = folder / "extproc.yaml", folder / "extproc.log"
+    config.write_text(settings)
     with log.open("wb") as output:
         process = subprocess.Popen(
             [sys.executable, "-m", "extproc", "up", "--config", config], stdout=output, stderr=subprocess.STDOUT
         )
-    gateway = Gateway(f"http://127.0.0.1:{port}", vllm)
+    url = f"http://127.0.0.1:{port}"
     try:
-        _wait_until_serving(gateway, process, log)
-        yield gateway
+        _wait_until_serving(url, process, log)
+        yield url
     finally:
-        gateway.close()
         process.send_signal(signal.SIGTERM)
         try:
             status = process.wait(_STOP_SECONDS)
@@ -102,11 +113,11 @@ backends:
     assert status == 0, log.read_text()
 
 
-def _wait_until_serving(gateway: Gateway, process: subprocess.Popen[bytes], log: Path) -> None:
+def _wait_until_serving(url: str, process: subprocess.Popen[bytes], log: Path) -> None:
     deadline = time.monotonic() + _START_SECONDS
     while True:
         try:
-            if httpx.get(f"{gateway.url}/v1/models", timeout=5).status_code == 200:
+            if httpx.get(f"{url}/v1/models", timeout=5).status_code == 200:
                 return
         except httpx.TransportError:
             pass

@@ -21,10 +21,10 @@ import jsonschema_rs
 from tests.gateway import Gateway, configured_gateway
 from tests.real_vllm.environment import Environment
 from tests.real_vllm.model import NAME, Model
-from tests.real_vllm.quality import TOOLS as USEFUL_TOOLS
 from tests.real_vllm.results_page import table, write_section
 from tests.real_vllm.server import MODEL, VLLM, running_vllm
 from tests.real_vllm.test_forced_calls import ASKED, TIMES, offered
+from tests.real_vllm.tools import TOOLS as USEFUL_TOOLS
 
 TITLE = "What a retry repairs"
 _AT_ONCE = 10

@@ -27,8 +27,8 @@ from extproc.config import parse
 from extproc.surfaces import prepare, rewrite_completion
 from tests.real_vllm.environment import Environment
 from tests.real_vllm.model import Model
-from tests.real_vllm.quality import TEXT, TOOLS, tool
 from tests.real_vllm.server import MODEL, running_vllm
+from tests.real_vllm.tools import TEXT, TOOLS, tool
 
 CONFIG = parse(f"""
 models:

@@ -1,0 +1,6 @@
+"""How often a real model's calls are right, by the way in which it is asked: `python -m bench.quality`.
+
+__main__.py  asks, and judges
+ways.py      the ways in which a model is asked
+page.py      docs/quality.md, of the results
+"""

@@ -1,0 +1,149 @@
+"""How often a real model's calls are right, by the way in which it is asked:
+
+    python -m bench.quality 0.5B [--per-category 200] [--only recommended,alone] [--dev]
+    python -m bench.quality --page
+
+Questions of BFCL are asked whole, at temperature 0, through a real vLLM on the CPU, and judged by BFCL's own rules for
+what is right (`extproc.model_checks`). Answers are kept in the cache as they come, so a run that was stopped goes on;
+the counts are put into bench/results, and docs/quality.md is made of those. With `--dev` the questions are those of the
+categories `live_*`, by which wordings may be chosen; nothing is written then. One question takes about a second for the
+0.5B on two cores, three for the 1.5B.
+"""
+
+from __future__ import annotations
+
+import argparse
+import datetime
+import hashlib
+import json
+import signal
+import sys
+import tempfile
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+from bench.quality import page
+from bench.quality.ways import WAYS, Way, configuration
+from extproc.model_checks import bfcl
+from extproc.model_checks.asking import BrokenAnswerError, Results, posted
+from extproc.model_checks.cases import Case
+from extproc.model_checks.judging import checks
+from extproc.model_checks.reading import Answer, read
+from extproc.prompts import prompt, signatures, template, wording
+from tests.gateway import free_port
+from tests.real_vllm.cache import root
+from tests.real_vllm.conftest import serving_gateway
+from tests.real_vllm.environment import Environment
+from tests.real_vllm.model import LARGER, Model
+from tests.real_vllm.model_checks import wheel
+from tests.real_vllm.server import MODEL, running_vllm
+
+MODELS = {"0.5B": Model(), "1.5B": LARGER}
+SEED = 0
+MAX_TOKENS = 300
+_TIMEOUT = 1200.0
+
+
+def main(words: Sequence[str] | None = None) -> int:
+    """Returns the exit status."""
+    parser = argparse.ArgumentParser(prog="python -m bench.quality")
+    parser.add_argument("model", nargs="?", choices=MODELS)
+    parser.add_argument("--per-category", type=int, default=200)
+    parser.add_argument("--only", type=lambda text: text.split(","), help="names of ways, with commas between them")
+    parser.add_argument("--dev", action="store_true", help="the questions by which wordings are chosen")
+    parser.add_argument("--concurrency", type=int, default=12)
+    parser.add_argument("--page", action="store_true", help="only write the page from the results that are there")
+    options = parser.parse_args(words)
+    for number in (signal.SIGINT, signal.SIGTERM):  # A shell that runs it in the background has it ignore the first.
+        signal.signal(number, signal.default_int_handler)
+    if options.model and not options.page:
+        run(options)
+    if not options.dev:
+        page.write()
+    return 0
+
+
+def run(options: argparse.Namespace) -> None:
+    """Ask in each way; those that share a server share a start of it."""
+    chosen = tuple(way for way in WAYS if options.only is None or way.name in options.only)
+    categories = bfcl.CATEGORIES if options.dev else bfcl.JUDGED
+    cases = bfcl.load(wheel(), per_category=options.per_category, seed=SEED, chosen=categories)
+    with_parser = any(way.flags for way in chosen)
+    # In prompt mode vLLM sees no tools, so a server with a parser will do too where there is one.
+    prompted = [way for way in chosen if way.settings is not None and way.settings["tools"] == "prompt"]
+    flags_of = {
+        way.name: next(other.flags for other in chosen if other.flags) if with_parser and way in prompted else way.flags
+        for way in chosen
+    }
+    for flags in sorted(set(flags_of.values()), reverse=True):
+        ways = tuple(way for way in chosen if flags_of[way.name] == flags)
+        with tempfile.TemporaryDirectory() as folder:
+            place, port = Path(folder), free_port()
+            with running_vllm(
+                Environment(), MODELS[options.model], place / "vllm.log", *flags, "--enable-prefix-caching"
+            ) as vllm:
+                settings = json.dumps(configuration(ways, port, vllm.port))
+                with serving_gateway(settings, port, place):
+                    for way in ways:
+                        url = vllm.url if way.settings is None else f"http://127.0.0.1:{port}"
+                        asked(options, way, url, cases)
+
+
+def asked(options: argparse.Namespace, way: Way, url: str, cases: Sequence[Case]) -> None:
+    """All questions in one way, with what came of them printed and kept."""
+    described = {"model": options.model, "way": way.name, "max_tokens": MAX_TOKENS, "wording": _wording()[:12]}
+    kept = Results(root() / "quality" / f"{options.model}-{way.name}-{_wording()[:12]}.jsonl", described)
+    missing = [case for case in cases if (case.id, "whole") not in kept.answers]
+
+    def ask(case: Case) -> None:
+        body = case.request(MODEL if way.settings is None else way.name, stream=False, max_tokens=MAX_TOKENS)
+        try:
+            status, text = posted(f"{url}/v1", body, key=None, timeout=_TIMEOUT)
+            answer = read(status, text, stream=False)
+        except BrokenAnswerError as error:
+            answer = Answer(0, error=str(error))
+        kept.add(case.id, "whole", answer)
+
+    with ThreadPoolExecutor(options.concurrency) as threads:
+        try:
+            list(threads.map(ask, missing))
+        except KeyboardInterrupt:
+            threads.shutdown(wait=False, cancel_futures=True)
+            raise
+    found = counted(cases, {case.id: kept.answers[case.id, "whole"] for case in cases})
+    told = {**described, "date": f"{datetime.datetime.now(datetime.UTC):%Y-%m-%d}", "seed": SEED, **found}
+    print(options.model, way.name, *(f"{name} {one['right']}/{one['of']}" for name, one in found["categories"].items()))
+    if not options.dev:
+        page.save(f"{options.model}-{way.name}", told)
+
+
+def counted(cases: Sequence[Case], answers: dict[str, Answer]) -> dict[str, Any]:
+    """What is right of each category, and what else the page tells."""
+    categories: dict[str, dict[str, int]] = {}
+    calls = valid = 0
+    for case in cases:
+        answer = answers[case.id]
+        found = checks(case, answer)
+        of = categories.setdefault(case.feature, {"right": 0, "of": 0, "failed": 0})
+        of["of"] += 1
+        of["failed"] += not answer.is_answer
+        right = found.get("match" if case.possible is not None else "decision", "not answered") is None
+        of["right"] += right
+        if answer.is_answer and not answer.is_cut_off and answer.calls:
+            calls += 1
+            valid += found["schema"] is None
+    there = [answer for answer in answers.values() if answer.is_answer]
+    tokens = [sum(one.prompt_tokens for one in there), sum(one.completion_tokens for one in there)]
+    return {"categories": categories, "answers": len(there), "tokens": tokens, "called": calls, "valid": valid}
+
+
+def _wording() -> str:
+    """A digest of what prompt mode says, so that answers to other words aren't taken for answers to these."""
+    files = (wording.__file__, prompt.__file__, template.__file__, signatures.__file__)
+    return hashlib.sha256(b"".join(Path(file).read_bytes() for file in files)).hexdigest()
+
+
+if __name__ == "__main__":
+    sys.exit(main())
