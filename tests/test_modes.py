@@ -438,6 +438,28 @@ backends: [{{name: b, address: 127.0.0.1:1}}]
         assert text.index("first") < text.index("second")
         assert {message["role"] for message in shown[2:]} == {"tool" if results == "role" else "user"}
 
+    @pytest.mark.parametrize(
+        ("before", "wants", "roles"),
+        [
+            (["user"], {}, ["system", "user", "assistant", "user", "assistant", "user"]),
+            (["system", "user"], {}, ["system", "user", "assistant", "user", "assistant", "user"]),
+            (["assistant", "user"], {}, ["system", "assistant", "user"]),
+            (["system", "assistant", "user"], {}, ["system", "assistant", "user"]),
+            (["system"], {}, ["system"]),
+            (["user"], {"response_format": {"type": "json_object"}}, ["system", "user"]),
+        ],
+    )
+    def test_an_example_stands_before_the_users_words_alone(
+        self, before: list[str], wants: dict[str, Any], roles: list[str]
+    ) -> None:
+        config = parse("""
+models: [{name: m, backend: b, tools: prompt, example: true}]
+backends: [{name: b, address: 127.0.0.1:1}]
+""")
+        messages = [{"role": role, "content": "Words."} for role in before]
+        body = prepare(orjson.dumps({"model": "m", "messages": messages, "tools": [WEATHER], **wants}), config).body
+        assert [message["role"] for message in orjson.loads(body or b"")["messages"]] == roles
+
     def test_a_conversation_that_grows_keeps_its_beginning_in_every_format(self) -> None:
         for name in SYNTAXES:
             config = parse(f"""

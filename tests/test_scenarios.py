@@ -314,7 +314,9 @@ class TestToolChoice:
 @every_way
 def test_fifty_tools(gateway: Gateway, way: Way) -> None:
     place = {"type": "object", "properties": {"path": STRING, "lines": {"type": "array", "items": INTEGER}}}
-    tools = [tool(f"tool_{n}", text=STRING, limit=INTEGER, place={**place, "title": f"Place {n}"}) for n in range(50)]
+    tools = [
+        tool(f"tool_{n}", text=STRING, limit=INTEGER, place={**place, "description": f"Place {n}"}) for n in range(50)
+    ]
     arguments = {"text": "x", "limit": 3, "place": {"path": "a.py", "lines": [1, 2]}}
     gateway.backend.play(way.says(("tool_49", arguments), ("tool_0", arguments)), way.says(before=ANSWER))
     client = Client(gateway, way, *tools)

@@ -14,7 +14,6 @@ from __future__ import annotations
 
 import argparse
 import datetime
-import hashlib
 import json
 import signal
 import sys
@@ -31,7 +30,6 @@ from extproc.model_checks.asking import BrokenAnswerError, Results, posted
 from extproc.model_checks.cases import Case
 from extproc.model_checks.judging import checks
 from extproc.model_checks.reading import Answer, read
-from extproc.prompts import prompt, signatures, template, wording
 from tests.gateway import free_port
 from tests.real_vllm.cache import root
 from tests.real_vllm.conftest import serving_gateway
@@ -93,8 +91,8 @@ def run(options: argparse.Namespace) -> None:
 
 def asked(options: argparse.Namespace, way: Way, url: str, cases: Sequence[Case]) -> None:
     """All questions in one way, with what came of them printed and kept."""
-    described = {"model": options.model, "way": way.name, "max_tokens": MAX_TOKENS, "wording": _wording()[:12]}
-    kept = Results(root() / "quality" / f"{options.model}-{way.name}-{_wording()[:12]}.jsonl", described)
+    described = {"model": options.model, "way": way.name, "max_tokens": MAX_TOKENS, "wording": way.wording}
+    kept = Results(root() / "quality" / f"{options.model}-{way.name}-{way.wording}.jsonl", described)
     missing = [case for case in cases if (case.id, "whole") not in kept.answers]
 
     def ask(case: Case) -> None:
@@ -137,12 +135,6 @@ def counted(cases: Sequence[Case], answers: dict[str, Answer]) -> dict[str, Any]
     there = [answer for answer in answers.values() if answer.is_answer]
     tokens = [sum(one.prompt_tokens for one in there), sum(one.completion_tokens for one in there)]
     return {"categories": categories, "answers": len(there), "tokens": tokens, "called": calls, "valid": valid}
-
-
-def _wording() -> str:
-    """A digest of what prompt mode says, so that answers to other words aren't taken for answers to these."""
-    files = (wording.__file__, prompt.__file__, template.__file__, signatures.__file__)
-    return hashlib.sha256(b"".join(Path(file).read_bytes() for file in files)).hexdigest()
 
 
 if __name__ == "__main__":

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from bench.quality.ways import WAYS
+from bench.quality.ways import WAYS, Way
 from extproc.model_checks.bfcl import JUDGED
 from extproc.model_checks.scores import Rate
 
@@ -38,7 +38,7 @@ def tables() -> str:
         rows = [(way, json.loads(file.read_text())) for way in WAYS if (file := _file(model, way.name)).exists()]
         if rows:
             tokens = {way.name: _each(found, 0) for way, found in rows}
-            lines = [_row(way.told, found, tokens.get("template")) for way, found in rows]
+            lines = [_row(way, found, tokens.get("template")) for way, found in rows]
             head = ("asked through", *(f"`{name}`" for name in JUDGED), "calls that fit their schema", "tokens", "date")
             parts += [f"### {model}", "", _table(head, lines), ""]
     return "\n".join(parts)
@@ -48,13 +48,14 @@ def _file(model: str, way: str) -> Path:
     return RESULTS / f"{model}-{way}.json"
 
 
-def _row(told: str, found: Mapping[str, Any], template: float | None) -> list[str]:
+def _row(way: Way, found: Mapping[str, Any], template: float | None) -> list[str]:
     counts = found["categories"]
     cells = [_share(Rate(counts[name]["right"], counts[name]["of"])) for name in JUDGED]
     tokens = _each(found, 0)
     ratio = f" ({tokens / template:.2f})" if template else ""
     valid = _share(Rate(found["valid"], found["called"]))
-    return [told, *cells, valid, f"{tokens:.0f}{ratio}, {_each(found, 1):.0f}", str(found["date"])]
+    date = str(found["date"]) if found["wording"] == way.wording else f"{found['date']}, with earlier words"
+    return [way.told, *cells, valid, f"{tokens:.0f}{ratio}, {_each(found, 1):.0f}", date]
 
 
 def _each(found: Mapping[str, Any], at: int) -> float:

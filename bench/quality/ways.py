@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import hashlib
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
+from extproc.prompts import prompt, signatures, template, wording
 from tests.real_vllm.server import MODEL
 
 PARSER = ("--enable-auto-tool-choice", "--tool-call-parser", "hermes")
@@ -21,6 +24,14 @@ class Way:
     settings: dict[str, Any] | None = field(default=None)
     flags: tuple[str, ...] = ()
     """Of vLLM."""
+
+    @property
+    def wording(self) -> str:
+        """A digest of what prompt mode says, where that is said: answers to other words are no answers to these."""
+        if self.settings is None or self.settings["tools"] != "prompt":
+            return ""
+        files = (prompt.__file__, signatures.__file__, template.__file__, wording.__file__)
+        return hashlib.sha256(b"".join(Path(file).read_bytes() for file in files)).hexdigest()[:12]
 
 
 WAYS = (

@@ -53,10 +53,17 @@ class Conversation(Protocol):
 
 def render_conversation(turn: Conversation, style: PromptStyle) -> list[Message]:
     """The messages that a model without tool calling understands."""
-    rendering = Rendering(instructions(turn, style) if turn.offered else None)
+    rendering = begin(turn, style)
     escape = escaper_for(turn.offered, style)
     rendered = [made for message in turn.messages for made in rendering.add(message, style, escape)]
     return rendered + rendering.rest(choice_said(turn, style), style, escape)
+
+
+def begin(turn: Conversation, style: PromptStyle) -> Rendering:
+    """The state before the first message. The exchanges of `example` answer in words, which isn't for those who want
+    JSON."""
+    example = style.example and turn.text_schema is None
+    return Rendering(instructions(turn, style) if turn.offered else None, example=example)
 
 
 def escaper_for(offered: Sequence[Message], style: PromptStyle) -> Escaper:
@@ -95,10 +102,11 @@ class _Turn:
 class Rendering:
     """The same message by message, so that a conversation can be gone on with: it is picklable at every point."""
 
-    __slots__ = ("_calls", "_instructions", "_order", "_turns")
+    __slots__ = ("_calls", "_example", "_instructions", "_order", "_turns")
 
-    def __init__(self, instructions: str | None) -> None:
+    def __init__(self, instructions: str | None, *, example: bool = False) -> None:
         self._instructions = instructions  # until they have been given
+        self._example = example
         self._order = CallOrder()
         self._turns: list[_Turn] = []  # the last one, to which more may be added
         self._calls = 0  # of the conversation so far
@@ -122,7 +130,8 @@ class Rendering:
     def _written(self, turns: list[_Turn], style: PromptStyle) -> list[Message]:
         if turns and self._instructions is not None:
             _instruct(turns, self._instructions)
-            if style.example:
+            following = (turns[1:] or self._turns)[:1]
+            if self._example and [turn.role for turn in following] == ["user"]:
                 turns[1:1] = _example(style.syntax)
             self._instructions = None
         return [{"role": turn.role, "content": as_sent(joined(turn.contents, "\n\n"))} for turn in turns]

@@ -14,11 +14,12 @@ and shown a call with every parameter, they fill in those that nobody asked for.
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterator, Mapping
 from typing import Any, TypeAlias
 
 from extproc.prompts.escaping import Escaper
-from extproc.prompts.template import call_template
+from extproc.prompts.template import call_template, required_of
 from extproc.toolcalls import CallSyntax
 
 Schema: TypeAlias = Mapping[str, Any]
@@ -27,29 +28,47 @@ _DEEPEST = 5
 _MOST_VALUES = 20
 """Values of an enumeration that stand in a parameter's line; more of them stand behind it as JSON."""
 _INDENT = "  "
-_IN_WORDS = frozenset({"type", "description", "enum", "default", "properties", "required", "items"})
-_SAYS_NOTHING = frozenset({"$schema", "$id", "title", "type", "properties", "required", "description"})
+_IN_WORDS = frozenset({"type", "title", "description", "enum", "default", "properties", "required", "items"})
+_SAYS_NOTHING = frozenset({"$schema", "$id", "title", "type", "properties", "required"})
 """Of a tool's whole schema: what the lines say, and what says nothing of arguments."""
+_OBJECT = '{"name": "{name}", "arguments": '
+"""How calls begin that are objects: the bare object says enough, whatever stands around it."""
 
 
 def signature(function: Schema, syntax: CallSyntax, escaper: Escaper) -> str:
-    """An OpenAI function definition for a model that reads text, its calls written in this syntax."""
+    """An OpenAI function definition for a model that reads text, its calls written in this syntax.
+
+    Only what is ours begins a line: a name that isn't a plain word is quoted, and further lines of a description are
+    indented. So no schema can pose as another tool.
+    """
     parameters = function.get("parameters")
     schema: Schema = parameters if isinstance(parameters, dict) else {}
+    purpose = function.get("description")
     return "\n".join(
         (
-            f"## {function['name']}",
-            *((escaper.text(function["description"]),) if function.get("description") else ()),
+            f"## {_name(function['name'], escaper)}",
+            *((_below(purpose, _INDENT, escaper),) if isinstance(purpose, str) and purpose.strip() else ()),
             *_members(schema, "", escaper, 0),
-            *_rest(schema, escaper),
+            *_rest(schema, purpose, escaper),
             _call(function, syntax, escaper),
         )
     )
 
 
+def _name(name: str, escaper: Escaper) -> str:
+    return escaper.text(name) if _PLAIN_NAME.fullmatch(name) else shown_json(name, escaper)
+
+
+_PLAIN_NAME = re.compile(r"[\w$@.:/-]{1,256}")
+
+
+def _below(text: str, indent: str, escaper: Escaper) -> str:
+    return escaper.text(f"\n{indent}".join(text.strip().splitlines()))
+
+
 def _call(function: Schema, syntax: CallSyntax, escaper: Escaper) -> str:
     made = call_template(function)
-    if '"{name}"' in syntax.begin:  # where calls are objects, the bare object says enough
+    if _OBJECT in syntax.begin:
         return f"Call: {shown_json(made, escaper)}"
     arguments = _ENCODER.encode(made["arguments"])
     shown = escaper.json(arguments) if syntax.style == "json" else arguments
@@ -59,85 +78,120 @@ def _call(function: Schema, syntax: CallSyntax, escaper: Escaper) -> str:
 
 def _members(schema: Schema, indent: str, escaper: Escaper, depth: int) -> Iterator[str]:
     """A line for each property, and below it those of its own."""
-    required = schema.get("required")
+    required = required_of(schema)
     properties = schema.get("properties")
     for name, member in properties.items() if isinstance(properties, dict) else ():
-        is_required = isinstance(required, list) and name in required
-        yield _line(name, member, indent, escaper, is_required=is_required, deeper=depth < _DEEPEST)
+        yield _line(name, member, indent, escaper, is_required=name in required, deeper=depth < _DEEPEST)
         if depth < _DEEPEST:
             yield from _members(_inner(member), indent + _INDENT, escaper, depth + 1)
 
 
 def _line(name: str, schema: Any, indent: str, escaper: Escaper, *, is_required: bool, deeper: bool) -> str:
-    facts = [_kind(schema, escaper)]
+    more = _unsaid(schema, deeper=deeper) if isinstance(schema, dict) else {}
+    kind = _kind(schema, escaper)
+    facts = [] if kind == _ANY and more else [kind]
     if not is_required:
         facts.append("optional")
-    if isinstance(schema, dict):
-        if "default" in schema:
-            facts.append(f"default {shown_json(schema['default'], escaper)}")
-        if more := _unsaid(schema, deeper=deeper):
-            facts.append(shown_json(more, escaper))
-    line = f"{indent}- {escaper.text(name)} ({', '.join(facts)})"
+    if isinstance(schema, dict) and "default" in schema:
+        facts.append(f"default {shown_json(schema['default'], escaper)}")
+    if more:
+        facts.append(shown_json(more, escaper))
+    line = f"{indent}- {_name(name, escaper)} ({', '.join(facts)})"
     description = schema.get("description") if isinstance(schema, dict) else None
     if not isinstance(description, str) or not description.strip():
         return line
-    return f"{line}: {escaper.text(description.strip()).replace(chr(10), chr(10) + indent + _INDENT)}"
+    return f"{line}: {_below(description, indent + _INDENT, escaper)}"
+
+
+_ANY = "any"
 
 
 def _kind(schema: Any, escaper: Escaper) -> str:
     """The type in a word or two, or the values that there are."""
     if not isinstance(schema, dict):
-        return "any"
+        return "never allowed" if schema is False else _ANY
     values = schema.get("enum")
     if isinstance(values, list) and _is_short(values):
         return " | ".join(shown_json(value, escaper) for value in values)
-    match schema.get("type"):
-        case "array":
-            return f"array of {_kind(schema['items'], escaper)}" if isinstance(schema.get("items"), dict) else "array"
-        case str(kind):
-            return escaper.text(kind)
-        case list(kinds):
-            return " | ".join(escaper.text(str(kind)) for kind in kinds)
-        case _:
-            return "object" if "properties" in schema else "any"
+    kinds = _types(schema)
+    if not kinds:
+        return "object" if "properties" in schema else _ANY
+    return " | ".join(_array(schema, escaper) if kind == "array" else escaper.text(kind) for kind in kinds)
+
+
+def _types(schema: Schema) -> list[str]:
+    """Those that it names, itself or as alternatives that are nothing but a type."""
+    said = schema.get("type")
+    if "type" not in schema and (alternatives := _bare_types(schema)):
+        return alternatives
+    return [said] if isinstance(said, str) else [str(one) for one in said] if isinstance(said, list) else []
+
+
+def _bare_types(schema: Schema) -> list[str]:
+    alternatives = schema.get("anyOf")
+    kinds = [one.get("type") if isinstance(one, dict) and one.keys() <= {"type", "title"} else None
+             for one in alternatives] if isinstance(alternatives, list) else []  # fmt: skip
+    return [kind for kind in kinds if isinstance(kind, str)] if all(isinstance(kind, str) for kind in kinds) else []
+
+
+def _array(schema: Schema, escaper: Escaper) -> str:
+    return f"array of {_kind(schema['items'], escaper)}" if isinstance(schema.get("items"), dict) else "array"
 
 
 def _inner(schema: Any) -> Schema:
     """Where a parameter's own properties are: in it, or in what its lists hold."""
-    while isinstance(schema, dict) and "properties" not in schema and isinstance(schema.get("items"), dict):
+    while isinstance(schema, dict) and _items_are_told(schema):
         schema = schema["items"]
     return schema if isinstance(schema, dict) else {}
 
 
+def _items_are_told(schema: Schema) -> bool:
+    """In words, and in lines below the one of the list: where nothing else has to stand there."""
+    return isinstance(schema.get("items"), dict) and "array" in _types(schema) and "properties" not in schema
+
+
 def _unsaid(schema: Schema, *, deeper: bool) -> dict[str, Any]:
     """What of a parameter's schema no word says."""
-    unsaid = {word: value for word, value in schema.items() if word not in _IN_WORDS and word != "title"}
+    unsaid = {word: value for word, value in schema.items() if word not in _IN_WORDS}
+    if unsaid.get("additionalProperties") is False:
+        del unsaid["additionalProperties"]
+    if "type" not in schema and _bare_types(schema):
+        del unsaid["anyOf"]
     if "enum" in schema and not _is_short(schema["enum"]):
         unsaid["enum"] = schema["enum"]
-    items = schema.get("items")
-    if "items" in schema and (schema.get("type") != "array" or not isinstance(items, dict)):
-        unsaid["items"] = items
-    elif isinstance(items, dict) and (more := _unsaid(items, deeper=deeper) | _of_items(items)):
-        unsaid["items"] = more
+    if _items_are_told(schema):
+        items = schema["items"]
+        if more := {word: items[word] for word in ("description", "default") if word in items} | _unsaid(
+            items, deeper=deeper
+        ):
+            unsaid["items"] = more
+    elif "items" in schema:
+        unsaid["items"] = schema["items"]
     if not deeper and "properties" in schema:
         unsaid["properties"] = schema["properties"]
-    return unsaid
+    return unsaid | _required_besides(schema, deeper=deeper)
 
 
-def _of_items(schema: Schema) -> dict[str, Any]:
-    """Of what a list holds, what stands in no line of its own."""
-    return {word: schema[word] for word in ("description", "default") if schema.get(word)}
+def _required_besides(schema: Schema, *, deeper: bool) -> dict[str, Any]:
+    """What is required and has no line that could say so."""
+    properties = schema.get("properties")
+    told = properties if deeper and isinstance(properties, dict) else {}
+    left = [name for name in schema["required"] if name not in told] if required_of(schema) else []
+    return {"required": left} if left else {}
 
 
 def _is_short(values: Any) -> bool:
     return isinstance(values, list) and 0 < len(values) <= _MOST_VALUES
 
 
-def _rest(schema: Schema, escaper: Escaper) -> Iterator[str]:
+def _rest(schema: Schema, purpose: Any, escaper: Escaper) -> Iterator[str]:
     """What the whole schema says beyond its properties. That it takes no others is said of all tools."""
     more = {word: value for word, value in schema.items() if word not in _SAYS_NOTHING}
+    more |= _required_besides(schema, deeper=True)
     if more.get("additionalProperties") is False:
         del more["additionalProperties"]
+    if more.get("description") == purpose:
+        more.pop("description", None)
     if more:
         yield f"Arguments also have to fit: {shown_json(more, escaper)}"
 

@@ -22,6 +22,12 @@ def call_template(function: Schema) -> dict[str, Any]:
     return {"name": function["name"], "arguments": template.members(template.root, 0)}
 
 
+def required_of(schema: Schema) -> frozenset[str]:
+    """The names that a schema requires."""
+    names = schema.get("required")
+    return frozenset(name for name in names if isinstance(name, str)) if isinstance(names, list) else frozenset()
+
+
 class _Template:
     def __init__(self, root: Schema) -> None:
         self.root = root
@@ -29,8 +35,8 @@ class _Template:
 
     def members(self, schema: Schema, depth: int) -> dict[str, Any]:
         properties = schema.get("properties")
-        required = schema.get("required")
-        if not isinstance(properties, dict) or not isinstance(required, list) or depth > _DEEPEST:
+        required = required_of(schema)
+        if not isinstance(properties, dict) or depth > _DEEPEST:
             return {}
         shown = {}
         for name, member in properties.items():
@@ -44,6 +50,8 @@ class _Template:
 
     def _placeholder(self, name: str, schema: Any, depth: int) -> Any:
         schema = self._resolved(schema)
+        if "const" in schema:
+            return schema["const"]
         values = schema.get("enum")
         if isinstance(values, list) and values:
             return f"<{' or '.join(map(str, values))}>" if isinstance(values[0], str) else values[0]

@@ -31,8 +31,8 @@ You can use these tools:
 
 
 _RULES = (
-    "Use only the tools above. Give each call all arguments that it needs, and leave out optional ones that the user "
-    "didn't ask for.\nCall only tools that do what the user asks."
+    "Use only the tools above, with only the arguments listed for them. Give each call all arguments that it needs, "
+    "and leave out optional ones that the user didn't ask for.\nCall only tools that do what the user asks."
 )
 
 
@@ -51,7 +51,7 @@ _FORM = (("tool name", '{"argument": "value"}'), ("tool name", '{"argument": "ot
 
 def is_list(syntax: CallSyntax) -> bool:
     """Whether all calls of an answer stand in one list."""
-    return syntax.opening == "["
+    return syntax.opening.rstrip().endswith("[")
 
 
 def exchanges(syntax: CallSyntax) -> list[tuple[str, str]]:

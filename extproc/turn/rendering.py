@@ -14,7 +14,7 @@ from extproc.config import Model
 from extproc.contract.json_array import tool_names
 from extproc.prompts.conversation import escaped_messages, escaped_tools
 from extproc.prompts.ordering import CallOrder, Result
-from extproc.prompts.prompt import Rendering, choice_said, escaper_for, instructions
+from extproc.prompts.prompt import Rendering, begin, choice_said, escaper_for
 from extproc.turn.modes import escaper_of, style_of, with_arguments
 from extproc.turn.turn import Turn
 
@@ -56,7 +56,7 @@ class _AsText:
         self._escape = escaper_for(offered, self._style)
 
     def begin(self, turn: Turn) -> Rendering:
-        return Rendering(instructions(turn, self._style))
+        return begin(turn, self._style)
 
     def add(self, state: Rendering, message: Json) -> list[Json]:
         return state.add(message, self._style, self._escape)
