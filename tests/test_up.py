@@ -27,7 +27,7 @@ import extproc
 from extproc.config import parse
 from extproc.supervisor.backends import complaints
 from scripted_vllm import Reply, ScriptedVLLM, Stall
-from tests.gateway import EXTPROC, MODEL, curl, free_port, limited
+from tests.gateway import EXTPROC, MODEL, curl, free_port, limited, wait_until
 from tests.test_cli import run
 from tests.watch_stage import Page, over
 
@@ -250,14 +250,21 @@ def mortal() -> Iterator[Up]:
         yield running
 
 
-def metrics_of(running: Up) -> str:
+def metrics_of(running: Up, exchanges: int) -> str:
+    """What both families show once so many exchanges are over: that is a moment after their answers."""
     found = re.search(r"^Metrics at (\S+)$", running.guide, re.MULTILINE)
     assert found
-    text = httpx.get(found[1]).raise_for_status().text
+    wait_until(lambda: _answers(httpx.get(found[1]).raise_for_status().text) == exchanges)
+    text = httpx.get(found[1]).text
     other = httpx.get(found[1].replace("[::1]", "127.0.0.1")).text
-    # An exchange ends a moment after its answer, so that a number may be another one by now.
     assert _samples(other) == _samples(text)
     return text
+
+
+def _answers(page: str) -> float:
+    return sum(
+        float(line.rpartition(" ")[2]) for line in page.splitlines() if line.startswith("extproc_answers_total{")
+    )
 
 
 def _samples(page: str) -> list[str]:
@@ -269,7 +276,7 @@ def test_metrics_are_where_the_guide_says(mortal: Up) -> None:
     assert f"Ready at http://[::1]:{port}/v1\n" in mortal.guide
     for host in ("127.0.0.1", "[::1]"):
         assert ask(f"http://{host}:{port}")["status"] == 200
-    assert 'extproc_requests_total{model="qwen2.5-coder"} 2.0\n' in metrics_of(mortal)
+    assert 'extproc_requests_total{model="qwen2.5-coder"} 2.0\n' in metrics_of(mortal, exchanges=2)
 
 
 def test_what_keeps_dying_is_started_again_after_longer_and_longer_pauses(mortal: Up) -> None:
@@ -277,7 +284,7 @@ def test_what_keeps_dying_is_started_again_after_longer_and_longer_pauses(mortal
         os.kill(mortal.children()["processor"], signal.SIGKILL)
         assert mortal.next_complaint("the processor ended").endswith(f"; starting it again{pause}")
         mortal.next_complaint("the processor is ready again")
-        assert 'extproc_requests_total{model="qwen2.5-coder"} 0.0\n' in metrics_of(mortal)
+        assert 'extproc_requests_total{model="qwen2.5-coder"} 0.0\n' in metrics_of(mortal, exchanges=0)
     assert ask(mortal.url)["status"] == 200
 
 
