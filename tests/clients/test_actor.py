@@ -17,7 +17,7 @@ WRITE = Call("write_file", {"path": "a.txt"})
 USER = {"role": "user", "content": "Please write a.txt."}
 TURN = {"role": "assistant", "content": "..."}
 RESULT = {"role": "user", "content": "The tool write_file returned:\nwritten"}
-PROMPT = {"role": "system", "content": 'Tools:\n- write_file: {"name": "write_file", "arguments": {"path": "..."}}'}
+PROMPT = {"role": "system", "content": "# Tools\n\n## write_file\n- path (string)\nCall: write_file(path=...)"}
 WRITTEN = '<tool_call>\n{"name": "write_file", "arguments": {"path": "a.txt"}}\n</tool_call>'
 
 
