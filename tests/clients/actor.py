@@ -202,8 +202,9 @@ def _is_offered(call: Call, request: ChatRequest) -> bool:
     if request.tools:
         return any(tool["function"]["name"] == call.name for tool in request.tools)
     described = "\n".join(message_text(message) for message in request.messages if message["role"] != "user")
-    shown = f"## {call.name}\n" in described
-    return shown and all(f"- {argument} (" in described for argument in call.arguments)
+    return call.name in described and all(
+        f'"{argument}"' in described or f"- {argument} (" in described for argument in call.arguments
+    )
 
 
 def _since_last_turn(request: ChatRequest) -> str:
