@@ -44,98 +44,105 @@ def signature(function: Schema, syntax: CallSyntax, escaper: Escaper) -> str:
     parameters = function.get("parameters")
     schema: Schema = parameters if isinstance(parameters, dict) else {}
     purpose = function.get("description")
-    return "\n".join(
-        (
-            f"## {_name(function['name'], escaper)}",
-            *((_below(purpose, _INDENT, escaper),) if isinstance(purpose, str) and purpose.strip() else ()),
-            *_members(schema, "", escaper, 0),
-            *_rest(schema, purpose, escaper),
-            _call(function, syntax, escaper),
-        )
+    told = (
+        f"## {shown_name(function['name'])}",
+        *((_below(purpose, _INDENT),) if isinstance(purpose, str) and purpose.strip() else ()),
+        *_members(schema, "", 0),
+        *_rest(schema, purpose),
     )
+    # Escaped all at once: markers can't come together from pieces, and each search has its price.
+    return escaper.text("\n".join(told)) + "\n" + _call(function, syntax, escaper)
 
 
-def _name(name: str, escaper: Escaper) -> str:
-    return escaper.text(name) if _PLAIN_NAME.fullmatch(name) else shown_json(name, escaper)
+def shown_name(name: str) -> str:
+    """On one line and as one word, whatever it is: quoted unless it is a plain one."""
+    return name if _PLAIN_NAME.fullmatch(name) else _json(name)
 
 
-_PLAIN_NAME = re.compile(r"[\w$@.:/-]{1,256}")
+_PLAIN_NAME = re.compile(r"[\w.:/-]{1,256}")
 
 
-def _below(text: str, indent: str, escaper: Escaper) -> str:
-    return escaper.text(f"\n{indent}".join(text.strip().splitlines()))
+def _below(text: str, indent: str) -> str:
+    return f"\n{indent}".join(text.strip().splitlines())
 
 
 def _call(function: Schema, syntax: CallSyntax, escaper: Escaper) -> str:
     made = call_template(function)
     if _OBJECT in syntax.begin:
         return f"Call: {shown_json(made, escaper)}"
-    arguments = _ENCODER.encode(made["arguments"])
+    arguments = _json(made["arguments"])
     shown = escaper.json(arguments) if syntax.style == "json" else arguments
     written = syntax.write([(made["name"], shown)], harmless=escaper.text)
     return f"Call:\n{written}" if "\n" in written else f"Call: {written}"
 
 
-def _members(schema: Schema, indent: str, escaper: Escaper, depth: int) -> Iterator[str]:
+def _members(schema: Schema, indent: str, depth: int) -> Iterator[str]:
     """A line for each property, and below it those of its own."""
     required = required_of(schema)
     properties = schema.get("properties")
     for name, member in properties.items() if isinstance(properties, dict) else ():
-        yield _line(name, member, indent, escaper, is_required=name in required, deeper=depth < _DEEPEST)
+        yield _line(name, member, indent, is_required=name in required, deeper=depth < _DEEPEST)
         if depth < _DEEPEST:
-            yield from _members(_inner(member), indent + _INDENT, escaper, depth + 1)
+            yield from _members(_inner(member), indent + _INDENT, depth + 1)
 
 
-def _line(name: str, schema: Any, indent: str, escaper: Escaper, *, is_required: bool, deeper: bool) -> str:
+def _line(name: str, schema: Any, indent: str, *, is_required: bool, deeper: bool) -> str:
     more = _unsaid(schema, deeper=deeper) if isinstance(schema, dict) else {}
-    kind = _kind(schema, escaper)
+    kind = _kind(schema)
     facts = [] if kind == _ANY and more else [kind]
     if not is_required:
         facts.append("optional")
     if isinstance(schema, dict) and "default" in schema:
-        facts.append(f"default {shown_json(schema['default'], escaper)}")
+        facts.append(f"default {_json(schema['default'])}")
     if more:
-        facts.append(shown_json(more, escaper))
-    line = f"{indent}- {_name(name, escaper)} ({', '.join(facts)})"
+        facts.append(_json(more))
+    line = f"{indent}- {shown_name(name)} ({', '.join(facts)})"
     description = schema.get("description") if isinstance(schema, dict) else None
     if not isinstance(description, str) or not description.strip():
         return line
-    return f"{line}: {_below(description, indent + _INDENT, escaper)}"
+    return f"{line}: {_below(description, indent + _INDENT)}"
 
 
 _ANY = "any"
 
 
-def _kind(schema: Any, escaper: Escaper) -> str:
+def _kind(schema: Any) -> str:
     """The type in a word or two, or the values that there are."""
     if not isinstance(schema, dict):
         return "never allowed" if schema is False else _ANY
     values = schema.get("enum")
     if isinstance(values, list) and _is_short(values):
-        return " | ".join(shown_json(value, escaper) for value in values)
+        return " | ".join(_json(value) for value in values)
     kinds = _types(schema)
     if not kinds:
         return "object" if "properties" in schema else _ANY
-    return " | ".join(_array(schema, escaper) if kind == "array" else escaper.text(kind) for kind in kinds)
+    return " | ".join(_array(schema) if kind == "array" else kind for kind in kinds)
 
 
 def _types(schema: Schema) -> list[str]:
     """Those that it names, itself or as alternatives that are nothing but a type."""
     said = schema.get("type")
-    if "type" not in schema and (alternatives := _bare_types(schema)):
-        return alternatives
-    return [said] if isinstance(said, str) else [str(one) for one in said] if isinstance(said, list) else []
+    if isinstance(said, str):
+        return [said]
+    return [str(kind) for kind in said] if isinstance(said, list) else _bare_types(schema)
 
 
 def _bare_types(schema: Schema) -> list[str]:
+    """Of a schema without a type, whose `anyOf` says nothing but types."""
     alternatives = schema.get("anyOf")
-    kinds = [one.get("type") if isinstance(one, dict) and one.keys() <= {"type", "title"} else None
-             for one in alternatives] if isinstance(alternatives, list) else []  # fmt: skip
-    return [kind for kind in kinds if isinstance(kind, str)] if all(isinstance(kind, str) for kind in kinds) else []
+    if "type" in schema or not isinstance(alternatives, list):
+        return []
+    kinds = [_bare_type(one) for one in alternatives]
+    return [kind for kind in kinds if kind is not None] if None not in kinds else []
 
 
-def _array(schema: Schema, escaper: Escaper) -> str:
-    return f"array of {_kind(schema['items'], escaper)}" if isinstance(schema.get("items"), dict) else "array"
+def _bare_type(schema: Any) -> str | None:
+    is_bare = isinstance(schema, dict) and schema.keys() <= {"type", "title"}
+    return schema["type"] if is_bare and isinstance(schema.get("type"), str) else None
+
+
+def _array(schema: Schema) -> str:
+    return f"array of {_kind(schema['items'])}" if isinstance(schema.get("items"), dict) else "array"
 
 
 def _inner(schema: Any) -> Schema:
@@ -155,7 +162,7 @@ def _unsaid(schema: Schema, *, deeper: bool) -> dict[str, Any]:
     unsaid = {word: value for word, value in schema.items() if word not in _IN_WORDS}
     if unsaid.get("additionalProperties") is False:
         del unsaid["additionalProperties"]
-    if "type" not in schema and _bare_types(schema):
+    if _bare_types(schema):
         del unsaid["anyOf"]
     if "enum" in schema and not _is_short(schema["enum"]):
         unsaid["enum"] = schema["enum"]
@@ -184,7 +191,7 @@ def _is_short(values: Any) -> bool:
     return isinstance(values, list) and 0 < len(values) <= _MOST_VALUES
 
 
-def _rest(schema: Schema, purpose: Any, escaper: Escaper) -> Iterator[str]:
+def _rest(schema: Schema, purpose: Any) -> Iterator[str]:
     """What the whole schema says beyond its properties. That it takes no others is said of all tools."""
     more = {word: value for word, value in schema.items() if word not in _SAYS_NOTHING}
     more |= _required_besides(schema, deeper=True)
@@ -193,12 +200,16 @@ def _rest(schema: Schema, purpose: Any, escaper: Escaper) -> Iterator[str]:
     if more.get("description") == purpose:
         more.pop("description", None)
     if more:
-        yield f"Arguments also have to fit: {shown_json(more, escaper)}"
+        yield f"Arguments also have to fit: {_json(more)}"
 
 
 def shown_json(value: Any, escaper: Escaper) -> str:
     """The value as JSON in which no marker is spelled."""
-    return escaper.json(_ENCODER.encode(value))
+    return escaper.json(_json(value))
+
+
+def _json(value: Any) -> str:
+    return _ENCODER.encode(value)
 
 
 _ENCODER = json.JSONEncoder(ensure_ascii=False)

@@ -6,14 +6,13 @@ a word about answering at the end of a result, say, keeps them from calling any 
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 from extproc.prompts.content import Content, joined
 from extproc.prompts.escaping import Escaper
-from extproc.prompts.signatures import shown_json, signature
+from extproc.prompts.signatures import shown_json, shown_name, signature
 from extproc.toolcalls import CallSyntax
 
 
@@ -109,11 +108,8 @@ _BACKTICKS = re.compile("`+")
 
 
 def _name(name: str, escaper: Escaper) -> str:
-    """A tool's name. In earlier turns it may be anything, as long as it goes on no second line."""
-    return escaper.text(name if _PLAIN_NAME.fullmatch(name) else json.dumps(" ".join(name.split())))
-
-
-_PLAIN_NAME = re.compile(r"[\w.:/\-]{1,256}")
+    """A tool's name, which in earlier turns may be anything."""
+    return escaper.text(shown_name(" ".join(name.split())))
 
 
 def tagged_results(named: Sequence[tuple[str, Content, int]], syntax: CallSyntax, escaper: Escaper) -> Content:
