@@ -1,6 +1,7 @@
 """How often a real model's calls are right, by the way in which it is asked: `python -m bench.quality`.
 
-__main__.py  asks, and judges
-ways.py      the ways in which a model is asked
-page.py      docs/quality.md, of the results
+__main__.py   asks, and judges
+ways.py       the ways in which a model is asked
+questions.py  those by which the words were chosen; BFCL's others judge
+page.py       docs/quality.md, of the results
 """

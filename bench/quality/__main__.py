@@ -5,8 +5,8 @@
 
 Questions of BFCL are asked whole, at temperature 0, through a real vLLM on the CPU, and judged by BFCL's own rules for
 what is right (`extproc.model_checks`). Answers are kept in the cache as they come, so a run that was stopped goes on;
-the counts are put into bench/results, and docs/quality.md is made of those. With `--dev` the questions are those of the
-categories `live_*`, by which wordings may be chosen; nothing is written then. One question takes about a second for the
+the counts are put into bench/results, and docs/quality.md is made of those. With `--dev` the questions are those by
+which words are chosen (`bench.quality.questions`), and nothing is written. One question takes about a second for the
 0.5B on two cores, three for the 1.5B.
 """
 
@@ -19,26 +19,25 @@ import signal
 import sys
 import tempfile
 from collections.abc import Sequence
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
 from bench.quality import page
+from bench.quality.questions import development
 from bench.quality.ways import WAYS, Way, configuration
 from extproc.model_checks import bfcl
-from extproc.model_checks.asking import BrokenAnswerError, Results, posted
+from extproc.model_checks.asking import Results, Server, ask_all
 from extproc.model_checks.cases import Case
 from extproc.model_checks.judging import checks
-from extproc.model_checks.reading import Answer, read
+from extproc.model_checks.reading import Answer
 from tests.gateway import free_port
 from tests.real_vllm.cache import root
 from tests.real_vllm.conftest import serving_gateway
 from tests.real_vllm.environment import Environment
-from tests.real_vllm.model import LARGER, Model
-from tests.real_vllm.model_checks import wheel
+from tests.real_vllm.model_checks import MODELS, wheel
 from tests.real_vllm.server import MODEL, running_vllm
+from tests.real_vllm.setup import set_up
 
-MODELS = {"0.5B": Model(), "1.5B": LARGER}
 SEED = 0
 MAX_TOKENS = 300
 _TIMEOUT = 1200.0
@@ -66,8 +65,9 @@ def main(words: Sequence[str] | None = None) -> int:
 def run(options: argparse.Namespace) -> None:
     """Ask in each way; those that share a server share a start of it."""
     chosen = tuple(way for way in WAYS if options.only is None or way.name in options.only)
-    categories = bfcl.CATEGORIES if options.dev else bfcl.JUDGED
-    cases = bfcl.load(wheel(), per_category=options.per_category, seed=SEED, chosen=categories)
+    set_up(MODELS[options.model])
+    judged = bfcl.load(wheel(), per_category=options.per_category, seed=SEED, chosen=bfcl.JUDGED)
+    cases = development(wheel()) if options.dev else judged
     with_parser = any(way.flags for way in chosen)
     # In prompt mode vLLM sees no tools, so a server with a parser will do too where there is one.
     prompted = [way for way in chosen if way.settings is not None and way.settings["tools"] == "prompt"]
@@ -93,23 +93,8 @@ def asked(options: argparse.Namespace, way: Way, url: str, cases: Sequence[Case]
     """All questions in one way, with what came of them printed and kept."""
     described = {"model": options.model, "way": way.name, "max_tokens": MAX_TOKENS, "wording": way.wording}
     kept = Results(root() / "quality" / f"{options.model}-{way.name}-{way.wording}.jsonl", described)
-    missing = [case for case in cases if (case.id, "whole") not in kept.answers]
-
-    def ask(case: Case) -> None:
-        body = case.request(MODEL if way.settings is None else way.name, stream=False, max_tokens=MAX_TOKENS)
-        try:
-            status, text = posted(f"{url}/v1", body, key=None, timeout=_TIMEOUT)
-            answer = read(status, text, stream=False)
-        except BrokenAnswerError as error:
-            answer = Answer(0, error=str(error))
-        kept.add(case.id, "whole", answer)
-
-    with ThreadPoolExecutor(options.concurrency) as threads:
-        try:
-            list(threads.map(ask, missing))
-        except KeyboardInterrupt:
-            threads.shutdown(wait=False, cancel_futures=True)
-            raise
+    name = MODEL if way.settings is None else way.name
+    ask_all(Server(f"{url}/v1", name, None, _TIMEOUT, options.concurrency, MAX_TOKENS), cases, kept, ways=("whole",))
     found = counted(cases, {case.id: kept.answers[case.id, "whole"] for case in cases})
     told = {**described, "date": f"{datetime.datetime.now(datetime.UTC):%Y-%m-%d}", "seed": SEED, **found}
     print(options.model, way.name, *(f"{name} {one['right']}/{one['of']}" for name, one in found["categories"].items()))

@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import hashlib
+import json
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any
 
-from extproc.prompts import prompt, signatures, template, wording
+from extproc.config import parse
+from extproc.model_checks import cases
+from extproc.surfaces import prepare
+from tests.real_vllm.model_checks import PARSER
 from tests.real_vllm.server import MODEL
-
-PARSER = ("--enable-auto-tool-choice", "--tool-call-parser", "hermes")
-"""What the makers of the family tell to start vLLM with."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,11 +27,15 @@ class Way:
 
     @property
     def wording(self) -> str:
-        """A digest of what prompt mode says, where that is said: answers to other words are no answers to these."""
+        """A digest of what the model is told, where the gateway tells it: answers to other words are none to these."""
         if self.settings is None or self.settings["tools"] != "prompt":
             return ""
-        files = (prompt.__file__, signatures.__file__, template.__file__, wording.__file__)
-        return hashlib.sha256(b"".join(Path(file).read_bytes() for file in files)).hexdigest()[:12]
+        config = parse(json.dumps(configuration((self,), 1, 1)))
+        told = hashlib.sha256()
+        for case in cases.load():
+            prepared = prepare(json.dumps(case.request(self.name, stream=False, max_tokens=1)).encode(), config)
+            told.update(prepared.body or b"")
+        return told.hexdigest()[:12]
 
 
 WAYS = (

@@ -23,6 +23,7 @@ from typing import Any
 
 from extproc.model_checks.cases import Case
 from extproc.model_checks.reading import Answer, read
+from extproc.model_checks.scores import WAYS
 
 KEY = "OPENAI_API_KEY"
 """The environment variable that may hold the key."""
@@ -30,7 +31,6 @@ MOST_AT_ONCE = 64
 _LONGEST = 8 << 20
 """So many bytes of an answer are read at most."""
 _PIECE = 1 << 16
-_WAYS = (("whole", False), ("streamed", True))
 
 Answers = dict[tuple[str, str], Answer]
 """By the case's id and the way of asking."""
@@ -127,16 +127,20 @@ class Results:
 
 
 def ask_all(
-    server: Server, cases: Sequence[Case], results: Results, told: Callable[[int, int], None] = lambda _done, _all: None
+    server: Server,
+    cases: Sequence[Case],
+    results: Results,
+    told: Callable[[int, int], None] = lambda _done, _all: None,
+    ways: Sequence[str] = WAYS,
 ) -> None:
-    """Ask what isn't answered yet, whole and then streamed: the second time the prompt is cached. ServerError when
-    nobody listens."""
-    pending = [case for case in cases if any((case.id, how) not in results.answers for how, _ in _WAYS)]
+    """Ask what isn't answered yet, in these ways: whole and then streamed, since the second time the prompt is cached.
+    ServerError when nobody listens."""
+    pending = [case for case in cases if any((case.id, how) not in results.answers for how in ways)]
     stopped = threading.Event()
     done = 0
     with ThreadPoolExecutor(max_workers=server.concurrency) as threads:
         try:
-            for _ in threads.map(lambda case: _ask(server, case, results, stopped), pending):
+            for _ in threads.map(lambda case: _ask(server, case, results, stopped, ways), pending):
                 done += 1
                 told(done, len(pending))
         except BaseException:
@@ -145,9 +149,10 @@ def ask_all(
             raise
 
 
-def _ask(server: Server, case: Case, results: Results, stopped: threading.Event) -> None:
-    for how, stream in _WAYS:
+def _ask(server: Server, case: Case, results: Results, stopped: threading.Event, ways: Sequence[str]) -> None:
+    for how in ways:
         if not stopped.is_set() and (case.id, how) not in results.answers:
+            stream = how == "streamed"
             body = case.request(server.model, stream=stream, max_tokens=server.max_tokens)
             results.add(case.id, how, _answer(server, body, stream=stream))
 

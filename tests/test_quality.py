@@ -1,0 +1,51 @@
+"""The measure of calls (`bench.quality`): its own questions can be answered, and its page tells what was measured."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+
+from bench.quality import page
+from bench.quality.__main__ import counted
+from bench.quality.questions import near, written
+from extproc.model_checks.cases import Case
+from extproc.model_checks.reading import Answer, Call
+
+ANSWER = Answer(200, "No tool can do that.", finish_reason="stop")
+
+
+def answered(case: Case) -> Answer:
+    """Rightly: with the first values that are right, without what may be left out."""
+    if case.possible is None:
+        return ANSWER
+    made = [
+        (name, {key: one[0] for key, one in values.items() if one[0] != ""}) for name, values in case.possible.calls
+    ]
+    calls = tuple(Call(f"call {number}", name, json.dumps(values)) for number, (name, values) in enumerate(made))
+    return Answer(200, calls=calls, finish_reason="tool_calls")
+
+
+def test_right_answers_to_all_questions_are_right() -> None:
+    cases = [*written(), *near()]
+    assert Counter(case.feature for case in cases) == {"one": 20, "of four": 20, "none": 20, "several": 20, "near": 30}
+    found = counted(cases, {case.id: answered(case) for case in cases})
+    assert all(one["right"] == one["of"] for one in found["categories"].values())
+    assert found["called"] == found["valid"] == 60
+
+
+def test_words_where_a_call_is_due_are_wrong() -> None:
+    cases = written()
+    found = counted(cases, {case.id: ANSWER for case in cases})
+    assert {name: one["right"] for name, one in found["categories"].items()} == {
+        "one": 0, "of four": 0, "none": 20, "several": 0,
+    }  # fmt: skip
+
+
+def test_one_call_is_no_answer_to_what_needs_several() -> None:
+    cases = [case for case in written() if case.feature == "several"]
+    first = {case.id: Answer(200, calls=answered(case).calls[:1], finish_reason="tool_calls") for case in cases}
+    assert counted(cases, first)["categories"]["several"]["right"] == 0
+
+
+def test_the_page_has_the_tables_of_the_results() -> None:
+    assert page.tables() in page.PAGE.read_text(encoding="utf-8")
