@@ -7,9 +7,10 @@ from collections import Counter
 
 from bench.quality import page
 from bench.quality.__main__ import counted
-from bench.quality.questions import near, written
+from bench.quality.questions import near
 from extproc.model_checks.cases import Case
 from extproc.model_checks.reading import Answer, Call
+from extproc.probe.measuring.questions import written
 
 ANSWER = Answer(200, "No tool can do that.", finish_reason="stop")
 

@@ -1,8 +1,7 @@
 """The questions by which it was chosen how prompt mode speaks (docs/prompt-mode.md), and that judge nobody.
 
-Eighty were written for it (questions.jsonl), as such questions are usually put: 20 each for the one tool offered, for
-one of four, for two or three calls of one tool, and about something that the tool has nothing to do with. Thirty are
-the model checks' own, about something near that no offered tool does. The others are short ones of BFCL's `live_*`.
+Eighty are those that `extproc probe --measure` asks (`extproc.probe.measuring.questions`). Thirty are the model checks'
+own, about something near that no offered tool does. The others are short ones of BFCL's `live_*`.
 """
 
 from __future__ import annotations
@@ -10,14 +9,13 @@ from __future__ import annotations
 import dataclasses
 import json
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
 from extproc.model_checks import bfcl, cases
-from extproc.model_checks.cases import Case, PossibleAnswers
+from extproc.model_checks.cases import Case
+from extproc.probe.measuring.questions import written
 
-_FILE = Path(__file__).with_name("questions.jsonl")
 _LIVE, _LIVE_LONGEST = 25, 2200
 """How many there are of each category, and how many characters their tools and messages have at most."""
 
@@ -25,11 +23,6 @@ _LIVE, _LIVE_LONGEST = 25, 2200
 def development(wheel: Path) -> list[Case]:
     """All of them; `wheel` is BFCL's."""
     return [*written(), *near(), *_live(bfcl.load(wheel, per_category=100, seed=1))]
-
-
-def written() -> list[Case]:
-    """Those that were written for it."""
-    return [_case(json.loads(line)) for line in _FILE.read_text(encoding="utf-8").splitlines()]
 
 
 def near() -> list[Case]:
@@ -55,28 +48,3 @@ def _live(asked: Sequence[Case]) -> list[Case]:
             taken[case.feature] += 1
             found.append(case)
     return found
-
-
-def _case(line: Mapping[str, Any]) -> Case:
-    """`possible` has for each call the values that are right, as in BFCL's data; "" for what may be left out."""
-    functions = [_judged(tool["function"]) for tool in line["tools"]]
-    calls = [next(iter(call.items())) for call in line["possible"]]
-    return Case(
-        id=line["id"],
-        feature=line["feature"],
-        messages=line["messages"],
-        tools=line["tools"],
-        call=bool(calls),
-        names=frozenset(name for name, _ in calls),
-        possible=PossibleAnswers(functions, calls) if calls else None,
-    )
-
-
-def _judged(value: Any) -> Any:
-    """The definition with BFCL's names of types, by which values are judged."""
-    if isinstance(value, dict):
-        return {name: _TYPES.get(one, one) if name == "type" else _judged(one) for name, one in value.items()}
-    return value
-
-
-_TYPES = {"number": "float", "object": "dict"}

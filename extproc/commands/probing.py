@@ -8,10 +8,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from extproc.commands.options import Commands, add
-from extproc.commands.values import interval, origin
+from extproc.commands.values import between, interval, origin
 
 if TYPE_CHECKING:
-    from extproc.probe import Report
+    from extproc.probe import Measuring, Report
+
+_QUESTIONS, _CONCURRENCY = 40, 8
 
 
 def add_commands(commands: Commands) -> None:
@@ -27,6 +29,24 @@ def add_commands(commands: Commands) -> None:
     )
     probe.add_argument("url", type=origin, metavar="URL", help="where it serves, such as http://gpu-host:8000")
     add_what_is_asked(probe)
+    probe.add_argument(
+        "--measure",
+        action="store_true",
+        help="ask each model questions, in each way that its server allows, and recommend the one that is right most",
+    )
+    probe.add_argument(
+        "--questions",
+        type=between(4, 80),
+        metavar="N",
+        help=f"with --measure: how many, a quarter of each kind (default: {_QUESTIONS})",
+    )
+    probe.add_argument("--seed", type=int, metavar="N", help="with --measure: which questions are taken (default: 0)")
+    probe.add_argument(
+        "--concurrency",
+        type=between(1, 64),
+        metavar="N",
+        help=f"with --measure: how many are asked at once (default: {_CONCURRENCY})",
+    )
 
 
 def add_what_is_asked(command: argparse.ArgumentParser) -> None:
@@ -43,15 +63,43 @@ def add_what_is_asked(command: argparse.ArgumentParser) -> None:
     )
 
 
-def asked(options: argparse.Namespace) -> Report:
+def asked(options: argparse.Namespace, measuring: Measuring | None = None) -> Report:
     """What came of asking."""
     from extproc.probe import probe
 
-    return probe(options.url, options.model, api_key_file=options.api_key_file, ca=options.ca, timeout=options.timeout)
+    return probe(
+        options.url,
+        options.model,
+        api_key_file=options.api_key_file,
+        ca=options.ca,
+        timeout=options.timeout,
+        measuring=measuring,
+    )
 
 
 def _probe(options: argparse.Namespace) -> int:
-    report = asked(options)
+    report = asked(options, _measuring(options))
     sys.stderr.write(report.summary())
     sys.stdout.write(report.yaml())
     return 0
+
+
+def _measuring(options: argparse.Namespace) -> Measuring | None:
+    from extproc.probe import Measuring
+
+    given = {name: getattr(options, name) for name in ("questions", "seed", "concurrency")}
+    given = {name: value for name, value in given.items() if value is not None}
+    if not options.measure:
+        if given:
+            options.misused(f"--{next(iter(given))} is for --measure")
+        return None
+    return Measuring(**{"questions": _QUESTIONS, "concurrency": _CONCURRENCY, **given}, told=_tell)
+
+
+def _tell(way: str, done: int, of: int) -> None:
+    """On a terminal each answer, elsewhere each way."""
+    terminal = sys.stderr.isatty()
+    if terminal or done == of:
+        end = "\r" if terminal and done < of else "\n"
+        sys.stderr.write(f"{way}: {done} of {of} answered{end}")
+        sys.stderr.flush()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Literal
 from urllib.parse import urlsplit
 
@@ -70,9 +71,18 @@ def interval(text: str) -> float:
 
 
 def number(text: str) -> int:
-    if not text.isascii() or not text.isdecimal() or not 1 <= int(text) <= _LARGEST_NUMBER:
-        raise argparse.ArgumentTypeError(f"expected a number from 1 to {_LARGEST_NUMBER}, got {text!r}")
-    return int(text)
+    return between(1, _LARGEST_NUMBER)(text)
+
+
+def between(least: int, most: int) -> Callable[[str], int]:
+    """A reader of numbers within these bounds."""
+
+    def read(text: str) -> int:
+        if not text.isascii() or not text.isdecimal() or not least <= int(text) <= most:
+            raise argparse.ArgumentTypeError(f"expected a number from {least} to {most}, got {text!r}")
+        return int(text)
+
+    return read
 
 
 def workers(text: str) -> int | Literal["auto"]:

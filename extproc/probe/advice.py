@@ -52,6 +52,8 @@ class Advice:
     """None: the server isn't one that has them."""
     forcing_because: str
     warnings: tuple[str, ...] = ()
+    example: bool = False
+    forced: Literal[False, "begun"] = False
 
 
 def advise(findings: Findings) -> Advice:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import textwrap
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import yaml
@@ -14,6 +14,8 @@ from extproc.diagnosis import told
 from extproc.probe.advice import Advice, Findings, shows_tools
 from extproc.probe.causes import causes
 from extproc.probe.kinds import Kind
+from extproc.probe.measuring import Measured
+from extproc.probe.measuring.table import table
 from extproc.probe.questions import Card, Forcing
 from extproc.probe.server import Origin, one_line
 
@@ -28,9 +30,16 @@ class Probed:
     """One model, asked under its first name, with all names that it is served by."""
 
     findings: Findings
-    advice: Advice
+    judged: Advice
+    """What follows from the findings alone."""
     aliases: tuple[Card, ...] = ()
     adapters: tuple[Card, ...] = ()
+    measured: Measured | None = None
+
+    @property
+    def advice(self) -> Advice:
+        """What the configuration is made of."""
+        return self.judged if self.measured is None else self.measured.advised(self.judged)
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,10 +114,16 @@ def _model(card: Card, probed: Probed, backend: str) -> Iterable[str]:
         for warning in advice.warnings:
             yield from _comment(f"WARNING: {warning}")
         yield from _comment(advice.because)
+        if probed.measured is not None:
+            yield from (f"    #   {line}" for line in table(probed.measured))
     yield f"    tools: {advice.tools}"
     if card is asked:
         yield from _comment(advice.format_because)
     yield f"    format: {_scalar(advice.format)}"
+    if advice.example:
+        yield "    example: true"
+    if advice.forced:
+        yield f"    forced: {advice.forced}"
     if advice.tools == "native":
         if card is asked:
             yield from _comment(_REPAIRS if probed.findings.server == "vllm" else _REPAIRS_ELSEWHERE)
@@ -129,8 +144,10 @@ def _rows(probed: Probed) -> Iterable[tuple[str, str]]:
     yield "reasoning", _reasoning(findings)
     yield "format", f"{advice.format}: {advice.format_because}"
     yield "mode", f"{advice.tools}: {advice.because}"
+    if probed.measured is not None:
+        yield from (("measured" if at == 0 else "", line) for at, line in enumerate(table(probed.measured)))
     yield from (("WARNING", warning) for warning in advice.warnings)
-    for finding in causes(findings, advice):
+    for finding in causes(findings, replace(probed.judged, tools=advice.tools)):
         words = told(finding, quotes=True)
         quoted = f': "{one_line(words["quoted"], _QUOTED)}"' if "quoted" in words else ""
         shown_by = one_line(words["shown_by"], _QUOTED)

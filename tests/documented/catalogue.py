@@ -224,7 +224,11 @@ _ENTRIES: dict[str, list[tuple[str, str, Held | Why]]] = {
         ("python", "", Held("tests/test_library_docs.py", "test_the_code_prints_what_the_page_says")),
         ("text", "", Held("tests/test_library_docs.py", "test_the_code_prints_what_the_page_says")),
     ],
-    "docs/quality.md": [("bash", "make bench-quality", Why.GPU)],
+    "docs/quality.md": [
+        ("bash", "make bench-quality", Why.GPU),
+        ("bash", "extproc probe", Held("tests/test_measuring.py", "test_the_command_prints_what_is_best")),
+        ("text", "right answers", Held("tests/test_measuring.py", "test_the_table_is_as_printed")),
+    ],
     "docs/model-checks.md": [
         ("bash", "extproc conformance model", Held(OURS, "test_a_model_is_judged")),
         ("bash", "pip download", Why.OTHERS),

@@ -1,0 +1,100 @@
+"""`extproc probe --measure`: by which settings this very model calls tools best.
+
+questions.py    what it is asked (questions.jsonl), and what is right
+ways.py         the settings that are compared
+asking.py       asks, by the gateway's own reading and writing
+scores.py       counts, and chooses;  table.py: as lines for a person
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+
+from extproc.probe.advice import Advice, Findings
+from extproc.probe.measuring.asking import asked
+from extproc.probe.measuring.questions import CATEGORIES, chosen
+from extproc.probe.measuring.scores import Score, recommended, scored, worse_than_alone
+from extproc.probe.measuring.ways import Way, forced, plain
+from extproc.probe.server import Server
+
+__all__ = ["CATEGORIES", "Measured", "Measuring", "Score", "Way", "measure", "worse_than_alone"]
+
+_CALL, _THOUGHT = 300, 1500
+"""Tokens for an answer, of a model that doesn't think first, and of one that does."""
+
+
+@dataclass(frozen=True, slots=True)
+class Measuring:
+    """How it is to be done."""
+
+    questions: int = 40
+    """A quarter of each category; there are 80."""
+    seed: int = 0
+    concurrency: int = 8
+    """How many are asked at once."""
+    told: Callable[[str, int, int], None] = lambda _way, _done, _of: None
+    """Hears which way is asked, and how many of how many questions are answered."""
+
+
+@dataclass(frozen=True, slots=True)
+class Measured:
+    """What was found, and what follows from it."""
+
+    scores: tuple[Score, ...]
+    """In the order in which the ways were asked."""
+    best: Score | None
+    """None: no way brought one right answer, so nothing follows."""
+    questions: int
+    seed: int
+
+    def advised(self, advice: Advice) -> Advice:
+        """The advice, with what the measure says of mode, format, wording and forcing."""
+        if self.best is None or self.best.way.settings is None:
+            return advice
+        settings, total = self.best.way.settings, self.best.total
+        because = f"measured: right in {total.right} of {total.of} questions"
+        if worse := worse_than_alone(self.best, self.scores):
+            because += f"; the server alone is right more often where asked for {_listed(worse)}"
+        same = settings["format"] == advice.format
+        return replace(
+            advice,
+            tools=settings["tools"],
+            because=because,
+            format=settings["format"],
+            format_because=advice.format_because if same else "measured: a list brings more right calls",
+            thinking=settings.get("thinking", "tags"),
+            example=settings.get("example", False),
+            forced=settings.get("forced", False),
+        )
+
+
+def measure(server: Server, findings: Findings, advice: Advice, how: Measuring) -> Measured:
+    """Ask the questions in all ways, then in the best one with calls that are held to their schemas."""
+    cases = chosen(how.questions, how.seed)
+    thinks = findings.chat.reasoning_parser or advice.thinking == "open"
+
+    def score(way: Way) -> Score:
+        answers = asked(
+            server,
+            findings.card.name,
+            findings.server,
+            way,
+            cases,
+            max_tokens=_THOUGHT if thinks else _CALL,
+            concurrency=how.concurrency,
+            told=lambda done: how.told(way.told, done, len(cases)),
+        )
+        return scored(way, cases, answers)
+
+    scores = [score(way) for way in plain(findings, advice)]
+    best = recommended(scores)
+    held = forced(best.way, findings) if best is not None else None
+    if held is not None:
+        scores.append(score(held))
+        best = recommended(scores)
+    return Measured(tuple(scores), best, len(cases), how.seed)
+
+
+def _listed(categories: list[str]) -> str:
+    return ", ".join(CATEGORIES[name] for name in categories)

@@ -1,0 +1,87 @@
+"""How often a way of asking was right, and which way is recommended. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+from extproc.model_checks.cases import Case
+from extproc.model_checks.judging import checks
+from extproc.model_checks.reading import Answer
+from extproc.model_checks.scores import Rate
+from extproc.probe.measuring.questions import CATEGORIES, NONE
+from extproc.probe.measuring.ways import Way
+
+
+@dataclass(frozen=True, slots=True)
+class Score:
+    """What came of all questions, asked in one way."""
+
+    way: Way
+    categories: Mapping[str, Rate]
+    """Right answers, by the categories of the questions."""
+    valid: Rate
+    """Answers with calls whose calls are all of offered tools and allowed by their schemas, of those with calls."""
+    prompt_tokens: float | None
+    """On average; None where the server counts none."""
+    failed: int
+    """Questions that got no answer."""
+    complaint: str = ""
+    """What was said instead of the first of those."""
+
+    @property
+    def total(self) -> Rate:
+        rates = self.categories.values()
+        return Rate(sum(rate.right for rate in rates), sum(rate.of for rate in rates))
+
+    @property
+    def right_calls(self) -> int:
+        """Right answers in which there had to be a call."""
+        return self.total.right - self.categories[NONE].right
+
+
+def scored(way: Way, cases: Sequence[Case], answers: Sequence[Answer]) -> Score:
+    """By the rules of the model checks: `match` where values are judged, else whether there is a call."""
+    right = dict.fromkeys(CATEGORIES, 0)
+    of = dict.fromkeys(CATEGORIES, 0)
+    called = valid = 0
+    for case, answer in zip(cases, answers, strict=True):
+        found = checks(case, answer)
+        of[case.feature] += 1
+        right[case.feature] += found.get("match" if case.possible is not None else "decision", "unanswered") is None
+        if answer.is_answer and answer.calls and not answer.is_cut_off:
+            called += 1
+            valid += found["schema"] is None
+    failures = [answer for answer in answers if not answer.is_answer]
+    tokens = [answer.prompt_tokens for answer in answers if answer.is_answer and answer.prompt_tokens]
+    return Score(
+        way=way,
+        categories={name: Rate(right[name], of[name]) for name in CATEGORIES},
+        valid=Rate(valid, called),
+        prompt_tokens=sum(tokens) / len(tokens) if tokens else None,
+        failed=len(failures),
+        complaint=failures[0].error if failures else "",
+    )
+
+
+def recommended(scores: Iterable[Score]) -> Score | None:
+    """The one that is right most often. Of those that one question in twenty doesn't tell from it, the one that costs
+    the fewest tokens of prompt, then the one with the fewest invalid calls, then the plainest, which comes first. None
+    if no call is right in any way.
+
+    The server alone can't be: with `repair: true` native mode is that, and more.
+    """
+    able = [score for score in scores if score.way.settings is not None and score.right_calls]
+    if not able:
+        return None
+    best = max(score.total.right for score in able)
+    near = [score for score in able if best - score.total.right <= score.total.of // 20]
+    return min(near, key=lambda score: (score.prompt_tokens or 0.0, -(score.valid.value or 0.0)))
+
+
+def worse_than_alone(score: Score, scores: Iterable[Score]) -> list[str]:
+    """The categories in which the server alone is right more often."""
+    alone = next((each for each in scores if each.way.settings is None), None)
+    if alone is None:
+        return []
+    return [name for name, rate in score.categories.items() if rate.right < alone.categories[name].right]

@@ -1,0 +1,236 @@
+"""`extproc probe --measure`: each way of asking is tried as the gateway asks, and the best one is recommended."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections import Counter
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from extproc.cli import main
+from extproc.config import parse
+from extproc.model_checks.scores import Rate
+from extproc.probe import Measured, Measuring, Report
+from extproc.probe.measuring.questions import CATEGORIES, chosen, written
+from extproc.probe.measuring.scores import Score, recommended, worse_than_alone
+from extproc.probe.measuring.table import table
+from extproc.probe.measuring.ways import Way
+from scripted_vllm import ScriptedVLLM
+from scripted_vllm.checks import ChatRequest
+from scripted_vllm.replies import Reply
+from scripted_vllm.troubles import Fail
+from tests.played_vllm import FORCED, NAME, TAGGED, ask, config_of
+
+Calls = list[tuple[str, dict[str, object]]]
+
+ROOT = Path(__file__).parent.parent
+
+TEMPLATE = "tools: template, format: hermes"
+TOLD = "tools: prompt, format: hermes"
+TOLD_TWICE = "tools: prompt, format: hermes, example: true"
+LISTED = "tools: prompt, format: xlam, example: true"
+HELD = ", forced: begun"
+
+
+def right_calls() -> dict[str, Calls]:
+    """What is to be called, by the words of the question."""
+    return {
+        case.messages[-1]["content"]: [
+            (name, {key: one[0] for key, one in values.items() if one[0] != ""}) for name, values in case.possible.calls
+        ]
+        if case.possible is not None
+        else []
+        for case in written()
+    }
+
+
+def tagged(calls: Calls) -> str:
+    return "\n".join(
+        f"<tool_call>\n{json.dumps({'name': name, 'arguments': arguments})}\n</tool_call>" for name, arguments in calls
+    )
+
+
+def listed(calls: Calls) -> str:
+    return json.dumps([{"name": name, "arguments": arguments} for name, arguments in calls])
+
+
+def asks_for_list(request: ChatRequest) -> bool:
+    return '[{"name": ' in str(request.messages[0]["content"])
+
+
+def model(write: Callable[[ChatRequest, Calls], str]) -> ScriptedVLLM:
+    """One that knows what to call, and writes it so; the first answers are those to what `probe` asks anyway."""
+    known = right_calls()
+
+    def speak(request: ChatRequest) -> Reply:
+        calls = known[str(request.messages[-1]["content"])]
+        return Reply(write(request, calls) if calls else "There is no tool for that.")
+
+    server = ScriptedVLLM(NAME, speak=speak)
+    server.play(Reply("ready"), Reply("As"), Reply(TAGGED), Reply(FORCED))
+    return server
+
+
+def measured(server: ScriptedVLLM, questions: int = 40) -> Report:
+    with server.running():
+        return ask(server.url, measuring=Measuring(questions=questions))
+
+
+def totals(report: Report) -> dict[str, tuple[int, ...]]:
+    found = report.probed[0].measured
+    assert found is not None
+    return {score.way.told: tuple(rate.right for rate in score.categories.values()) for score in found.scores}
+
+
+class TestMeasuring:
+    def test_a_model_that_calls_several_tools_only_in_a_list_is_asked_for_lists(self) -> None:
+        report = measured(model(lambda asked, calls: listed(calls) if asks_for_list(asked) else tagged(calls[:1])))
+        assert totals(report) == {
+            TEMPLATE: (10, 10, 0, 10),
+            TOLD: (10, 10, 0, 10),
+            TOLD_TWICE: (10, 10, 0, 10),
+            LISTED: (10, 10, 10, 10),
+            LISTED + HELD: (10, 10, 10, 10),
+        }
+        served = config_of(report).models[0]
+        assert (served.tools, served.format, served.example, served.forced) == ("prompt", "xlam", True, False)
+        assert "    # measured: right in 40 of 40 questions\n" in report.yaml()
+        assert f"    #   {LISTED} * " in report.yaml()
+        assert "\n    format              xlam: measured: a list brings more right calls\n" in report.summary()
+
+    def test_a_model_that_calls_as_it_learned_to_is_asked_in_the_cheapest_way(self) -> None:
+        report = measured(model(lambda asked, calls: listed(calls) if asks_for_list(asked) else tagged(calls)), 8)
+        assert set(totals(report).values()) == {(2, 2, 2, 2)}
+        found = report.probed[0].measured
+        assert found is not None
+        assert found.best is not None
+        assert found.best.prompt_tokens == min(score.prompt_tokens or 0 for score in found.scores)
+
+    def test_calls_in_the_servers_own_field_count_as_calls_do(self) -> None:
+        """The server alone, and native mode: with a tool parser, tools go to it."""
+        known = right_calls()
+
+        def speak(request: ChatRequest) -> Reply:
+            calls = known.get(str(request.messages[-1]["content"]), [("get_weather", {"city": "Paris"})])
+            if request.tools:
+                return Reply("", calls=[(name, json.dumps(arguments)) for name, arguments in calls[:1]])
+            return Reply("ready")
+
+        server = ScriptedVLLM(NAME, speak=speak, tool_parser=True)
+        report = measured(server, 8)
+        assert totals(report)["the server alone"] == (2, 2, 0, 2)
+        assert totals(report)["tools: native, format: hermes"] == (2, 2, 0, 2)
+        assert config_of(report).models[0].tools == "native"
+
+    def test_where_no_call_is_right_nothing_follows(self) -> None:
+        plain = measured(model(lambda _asked, _calls: "I would look out of the window."), 8)
+        assert set(totals(plain).values()) == {(0, 0, 0, 2)}
+        served = config_of(plain).models[0]
+        assert (served.tools, served.format, served.example) == ("template", "hermes", False)
+        assert "measured: right in" not in plain.yaml()
+        assert TEMPLATE in plain.yaml()
+
+    def test_what_gets_no_answer_is_counted_and_said(self) -> None:
+        server = ScriptedVLLM(NAME, speak=lambda _request: Reply(trouble=Fail(503, message="full\nof others")))
+        server.play(Reply("ready"), Reply("As"), Reply(TAGGED), Reply(FORCED))
+        report = measured(server, 4)
+        assert set(totals(report).values()) == {(0, 0, 0, 0)}
+        assert f"{TEMPLATE}: 4 of 4 weren't answered: status 503: full of others" in report.summary()
+        assert config_of(report).models[0].tools == "template"
+
+    def test_progress_is_told(self) -> None:
+        heard: list[tuple[str, int, int]] = []
+        server = model(lambda _asked, calls: tagged(calls))
+        with server.running():
+            ask(server.url, measuring=Measuring(questions=4, told=lambda *line: heard.append(line)))
+        assert heard[:4] == [(TEMPLATE, done, 4) for done in (1, 2, 3, 4)]
+
+    def test_the_command_prints_what_is_best(self, capsys: pytest.CaptureFixture[str]) -> None:
+        server = model(lambda asked, calls: listed(calls) if asks_for_list(asked) else tagged(calls[:1]))
+        with server.running():
+            options = ["--model", NAME, "--measure", "--questions", "8", "--seed", "1", "--concurrency", "2"]
+            assert main(["probe", server.url, *options]) == 0
+        printed, told = capsys.readouterr()
+        assert parse(printed).models[0].format == "xlam"
+        assert f"{LISTED}: 8 of 8 answered\n" in told
+        assert "\n    measured            right answers " in told
+
+    def test_the_table_is_as_printed(self) -> None:
+        """docs/quality.md: its numbers, told anew."""
+        page = (ROOT / "docs" / "quality.md").read_text(encoding="utf-8")
+        shown = page.partition("```text\nright answers")[2].partition("\n```")[0]
+        scores = []
+        for line in shown.splitlines()[1:]:
+            way, *cells = re.split(r" {2,}", line)
+            *rates, tokens = (tuple(map(int, cell.split("/"))) for cell in cells)
+            settings = dict(pair.split(": ") for pair in way.removesuffix(" *").split(", "))
+            made = Score(
+                way=Way(settings),
+                categories={name: Rate(*rate) for name, rate in zip(CATEGORIES, rates[:4], strict=True)},
+                valid=Rate(*rates[5]),
+                prompt_tokens=tokens[0],
+                failed=0,
+            )
+            assert (made.total.right, made.total.of) == rates[4]
+            scores.append(made)
+        best = recommended(scores)
+        assert "\n".join(table(Measured(tuple(scores), best, 40, 0))) == f"right answers{shown}"
+
+    def test_its_options_are_for_it(self, capsys: pytest.CaptureFixture[str]) -> None:
+        with pytest.raises(SystemExit) as ended:
+            main(["probe", "http://127.0.0.1:9", "--questions", "8"])
+        assert ended.value.code == 2
+        assert "--questions is for --measure" in capsys.readouterr().err
+
+
+def score(
+    right: tuple[int, int, int, int], *, tokens: float = 100, valid: int = 10, told: str | None = "prompt"
+) -> Score:
+    return Score(
+        way=Way({"tools": told, "format": "hermes"} if told is not None else None),
+        categories={name: Rate(number, 10) for name, number in zip(CATEGORIES, right, strict=True)},
+        valid=Rate(valid, 10),
+        prompt_tokens=tokens,
+        failed=0,
+    )
+
+
+class TestChoice:
+    def test_more_right_answers_are_worth_tokens(self) -> None:
+        plain, dear = score((5, 5, 0, 10)), score((8, 5, 0, 10), tokens=900)
+        assert recommended([plain, dear]) is dear
+
+    def test_one_question_in_twenty_is_not(self) -> None:
+        plain, dear = score((5, 5, 0, 10)), score((7, 5, 0, 10), tokens=900)
+        assert recommended([plain, dear]) is plain
+
+    def test_of_equals_the_one_with_valid_calls_is_taken_then_the_first(self) -> None:
+        plain, valid, other = score((5, 5, 0, 10), valid=9), score((5, 5, 0, 10)), score((6, 5, 0, 10))
+        assert recommended([plain, valid, other]) is valid
+
+    def test_the_server_alone_is_no_setting(self) -> None:
+        assert recommended([score((10, 10, 10, 10), told=None)]) is None
+
+    def test_silence_is_no_merit_of_its_own(self) -> None:
+        assert recommended([score((0, 0, 0, 10))]) is None
+
+    def test_where_the_server_alone_is_better_is_said(self) -> None:
+        alone, through = score((0, 0, 0, 10), told=None), score((9, 9, 9, 7))
+        assert worse_than_alone(through, [alone, through]) == ["none"]
+        assert worse_than_alone(through, [through]) == []
+
+
+class TestQuestions:
+    def test_there_are_as_many_of_each_kind(self) -> None:
+        assert Counter(case.feature for case in chosen(40, 0)) == dict.fromkeys(CATEGORIES, 10)
+
+    def test_a_larger_sample_holds_the_smaller_one(self) -> None:
+        few, many = ({case.id for case in chosen(number, 3)} for number in (8, 80))
+        assert few < many
+        assert len(many) == 80
+
+    def test_others_are_taken_by_another_seed(self) -> None:
+        assert chosen(8, 0) != chosen(8, 1)
