@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import json
 import pickle
 from collections.abc import Iterable
 from itertools import pairwise
 from math import log2
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -13,9 +15,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from extproc.config import Bounds, Config, ConfigError, Model, parse
+from extproc.config.measured import RECOMMENDATIONS, recommendation
 from extproc.turn.call_quality import CallRate
 from extproc.turn.steering import LONGEST, REFUSALS, Change, Climb, Steering, most_valid
 from extproc.turn.tally import Tally, Violations
+
+NOT_FORCED = ", structured_outputs: false"
 
 
 def config(model: str = "", backend: str = "", others: str = "") -> Config:
@@ -57,8 +62,38 @@ class TestLadder:
             (", retry: true", "", ["template", "prompt", "forced"]),
             (", forced: true", "", ["template", "prompt", "retry"]),
             (", forced: begun", "", ["template", "prompt", "retry"]),
+            (", steering: {first: prompt}", "", ["prompt", "forced", "retry"]),
+            (", steering: {first: forced}", "", ["forced", "retry"]),
+            (", upstream_model: Qwen/Qwen2.5-Coder-0.5B-Instruct", "", ["prompt", "forced", "retry"]),
+            (", upstream_model: /models/qwen2.5_coder-1.5b", "", ["prompt", "forced", "retry"]),
+            (", upstream_model: Qwen2.5-Coder-7B", "", ["template", "prompt", "forced", "retry"]),
+            (
+                ", upstream_model: Qwen2.5-Coder-0.5B, steering: {first: template}",
+                "",
+                ["template", "prompt", "forced", "retry"],
+            ),
+            (", upstream_model: Qwen2.5-Coder-0.5B, format: hermes", "", ["template", "prompt", "forced", "retry"]),
+            (", upstream_model: Qwen2.5-Coder-0.5B, escape_markers: false", "", ["template", "forced", "retry"]),
+            (", upstream_model: Qwen2.5-Coder-0.5B, retry: true", NOT_FORCED, ["template", "prompt"]),
         ],
-        ids=["all", "not forced", "no grammar", "not escaped", "retried", "forced", "begun"],
+        ids=[
+            "all",
+            "not forced",
+            "no grammar",
+            "not escaped",
+            "retried",
+            "forced",
+            "begun",
+            "first prompt",
+            "first forced",
+            "measured",
+            "measured by a path",
+            "larger",
+            "measured, but told",
+            "measured, but in another format",
+            "measured, but can't be",
+            "measured, but no step would be left",
+        ],
     )
     def test_it_has_the_steps_that_there_can_be(self, model: str, backend: str, steps: list[str]) -> None:
         assert [step.name for step in config(model, backend).ladders["coder"].steps] == steps
@@ -71,6 +106,25 @@ class TestLadder:
             ("prompt", True, False),
             ("prompt", True, True),
         ]
+
+    def test_a_model_that_was_measured_is_asked_as_it_calls_best(self) -> None:
+        asked = [step.model for step in config(", upstream_model: Qwen2.5-Coder-0.5B").ladders["coder"].steps]
+        assert {(model.tools, model.format, model.example) for model in asked} == {("prompt", "xlam", True)}
+
+    def test_what_was_measured_has_its_numbers_in_the_docs(self) -> None:
+        page = (Path(__file__).parent.parent / "docs" / "quality.md").read_text(encoding="utf-8")
+        rows = [row for row in page.partition("## Families")[2].splitlines() if row.startswith("| Qwen")]
+        assert rows
+        for row in rows:
+            name, step, settings = (cell.strip() for cell in row.split("|")[1:4])
+            found = recommendation([name])
+            assert found is not None
+            assert step == f"`{found.first}`"
+            assert settings == ", ".join(
+                f"`{key}: {json.dumps(value)}`".replace('"', "") for key, value in found.settings.items()
+            )
+        told = [recommendation([row]) for row in rows]
+        assert all(each in told for each in RECOMMENDATIONS)
 
     def test_each_step_is_a_model_as_one_could_be_configured(self) -> None:
         for step in config().ladders["coder"].steps:
@@ -95,6 +149,15 @@ class TestLadder:
                 "models[0].steering.back: expected at least as many as `calls`: a step has to show how good it is",
             ),
             (", steering: {step: 1}", "models[0].steering.step: no such setting"),
+            (
+                ", escape_markers: false, steering: {first: prompt}",
+                "models[0].steering.first: with these settings there are only the steps template, forced, retry",
+            ),
+            (
+                ", steering: {first: retry}",
+                "models[0].tools: with these settings there is nothing to step up to: "
+                "write `tools: prompt` and `forced: true` and `retry: true`",
+            ),
         ],
     )
     def test_what_makes_no_ladder_is_refused(self, model: str, complaint: str) -> None:

@@ -14,7 +14,11 @@ from tests.test_steered_exchanges import BACK, CALLS, WRONG
 
 SETTINGS = """
 models:
-  - {{name: coder, backend: qwen, upstream_model: {model}, tools: auto, steering: {{calls: {calls}, back: {back}}}}}
+  - name: coder
+    backend: qwen
+    upstream_model: {model}
+    tools: auto
+    steering: {{first: template, calls: {calls}, back: {back}}}
 backends: [{{name: qwen, address: "127.0.0.1:{port}", health_check: false}}]
 """
 

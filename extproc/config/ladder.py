@@ -7,12 +7,14 @@ and one thing more.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, Any, Literal, Self, TypeAlias
 
 from pydantic import Field, model_validator
 
 from extproc.config.base import FieldError, Settings
+from extproc.config.measured import recommendation
 
 if TYPE_CHECKING:
     from extproc.config.backend import Backend
@@ -24,6 +26,9 @@ StepName: TypeAlias = Literal["template", "prompt", "forced", "retry"]
 class Bounds(Settings):
     """When a model steps up, and back."""
 
+    first: StepName | None = None
+    """The plainest step, below which it never goes; unless given, what was measured for the model's family, or
+    `template`."""
     valid: Annotated[float, Field(gt=0, lt=1)] = 0.9
     """The share of its calls that has to be valid."""
     calls: Annotated[int, Field(ge=10, le=200)] = 30
@@ -48,21 +53,54 @@ class Step:
 
 @dataclass(frozen=True, slots=True)
 class Ladder:
-    """The steps of one model, from the first one on."""
+    """The steps of one model, from the plainest one on."""
 
     steps: tuple[Step, ...]
     bounds: Bounds
 
     @classmethod
     def of(cls, model: Model, backend: Backend) -> Self:
-        """Those that the model's format, its other settings and its backend allow, and that aren't what another is."""
-        asked = model.model_copy(update={"tools": "template", "steering": Bounds()})
-        steps = [Step("template", asked)]
-        for name, settings in _further(model, backend):
-            asked = steps[-1].model.model_copy(update=settings)
-            if asked != steps[-1].model:
-                steps.append(Step(name, asked))
-        return cls(tuple(steps), model.steering)
+        """Those that the model's format, its other settings and its backend allow, and that aren't what another is.
+        Raises FieldError if the first one isn't among them, or is the only one."""
+        recommended = _recommended(model)
+        if recommended is not None:
+            # What was measured is a hint, and no reason to refuse a configuration.
+            with suppress(FieldError):
+                return cls(tuple(_steps(recommended, backend)), model.steering)
+        return cls(tuple(_steps(model, backend)), model.steering)
+
+
+def _recommended(model: Model) -> Model | None:
+    """With what was measured for its family, which holds as a whole: not for a model that was told any of it."""
+    found = recommendation((model.upstream_name, model.name))
+    if found is None or model.steering.first is not None or model.model_fields_set & {*found.settings, "forced"}:
+        return None
+    return model.model_copy(update={**found.settings, "steering": Bounds(first=found.first)})
+
+
+def _steps(model: Model, backend: Backend) -> list[Step]:
+    """From the first one on. Raises FieldError."""
+    asked = model.model_copy(update={"tools": "template", "steering": Bounds()})
+    steps = [Step("template", asked)]
+    for name, settings in _further(model, backend):
+        asked = steps[-1].model.model_copy(update=settings)
+        if asked != steps[-1].model:
+            steps.append(Step(name, asked))
+    names = [step.name for step in steps]
+    first = model.steering.first or names[0]
+    if first not in names:
+        raise FieldError(("steering", "first"), f"with these settings there are only the steps {', '.join(names)}")
+    if first == names[-1]:
+        problem = f"with these settings there is nothing to step up to: write {_written(steps[-1].model, model)}"
+        raise FieldError(("tools",), problem)
+    return steps[names.index(first) :]
+
+
+def _written(step: Model, model: Model) -> str:
+    """What is to be written to ask the model as this step does."""
+    words = [f"`tools: {step.tools}`"]
+    words += [f"`{name}: true`" for name in ("forced", "retry") if getattr(step, name) and not getattr(model, name)]
+    return " and ".join(words)
 
 
 def _further(model: Model, backend: Backend) -> Iterator[tuple[StepName, dict[str, Any]]]:

@@ -160,10 +160,10 @@ class Config(Settings):
     def _ladders_hold(self) -> Self:
         for index, model in enumerate(self.models):
             if model.tools == "auto":
-                ladder = Ladder.of(model, self.backends_by_name[model.backend])
-                if len(ladder.steps) == 1:
-                    problem = "with these settings there is nothing to step up to: write `tools: template`"
-                    raise FieldError(("models", index, "tools"), problem)
+                try:
+                    ladder = Ladder.of(model, self.backends_by_name[model.backend])
+                except FieldError as error:
+                    raise FieldError(("models", index, *error.location), str(error)) from None
                 self._ladders[model.name] = ladder
         self._place({})  # so that nothing else ever meets an `auto`
         return self

@@ -139,7 +139,7 @@ class _Everyday:
 models:
   - {{name: coder, upstream_model: {MODEL}, backend: large, tools: prompt}}
   - {{name: thinker, upstream_model: {MODEL}, backend: small, tools: template, format: qwen3_coder, retry: true}}
-  - {{name: climber, upstream_model: {MODEL}, backend: small, tools: auto, steering: {{calls: 10}}}}
+  - {{name: climber, upstream_model: {MODEL}, backend: small, tools: auto, steering: {{first: template, calls: 10}}}}
   - {{name: writer, upstream_model: {MODEL}, backend: small, tools: native}}
   - {{name: assistant, upstream_model: {MODEL}, backend: large, tools: prompt, tool_servers: [box]}}
   - {{name: painter, upstream_model: {MODEL}, backend: full, tools: native}}
