@@ -44,6 +44,11 @@ WAYS = (
         "gateway, `tools: prompt`, `format: xlam`, `example: true`",
         {"tools": "prompt", "format": "xlam", "example": True},
     ),
+    Way(
+        "begun",
+        "gateway, `tools: prompt`, `format: xlam`, `example: true`, `forced: begun`",
+        {"tools": "prompt", "format": "xlam", "example": True, "forced": "begun"},
+    ),
     Way("xlam", "gateway, `tools: prompt`, `format: xlam`", {"tools": "prompt", "format": "xlam"}),
     Way(
         "hermes-example",
