@@ -6,23 +6,27 @@ import json
 import re
 from collections import Counter
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from extproc.cli import main
 from extproc.config import parse
 from extproc.model_checks.scores import Rate
-from extproc.probe import Measured, Measuring, Report
+from extproc.probe import Measured, Measuring, Origin, Report
+from extproc.probe.measuring import measure
 from extproc.probe.measuring.questions import CATEGORIES, chosen, written
 from extproc.probe.measuring.scores import Score, recommended, worse_than_alone
 from extproc.probe.measuring.table import table
 from extproc.probe.measuring.ways import Way
+from extproc.probe.server import Server as ProbedServer
 from scripted_vllm import ScriptedVLLM
 from scripted_vllm.checks import ChatRequest
 from scripted_vllm.replies import Reply
-from scripted_vllm.troubles import Fail
-from tests.played_vllm import FORCED, NAME, TAGGED, ask, config_of
+from scripted_vllm.troubles import Fail, Refuse
+from tests.played_vllm import FORCED, NAME, TAGGED, ask, config_of, serving
 
 Calls = list[tuple[str, dict[str, object]]]
 
@@ -61,7 +65,7 @@ def asks_for_list(request: ChatRequest) -> bool:
     return '[{"name": ' in str(request.messages[0]["content"])
 
 
-def model(write: Callable[[ChatRequest, Calls], str]) -> ScriptedVLLM:
+def model(write: Callable[[ChatRequest, Calls], str], trial: str = TAGGED) -> ScriptedVLLM:
     """One that knows what to call, and writes it so; the first answers are those to what `probe` asks anyway."""
     known = right_calls()
 
@@ -70,13 +74,19 @@ def model(write: Callable[[ChatRequest, Calls], str]) -> ScriptedVLLM:
         return Reply(write(request, calls) if calls else "There is no tool for that.")
 
     server = ScriptedVLLM(NAME, speak=speak)
-    server.play(Reply("ready"), Reply("As"), Reply(TAGGED), Reply(FORCED))
+    server.play(Reply("ready"), Reply("As"), Reply(trial), Reply(FORCED))
     return server
 
 
 def measured(server: ScriptedVLLM, questions: int = 40) -> Report:
     with server.running():
         return ask(server.url, measuring=Measuring(questions=questions))
+
+
+def questions(server: ScriptedVLLM) -> list[dict[str, Any]]:
+    """The requests of the measure: they have a seed."""
+    sent = (request.json for request in server.requests if request.route == "/v1/chat/completions")
+    return [body for body in sent if "seed" in body]
 
 
 def totals(report: Report) -> dict[str, tuple[int, ...]]:
@@ -97,9 +107,9 @@ class TestMeasuring:
         }
         served = config_of(report).models[0]
         assert (served.tools, served.format, served.example, served.forced) == ("prompt", "xlam", True, False)
-        assert "    # measured: right in 40 of 40 questions\n" in report.yaml()
+        assert "    # measured: right in 40 of 40 questions (seed 0)\n" in report.yaml()
         assert f"    #   {LISTED} * " in report.yaml()
-        assert "\n    format              xlam: measured: a list brings more right calls\n" in report.summary()
+        assert "\n    format              xlam: measured: a list brings more right answers\n" in report.summary()
 
     def test_a_model_that_calls_as_it_learned_to_is_asked_in_the_cheapest_way(self) -> None:
         report = measured(model(lambda asked, calls: listed(calls) if asks_for_list(asked) else tagged(calls)), 8)
@@ -137,16 +147,88 @@ class TestMeasuring:
         server = ScriptedVLLM(NAME, speak=lambda _request: Reply(trouble=Fail(503, message="full\nof others")))
         server.play(Reply("ready"), Reply("As"), Reply(TAGGED), Reply(FORCED))
         report = measured(server, 4)
-        assert set(totals(report).values()) == {(0, 0, 0, 0)}
+        assert totals(report) == {TEMPLATE: (0, 0, 0, 0)}  # so the other ways aren't asked at all
+        assert "; measured nothing: too many questions got no answer (tools: template" in report.summary()
         assert f"{TEMPLATE}: 4 of 4 weren't answered: status 503: full of others" in report.summary()
         assert config_of(report).models[0].tools == "template"
+
+    @pytest.mark.parametrize(
+        "message",
+        [
+            {"role": "assistant", "content": 5},
+            {"role": "assistant", "tool_calls": [{"function": None}]},
+            None,
+            {"role": "assistant", "content": json.loads("[" * 200 + "]" * 200)},
+            {"tool_calls": [{"id": "a", "type": "function", "function": {"name": "f", "arguments": "[" * 9000}}]},
+        ],
+        ids=["number", "no function", "no message", "deep", "deep arguments"],
+    )
+    def test_odd_answers_are_none(self, message: object) -> None:
+        odd = {"object": "chat.completion", "choices": [{"index": 0, "message": message, "finish_reason": "stop"}]}
+        with serving() as server:
+            [probed] = ask(server.url).probed
+        played = dict.fromkeys(("none", "chat", "structural_tag"), (200, odd))
+        with serving(**played) as server:
+            asked_of = ProbedServer(Origin.parse(server.url), timeout=10)
+            found = measure(asked_of, probed.findings, probed.judged, Measuring(4))
+        assert found.best is None
+        assert [each.right_calls for each in found.scores] == [0] * len(found.scores)
+
+    def test_a_server_that_hangs_is_left_after_the_first_questions(self) -> None:
+        server = ScriptedVLLM(NAME, speak=lambda _request: Reply(trouble=Refuse()))
+        server.play(Reply("ready"), Reply("As"), Reply(TAGGED), Reply(FORCED))
+        with server.running():
+            report = ask(server.url, measuring=Measuring(questions=8, concurrency=2))
+        assert 2 <= len(questions(server)) <= 4
+        assert f"{TEMPLATE}: 8 of 8 weren't answered: " in report.summary()
+
+    def test_answers_that_were_cut_off_are_wrong_and_said(self) -> None:
+        cut = ScriptedVLLM(NAME, speak=lambda _request: Reply("I wonder.", finish_reason="length"))
+        cut.play(Reply("ready"), Reply("As"), Reply(TAGGED), Reply(FORCED))
+        report = measured(cut, 8)
+        assert set(totals(report).values()) == {(0, 0, 0, 0)}
+        assert f"{TEMPLATE}: 8 of 8 answers reached their token limit" in report.summary()
+
+    def test_a_model_that_thinks_has_time_to(self) -> None:
+        server = model(lambda _asked, calls: tagged(calls), trial=f"<think>A tool.</think>{TAGGED}")
+        measured(server, 4)
+        assert {request["max_tokens"] for request in questions(server)} == {1500}
+
+    def test_what_another_model_of_the_server_cant_have_isnt_written(self) -> None:
+        """`structured_outputs` is the backend's."""
+        report = measured(model(lambda _asked, calls: tagged(calls)), 8)
+        [bound] = report.probed
+        assert bound.measured is not None
+        held = replace(bound.measured, best=score((2, 2, 2, 2), forced="begun"))
+        binds = replace(bound, measured=held)
+        assert config_of(replace(report, probed=(binds,))).models[0].forced == "begun"
+        card = replace(bound.findings.card, name="other")
+        unbound = replace(bound.judged, structured_outputs=False)
+        other = replace(bound, findings=replace(bound.findings, card=card), judged=unbound)
+        both = replace(report, probed=(binds, other))
+        assert [each.forced for each in config_of(both).models] == [False, False]
+        assert "# `forced: begun` did best, but another model of this server can't be forced" in both.yaml()
+
+    def test_adapters_have_what_was_not_measured(self) -> None:
+        report = measured(model(lambda asked, calls: listed(calls) if asks_for_list(asked) else tagged(calls[:1])), 8)
+        adapter = replace(report.probed[0].findings.card, name="sql", parent=NAME)
+        with_adapter = replace(report, probed=(replace(report.probed[0], adapters=(adapter,)),))
+        assert [each.format for each in config_of(with_adapter).models] == ["xlam", "hermes"]
+        assert "    # not measured: --model asks it by its name\n" in with_adapter.yaml()
+
+    @pytest.mark.parametrize("name", ["measured", "qwen-\N{SNAKE}", 'a "b"'])
+    def test_models_may_have_any_name(self, name: str) -> None:
+        known = right_calls()
+        server = ScriptedVLLM(name, speak=lambda asked: Reply(tagged(known[str(asked.messages[-1]["content"])])))
+        server.play(Reply("ready"), Reply("As"), Reply(TAGGED), Reply(FORCED))
+        assert totals(measured(server, 4))[TEMPLATE] == (1, 1, 1, 1)
 
     def test_progress_is_told(self) -> None:
         heard: list[tuple[str, int, int]] = []
         server = model(lambda _asked, calls: tagged(calls))
         with server.running():
             ask(server.url, measuring=Measuring(questions=4, told=lambda *line: heard.append(line)))
-        assert heard[:4] == [(TEMPLATE, done, 4) for done in (1, 2, 3, 4)]
+        assert heard[:4] == [(f"{NAME}, {TEMPLATE}", done, 4) for done in (1, 2, 3, 4)]
 
     def test_the_command_prints_what_is_best(self, capsys: pytest.CaptureFixture[str]) -> None:
         server = model(lambda asked, calls: listed(calls) if asks_for_list(asked) else tagged(calls[:1]))
@@ -155,7 +237,7 @@ class TestMeasuring:
             assert main(["probe", server.url, *options]) == 0
         printed, told = capsys.readouterr()
         assert parse(printed).models[0].format == "xlam"
-        assert f"{LISTED}: 8 of 8 answered\n" in told
+        assert f"{NAME}, {LISTED}: 8 of 8 answered\n" in told
         assert "\n    measured            right answers " in told
 
     def test_the_table_is_as_printed(self) -> None:
@@ -176,8 +258,8 @@ class TestMeasuring:
             )
             assert (made.total.right, made.total.of) == rates[4]
             scores.append(made)
-        best = recommended(scores)
-        assert "\n".join(table(Measured(tuple(scores), best, 40, 0))) == f"right answers{shown}"
+        best, _ = recommended(scores)
+        assert "\n".join(table(Measured(tuple(scores), best))) == f"right answers{shown}"
 
     def test_its_options_are_for_it(self, capsys: pytest.CaptureFixture[str]) -> None:
         with pytest.raises(SystemExit) as ended:
@@ -187,10 +269,10 @@ class TestMeasuring:
 
 
 def score(
-    right: tuple[int, int, int, int], *, tokens: float = 100, valid: int = 10, told: str | None = "prompt"
+    right: tuple[int, int, int, int], *, tokens: float = 100, valid: int = 10, alone: bool = False, **settings: str
 ) -> Score:
     return Score(
-        way=Way({"tools": told, "format": "hermes"} if told is not None else None),
+        way=Way(None if alone else {"tools": "prompt", "format": "hermes", **settings}),
         categories={name: Rate(number, 10) for name, number in zip(CATEGORIES, right, strict=True)},
         valid=Rate(valid, 10),
         prompt_tokens=tokens,
@@ -199,26 +281,32 @@ def score(
 
 
 class TestChoice:
+    def test_where_much_got_no_answer_nothing_follows(self) -> None:
+        """A way that was refused for another reason than what it is would look bad."""
+        plain, refused = score((5, 5, 0, 10)), replace(score((0, 0, 0, 0)), failed=40)
+        assert recommended([plain, refused])[0] is None
+        assert recommended([plain, replace(refused, failed=2)])[0] is plain
+
     def test_more_right_answers_are_worth_tokens(self) -> None:
         plain, dear = score((5, 5, 0, 10)), score((8, 5, 0, 10), tokens=900)
-        assert recommended([plain, dear]) is dear
+        assert recommended([plain, dear])[0] is dear
 
     def test_one_question_in_twenty_is_not(self) -> None:
         plain, dear = score((5, 5, 0, 10)), score((7, 5, 0, 10), tokens=900)
-        assert recommended([plain, dear]) is plain
+        assert recommended([plain, dear])[0] is plain
 
     def test_of_equals_the_one_with_valid_calls_is_taken_then_the_first(self) -> None:
         plain, valid, other = score((5, 5, 0, 10), valid=9), score((5, 5, 0, 10)), score((6, 5, 0, 10))
-        assert recommended([plain, valid, other]) is valid
+        assert recommended([plain, valid, other])[0] is valid
 
     def test_the_server_alone_is_no_setting(self) -> None:
-        assert recommended([score((10, 10, 10, 10), told=None)]) is None
+        assert recommended([score((10, 10, 10, 10), alone=True)])[0] is None
 
     def test_silence_is_no_merit_of_its_own(self) -> None:
-        assert recommended([score((0, 0, 0, 10))]) is None
+        assert recommended([score((0, 0, 0, 10))])[0] is None
 
     def test_where_the_server_alone_is_better_is_said(self) -> None:
-        alone, through = score((0, 0, 0, 10), told=None), score((9, 9, 9, 7))
+        alone, through = score((0, 0, 0, 10), alone=True), score((9, 9, 9, 7))
         assert worse_than_alone(through, [alone, through]) == ["none"]
         assert worse_than_alone(through, [through]) == []
 

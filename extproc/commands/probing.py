@@ -8,12 +8,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from extproc.commands.options import Commands, add
-from extproc.commands.values import between, interval, origin
+from extproc.commands.values import between, interval, origin, quarters
 
 if TYPE_CHECKING:
     from extproc.probe import Measuring, Report
-
-_QUESTIONS, _CONCURRENCY = 40, 8
 
 
 def add_commands(commands: Commands) -> None:
@@ -32,20 +30,20 @@ def add_commands(commands: Commands) -> None:
     probe.add_argument(
         "--measure",
         action="store_true",
-        help="ask each model questions, in each way that its server allows, and recommend the one that is right most",
+        help="ask each model (but no adapter) questions, in each way that its server allows, and recommend the best",
     )
     probe.add_argument(
         "--questions",
-        type=between(4, 80),
+        type=quarters,
         metavar="N",
-        help=f"with --measure: how many, a quarter of each kind (default: {_QUESTIONS})",
+        help="with --measure: how many, a quarter of each kind (default: 40)",
     )
     probe.add_argument("--seed", type=int, metavar="N", help="with --measure: which questions are taken (default: 0)")
     probe.add_argument(
         "--concurrency",
         type=between(1, 64),
         metavar="N",
-        help=f"with --measure: how many are asked at once (default: {_CONCURRENCY})",
+        help="with --measure: how many are asked at once (default: 8)",
     )
 
 
@@ -78,7 +76,11 @@ def asked(options: argparse.Namespace, measuring: Measuring | None = None) -> Re
 
 
 def _probe(options: argparse.Namespace) -> int:
-    report = asked(options, _measuring(options))
+    try:
+        report = asked(options, _measuring(options))
+    except KeyboardInterrupt:
+        sys.stderr.write("\nextproc: stopped\n")
+        return 130
     sys.stderr.write(report.summary())
     sys.stdout.write(report.yaml())
     return 0
@@ -93,7 +95,7 @@ def _measuring(options: argparse.Namespace) -> Measuring | None:
         if given:
             options.misused(f"--{next(iter(given))} is for --measure")
         return None
-    return Measuring(**{"questions": _QUESTIONS, "concurrency": _CONCURRENCY, **given}, told=_tell)
+    return Measuring(**given, told=_tell)
 
 
 def _tell(way: str, done: int, of: int) -> None:

@@ -85,6 +85,13 @@ def between(least: int, most: int) -> Callable[[str], int]:
     return read
 
 
+def quarters(text: str) -> int:
+    count = between(4, 80)(text)
+    if count % 4:
+        raise argparse.ArgumentTypeError(f"expected a number that four kinds can share, got {text!r}")
+    return count
+
+
 def workers(text: str) -> int | Literal["auto"]:
     if text == "auto":
         return "auto"

@@ -72,7 +72,7 @@ class Ladder:
 
 def _recommended(model: Model) -> Model | None:
     """With what was measured for its family, which holds as a whole: not for a model that was told any of it."""
-    found = recommendation((model.upstream_name, model.name))
+    found = recommendation(model.upstream_name)
     if found is None or model.steering.first is not None or model.model_fields_set & {*found.settings, "forced"}:
         return None
     return model.model_copy(update={**found.settings, "steering": Bounds(first=found.first)})

@@ -6,7 +6,7 @@ The measure is `extproc probe --measure`, whose numbers are in docs/quality.md; 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -23,12 +23,19 @@ class Recommendation:
     """Of the model, at that step and all above."""
 
 
+_QUANTIZED = r"(-(awq|gptq|gguf|fp8|int[48]|q[2-8][a-z0-9-]*))*"
+"""What may be behind a name without being another model."""
 RECOMMENDATIONS = (
-    Recommendation(re.compile(r"qwen-?2\.5-coder-(0\.5|1\.5)b"), "prompt", {"format": "xlam", "example": True}),
+    Recommendation(
+        re.compile(rf"qwen-?2\.5-coder-0\.5b(-instruct)?{_QUANTIZED}"), "prompt", {"format": "xlam", "example": True}
+    ),
 )
 
 
-def recommendation(names: Iterable[str]) -> Recommendation | None:
-    """For a model by these names, paths too; None where nothing was measured."""
-    spelled = [re.sub(r"[\s_]+", "-", name.lower()) for name in names]
-    return next((each for each in RECOMMENDATIONS if any(map(each.names.search, spelled))), None)
+def recommendation(upstream_name: str) -> Recommendation | None:
+    """For a model that its backend serves by this name, which may be a path; None where nothing was measured.
+
+    A name that says more than the family's is a finetune's, which may call in another way.
+    """
+    name = re.sub(r"[\s_]+", "-", re.split(r"[/\\]", upstream_name.rstrip("/"))[-1].lower())
+    return next((each for each in RECOMMENDATIONS if each.names.fullmatch(name)), None)

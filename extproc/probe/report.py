@@ -68,7 +68,7 @@ class Report:
         lines.append("models:")
         for probed in self.probed:
             for card in (probed.findings.card, *probed.aliases, *probed.adapters):
-                lines += _model(card, probed, backend)
+                lines += _model(card, probed, backend, can_force=self._can_force)
         lines += ["backends:", *self._backend(backend)]
         return "\n".join(lines) + "\n"
 
@@ -83,6 +83,11 @@ class Report:
             lines += [f"    {label:{width}}  {text}" for label, text in rows]
         lines += [f"\n  left out: {line}" for line in self.left_out]
         return "\n".join(lines) + "\n"
+
+    @property
+    def _can_force(self) -> bool:
+        """The flag is the backend's, so all of its models have to be able to."""
+        return all(probed.judged.structured_outputs for probed in self.probed)
 
     def _backend(self, name: str) -> Iterable[str]:
         bound = [probed for probed in self.probed if not probed.advice.structured_outputs] or self.probed
@@ -100,30 +105,22 @@ class Report:
             yield f"    structured_outputs: {_scalar(advice.structured_outputs)}"
 
 
-def _model(card: Card, probed: Probed, backend: str) -> Iterable[str]:
-    advice, asked = probed.advice, probed.findings.card
+def _model(card: Card, probed: Probed, backend: str, *, can_force: bool) -> Iterable[str]:
+    asked = probed.findings.card
+    advice = probed.judged if card in probed.adapters else probed.advice
     yield f"  - name: {_scalar(card.name)}"
     yield f"    backend: {_scalar(backend)}"
-    if card in probed.aliases:
-        yield from _comment(f"another name of {one_line(asked.name)}")
-    elif card in probed.adapters:
-        yield from _comment(f"an adapter of {one_line(asked.name)}, taken to call tools as that does")
-    else:
-        if (length := asked.context_length) is not None:
-            yield from _comment(f"{length} tokens of context")
-        for warning in advice.warnings:
-            yield from _comment(f"WARNING: {warning}")
-        yield from _comment(advice.because)
-        if probed.measured is not None:
-            yield from (f"    #   {line}" for line in table(probed.measured))
+    yield from _why(card, probed, advice)
     yield f"    tools: {advice.tools}"
     if card is asked:
         yield from _comment(advice.format_because)
     yield f"    format: {_scalar(advice.format)}"
     if advice.example:
         yield "    example: true"
-    if advice.forced:
+    if advice.forced and can_force:
         yield f"    forced: {advice.forced}"
+    elif advice.forced:
+        yield from _comment("`forced: begun` did best, but another model of this server can't be forced")
     if advice.tools == "native":
         if card is asked:
             yield from _comment(_REPAIRS if probed.findings.server == "vllm" else _REPAIRS_ELSEWHERE)
@@ -132,6 +129,25 @@ def _model(card: Card, probed: Probed, backend: str) -> Iterable[str]:
         if card is asked:
             yield from _comment("the chat template begins the thinking, and no reasoning parser takes it out")
         yield "    thinking: open"
+
+
+def _why(card: Card, probed: Probed, advice: Advice) -> Iterable[str]:
+    """The comments above a model's mode."""
+    asked = probed.findings.card
+    if card in probed.aliases:
+        yield from _comment(f"another name of {one_line(asked.name)}")
+    elif card in probed.adapters:
+        yield from _comment(f"an adapter of {one_line(asked.name)}, taken to call tools as that does")
+        if probed.measured is not None:
+            yield from _comment("not measured: --model asks it by its name")
+    else:
+        if (length := asked.context_length) is not None:
+            yield from _comment(f"{length} tokens of context")
+        for warning in advice.warnings:
+            yield from _comment(f"WARNING: {warning}")
+        yield from _comment(advice.because)
+        if probed.measured is not None:
+            yield from (f"    #   {line}" for line in table(probed.measured))
 
 
 def _rows(probed: Probed) -> Iterable[tuple[str, str]]:

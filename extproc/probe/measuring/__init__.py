@@ -17,6 +17,7 @@ from extproc.probe.measuring.questions import CATEGORIES, chosen
 from extproc.probe.measuring.scores import Score, recommended, scored, worse_than_alone
 from extproc.probe.measuring.ways import Way, forced, plain
 from extproc.probe.server import Server
+from extproc.toolcalls import parse
 
 __all__ = ["CATEGORIES", "Measured", "Measuring", "Score", "Way", "measure", "worse_than_alone"]
 
@@ -44,56 +45,76 @@ class Measured:
     scores: tuple[Score, ...]
     """In the order in which the ways were asked."""
     best: Score | None
-    """None: no way brought one right answer, so nothing follows."""
-    questions: int
-    seed: int
+    """None: nothing follows from them."""
+    void: str = ""
+    """Why nothing follows."""
+    seed: int = 0
 
     def advised(self, advice: Advice) -> Advice:
         """The advice, with what the measure says of mode, format, wording and forcing."""
         if self.best is None or self.best.way.settings is None:
-            return advice
+            return replace(advice, because=f"{advice.because}; {self.void}")
         settings, total = self.best.way.settings, self.best.total
-        because = f"measured: right in {total.right} of {total.of} questions"
+        because = f"measured: right in {total.right} of {total.of} questions (seed {self.seed})"
         if worse := worse_than_alone(self.best, self.scores):
             because += f"; the server alone is right more often where asked for {_listed(worse)}"
-        same = settings["format"] == advice.format
         return replace(
             advice,
             tools=settings["tools"],
             because=because,
             format=settings["format"],
-            format_because=advice.format_because if same else "measured: a list brings more right calls",
+            format_because=self._why_format(settings["format"], advice),
             thinking=settings.get("thinking", "tags"),
             example=settings.get("example", False),
             forced=settings.get("forced", False),
         )
 
+    def _why_format(self, name: str, advice: Advice) -> str:
+        if name == advice.format:
+            return advice.format_because
+        assert self.best is not None
+        own = (score for score in self.scores if score.way.settings and score.way.settings["format"] == advice.format)
+        if self.best.total.right > max((score.total.right for score in own), default=0):
+            return "measured: a list brings more right answers"
+        return "measured: a list brings as many right answers, with a shorter prompt"
+
 
 def measure(server: Server, findings: Findings, advice: Advice, how: Measuring) -> Measured:
     """Ask the questions in all ways, then in the best one with calls that are held to their schemas."""
-    cases = chosen(how.questions, how.seed)
-    thinks = findings.chat.reasoning_parser or advice.thinking == "open"
+    cases, model = chosen(how.questions, how.seed), findings.card.name
+    max_tokens = _THOUGHT if _thinks(findings, advice) else _CALL
 
     def score(way: Way) -> Score:
         answers = asked(
             server,
-            findings.card.name,
+            model,
             findings.server,
             way,
             cases,
-            max_tokens=_THOUGHT if thinks else _CALL,
+            max_tokens=max_tokens,
             concurrency=how.concurrency,
-            told=lambda done: how.told(way.told, done, len(cases)),
+            told=lambda done: how.told(f"{model}, {way.told}", done, len(cases)),
         )
         return scored(way, cases, answers)
 
-    scores = [score(way) for way in plain(findings, advice)]
-    best = recommended(scores)
+    scores: list[Score] = []
+    for way in plain(findings, advice):
+        scores.append(score(way))
+        if scores[-1].failed == len(cases):
+            break  # The other ways would wait for as long.
+    best, void = recommended(scores)
     held = forced(best.way, findings) if best is not None else None
     if held is not None:
         scores.append(score(held))
-        best = recommended(scores)
-    return Measured(tuple(scores), best, len(cases), how.seed)
+        best, void = recommended(scores)
+    return Measured(tuple(scores), best, void, how.seed)
+
+
+def _thinks(findings: Findings, advice: Advice) -> bool:
+    if findings.chat.reasoning_parser or advice.thinking == "open":
+        return True
+    texts = [offer.text for offer in (findings.auto, findings.none)]
+    return any("<think" in text or parse(text, format=advice.format).reasoning is not None for text in texts)
 
 
 def _listed(categories: list[str]) -> str:

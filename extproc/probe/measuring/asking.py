@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future
+from dataclasses import replace
+from queue import Empty, SimpleQueue
 from typing import Any
 
 import orjson
@@ -11,8 +14,10 @@ import orjson
 from extproc.config import Config
 from extproc.contract.errors import ApiError
 from extproc.model_checks.cases import Case
+from extproc.model_checks.judging import checks
 from extproc.model_checks.reading import Answer, read
 from extproc.probe.measuring.ways import NAME, Way
+from extproc.probe.server import Answer as Raw
 from extproc.probe.server import NoAnswerError, Server
 from extproc.surfaces import prepare, rewrite_completion
 
@@ -30,45 +35,74 @@ def asked(
     concurrency: int,
     told: Callable[[int], None],
 ) -> list[Answer]:
-    """The answers to all questions, in their order; `told` hears how many have come."""
+    """The answers to all questions, in their order; `told` hears how many have come. When the first `concurrency` get
+    none, the rest isn't asked."""
     config = way.configuration(model, kind) if way.settings is not None else None
+    waiting: SimpleQueue[tuple[Case, Future[Answer]]] = SimpleQueue()
+    coming: list[Future[Answer]] = []
+    for case in cases:
+        coming.append(Future())
+        waiting.put((case, coming[-1]))
+    stopped = threading.Event()
 
-    def answered(case: Case) -> Answer:
-        body = case.request(NAME if config is not None else model, stream=False, max_tokens=max_tokens)
-        return _alone(server, body) if config is None else _through(server, body, config)
+    def work() -> None:
+        while not stopped.is_set():
+            try:
+                case, answer = waiting.get_nowait()
+            except Empty:
+                return
+            body = case.request(NAME if config is not None else model, stream=False, max_tokens=max_tokens)
+            try:
+                answer.set_result(_judged(case, server, body, config))
+            except BaseException as error:
+                answer.set_exception(error)
+                raise
 
+    for _ in range(min(concurrency, len(cases))):
+        threading.Thread(target=work, daemon=True).start()  # so that an interrupted command waits for nobody
     answers: list[Answer] = []
-    threads = ThreadPoolExecutor(max_workers=concurrency)
     try:
-        for answer in threads.map(answered, cases):
-            answers.append(answer)
+        for answer in coming:
+            answers.append(answer.result())
             told(len(answers))
+            if len(answers) == concurrency and not any(each.status for each in answers):
+                return answers + [answers[0]] * (len(cases) - concurrency)
     finally:
-        threads.shutdown(wait=False, cancel_futures=True)
+        stopped.set()
     return answers
 
 
-def _alone(server: Server, body: dict[str, Any]) -> Answer:
-    status, text = _posted(server, body)
-    return read(status, text, stream=False)
-
-
-def _through(server: Server, body: dict[str, Any], config: Config) -> Answer:
+def _judged(case: Case, server: Server, body: dict[str, Any], config: Config | None) -> Answer:
+    """What can be told right from wrong, or no answer: servers may say anything."""
     try:
+        given = _answer(server, body, config)
+        checks(case, given)
+    except (TypeError, ValueError, LookupError, AttributeError, RecursionError):
+        return Answer(200, error="what it answers can't be read as a chat completion")
+    return given
+
+
+def _answer(server: Server, body: dict[str, Any], config: Config | None) -> Answer:
+    try:
+        if config is None:
+            came = server.post(_PATH, body)
+            return _read(came, orjson.dumps(came.json))
         request = prepare(orjson.dumps(body), config)
-        assert request.body is not None
         assert request.answer is not None  # for tools are offered
-        status, text = _posted(server, orjson.loads(request.body))
-        if status == 200:
-            text = rewrite_completion(text.encode(), request.answer, request.sent).body.decode()
+        came = server.post(_PATH, orjson.loads(request.body) if request.body is not None else body)
+        written = orjson.dumps(came.json)
+        return _read(came, rewrite_completion(written, request.answer).body if came.status == 200 else written)
+    except NoAnswerError as error:
+        return Answer(0, error=str(error))
     except ApiError as error:
         return Answer(error.status, error=error.message)
-    return read(status, text, stream=False)
 
 
-def _posted(server: Server, body: dict[str, Any]) -> tuple[int, str]:
-    try:
-        answer = server.post(_PATH, body)
-    except NoAnswerError as error:
-        return 0, str(error)
-    return answer.status, orjson.dumps(answer.json).decode() if answer.status == 200 else answer.complaint
+def _read(came: Raw, written: bytes) -> Answer:
+    """`written` is the answer as a client gets it; what the prompt cost is as the server counted it."""
+    if came.status != 200:
+        return Answer(came.status, error=came.complaint)
+    given = read(200, written.decode(), stream=False)
+    if given.error:
+        return Answer(200, error="what it answers is no chat completion")
+    return replace(given, prompt_tokens=came.number("usage", "prompt_tokens") or 0)

@@ -28,6 +28,8 @@ class Score:
     """Questions that got no answer."""
     complaint: str = ""
     """What was said instead of the first of those."""
+    cut_off: int = 0
+    """Answers that reached their token limit: wrong, whatever they were about to say."""
 
     @property
     def total(self) -> Rate:
@@ -48,7 +50,8 @@ def scored(way: Way, cases: Sequence[Case], answers: Sequence[Answer]) -> Score:
     for case, answer in zip(cases, answers, strict=True):
         found = checks(case, answer)
         of[case.feature] += 1
-        right[case.feature] += found.get("match" if case.possible is not None else "decision", "unanswered") is None
+        is_right = found.get("match" if case.possible is not None else "decision", "unanswered") is None
+        right[case.feature] += is_right and not answer.is_cut_off
         if answer.is_answer and answer.calls and not answer.is_cut_off:
             called += 1
             valid += found["schema"] is None
@@ -61,22 +64,30 @@ def scored(way: Way, cases: Sequence[Case], answers: Sequence[Answer]) -> Score:
         prompt_tokens=sum(tokens) / len(tokens) if tokens else None,
         failed=len(failures),
         complaint=failures[0].error if failures else "",
+        cut_off=sum(answer.is_answer and answer.is_cut_off for answer in answers),
     )
 
 
-def recommended(scores: Iterable[Score]) -> Score | None:
-    """The one that is right most often. Of those that one question in twenty doesn't tell from it, the one that costs
-    the fewest tokens of prompt, then the one with the fewest invalid calls, then the plainest, which comes first. None
-    if no call is right in any way.
+def recommended(scores: Sequence[Score]) -> tuple[Score | None, str]:
+    """The one that is right most often, or None, with why nothing follows from the scores.
 
-    The server alone can't be: with `repair: true` native mode is that, and more.
+    Of those that one question in twenty doesn't tell from it, it is the one that costs the fewest tokens of prompt,
+    then the one with the fewest invalid calls, then the plainest, which comes first. The server alone can't be it:
+    with `repair: true` native mode is that, and more.
     """
-    able = [score for score in scores if score.way.settings is not None and score.right_calls]
-    if not able:
-        return None
+    able = [score for score in scores if score.way.settings is not None]
+    for score in able:
+        if score.failed > score.total.of // _TOLD_APART:
+            return None, f"measured nothing: too many questions got no answer ({score.way.told})"
+    if not any(score.right_calls for score in able):
+        return None, "measured nothing: in no way was any call right"
     best = max(score.total.right for score in able)
-    near = [score for score in able if best - score.total.right <= score.total.of // 20]
-    return min(near, key=lambda score: (score.prompt_tokens or 0.0, -(score.valid.value or 0.0)))
+    near = [score for score in able if best - score.total.right <= score.total.of // _TOLD_APART]
+    return min(near, key=lambda score: (score.prompt_tokens or 0.0, -(score.valid.value or 0.0))), ""
+
+
+_TOLD_APART = 20
+"""One question in so many tells no way from another."""
 
 
 def worse_than_alone(score: Score, scores: Iterable[Score]) -> list[str]:

@@ -22,6 +22,8 @@ def table(measured: Measured) -> Iterator[str]:
         cells = (cell.rjust(width) for cell, width in zip(others, widths[1:], strict=True))
         yield "  ".join((first.ljust(widths[0]), *cells))
     for score in measured.scores:
+        asked = score.total.of
         if score.failed:
-            asked = score.total.of
             yield one_line(f"{score.way.told}: {score.failed} of {asked} weren't answered: {score.complaint}")
+        if score.cut_off:
+            yield f"{score.way.told}: {score.cut_off} of {asked} answers reached their token limit"

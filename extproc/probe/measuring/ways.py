@@ -41,7 +41,7 @@ class Way:
         assert self.settings is not None
         settings = {"name": NAME, "backend": "server", "upstream_model": model, **self.settings}
         backend = {"name": "server", "address": "127.0.0.1:1", "server": server}  # asked by us, and at its own address
-        return parse(json.dumps({"models": [settings], "backends": [backend]}))
+        return parse(json.dumps({"models": [settings], "backends": [backend]}, ensure_ascii=False))
 
 
 _MEANT = ("thinking", "repair")
@@ -57,9 +57,10 @@ def _plain(findings: Findings, advice: Advice) -> Iterator[Way]:
     if findings.auto.accepted:
         yield Way()
         yield Way({"tools": "native", "format": advice.format, "repair": True})
-    shown = findings.auto if SERVERS[findings.server].unread == "auto" else findings.none
-    readable = SERVERS[findings.server].unread is not None and shown.accepted
-    if readable and shows_tools(findings, shown) is not False:
+    unread = SERVERS[findings.server].unread
+    shown = findings.auto if unread == "auto" else findings.none
+    parsed = unread == "none" and findings.auto.accepted  # by the server, whose own parser then stands in the way
+    if unread is not None and shown.accepted and not parsed and shows_tools(findings, shown) is not False:
         yield Way({"tools": "template", "format": advice.format, **_thinking(advice, advice.format)})
     told = [name for name in (advice.format, LIST) if call_syntax(name) is not None]
     for name in dict.fromkeys(told):
