@@ -31,7 +31,19 @@ def test_right_answers_to_all_questions_are_right() -> None:
     assert Counter(case.feature for case in cases) == {"one": 20, "of four": 20, "none": 20, "several": 20, "near": 30}
     found = counted(cases, {case.id: answered(case) for case in cases})
     assert all(one["right"] == one["of"] for one in found["categories"].values())
-    assert found["called"] == found["valid"] == 60
+    assert (
+        found["valid"]
+        == found["calls"]
+        == 60 + sum(len(answered(case).calls) - 1 for case in cases if case.feature == "several")
+    )
+
+
+def test_calls_are_counted_one_by_one() -> None:
+    [case] = [case for case in written() if case.id == "several 0"]
+    first, *others = answered(case).calls
+    broken = Answer(200, calls=(Call(first.id, first.name, "{}"), *others), finish_reason="tool_calls")
+    found = counted([case], {case.id: broken})
+    assert (found["calls"], found["valid"]) == (len(others) + 1, len(others))
 
 
 def test_words_where_a_call_is_due_are_wrong() -> None:

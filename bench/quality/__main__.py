@@ -19,6 +19,7 @@ import signal
 import sys
 import tempfile
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -97,7 +98,8 @@ def asked(options: argparse.Namespace, way: Way, url: str, cases: Sequence[Case]
     ask_all(Server(f"{url}/v1", name, None, _TIMEOUT, options.concurrency, MAX_TOKENS), cases, kept, ways=("whole",))
     found = counted(cases, {case.id: kept.answers[case.id, "whole"] for case in cases})
     told = {**described, "date": f"{datetime.datetime.now(datetime.UTC):%Y-%m-%d}", "seed": SEED, **found}
-    print(options.model, way.name, *(f"{name} {one['right']}/{one['of']}" for name, one in found["categories"].items()))
+    rates = (f"{name} {one['right']}/{one['of']}" for name, one in found["categories"].items())
+    print(options.model, way.name, *rates, f"calls that fit their schemas {found['valid']}/{found['calls']}")
     if not options.dev:
         page.save(f"{options.model}-{way.name}", told)
 
@@ -114,12 +116,12 @@ def counted(cases: Sequence[Case], answers: dict[str, Answer]) -> dict[str, Any]
         of["failed"] += not answer.is_answer
         right = found.get("match" if case.possible is not None else "decision", "not answered") is None
         of["right"] += right
-        if answer.is_answer and not answer.is_cut_off and answer.calls:
+        for call in answer.calls[:-1] if answer.is_cut_off else answer.calls:  # those that are whole
             calls += 1
-            valid += found["schema"] is None
+            valid += checks(case, replace(answer, calls=(call,), finish_reason="tool_calls"))["schema"] is None
     there = [answer for answer in answers.values() if answer.is_answer]
     tokens = [sum(one.prompt_tokens for one in there), sum(one.completion_tokens for one in there)]
-    return {"categories": categories, "answers": len(there), "tokens": tokens, "called": calls, "valid": valid}
+    return {"categories": categories, "answers": len(there), "tokens": tokens, "calls": calls, "valid": valid}
 
 
 if __name__ == "__main__":

@@ -53,7 +53,7 @@ def _row(way: Way, found: Mapping[str, Any], template: float | None) -> list[str
     cells = [_share(Rate(counts[name]["right"], counts[name]["of"])) for name in JUDGED]
     tokens = _each(found, 0)
     ratio = f" ({tokens / template:.2f})" if template else ""
-    valid = _share(Rate(found["valid"], found["called"]))
+    valid = _share(Rate(found["valid"], found["calls"]))
     date = str(found["date"]) if found["wording"] == way.wording else f"{found['date']}, with earlier words"
     return [way.told, *cells, valid, f"{tokens:.0f}{ratio}, {_each(found, 1):.0f}", date]
 
