@@ -7,8 +7,9 @@ field, and says what is wrong.
 from extproc.config.address import Address, reachable
 from extproc.config.alias import Alias, Choice, Why
 from extproc.config.backend import Backend
+from extproc.config.bounds import Bounds, StepName
 from extproc.config.jwt import Jwt, KeysUrl
-from extproc.config.ladder import Bounds, Ladder, Step, StepName
+from extproc.config.ladder import Ladder, Step
 from extproc.config.limits import Limits
 from extproc.config.loading import ConfigError, load, parse
 from extproc.config.model import InvalidCalls, Model

@@ -7,7 +7,7 @@ from typing import Annotated, Any, Literal, Self, TypeAlias
 from pydantic import AfterValidator, BeforeValidator, Field, model_validator
 
 from extproc.config.base import ClusterName, FieldError, Name, ParameterName, Settings
-from extproc.config.ladder import Bounds
+from extproc.config.bounds import Bounds
 from extproc.config.response_template import read_response_template
 from extproc.config.tools import ServerName
 from extproc.contract.parameters import TOOL_PARAMETERS, parameter_problems, with_integers
