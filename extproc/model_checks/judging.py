@@ -20,13 +20,13 @@ from extproc.model_checks.reading import Answer
 CHECKS: Mapping[str, str] = {
     "answered": "status 200, and a chat completion",
     "form": "ids, indexes, types, usage and the stream's end are as OpenAI's",
-    "finish_reason": "`tool_calls` where there are calls, else `stop`",
-    "decision": "a call where one is due, and none where none is",
+    "finish_reason": "`tool_calls` if there are calls, else `stop`",
+    "decision": "a call if one is due, else none",
     "name": "all calls are of offered tools",
     "json": "all arguments are JSON objects",
-    "schema": "all calls are of offered tools, with arguments that their schemas allow",
-    "tool": "the tools that should be called are the ones that are",
-    "match": "BFCL's possible answers hold the calls",
+    "schema": "all calls are of offered tools, with arguments that fit their schemas",
+    "tool": "exactly the tools that should be called are called",
+    "match": "the calls are among BFCL's possible answers",
     "same": "the stream says what the whole answer says",
 }
 SERVER_CHECKS = ("answered", "form", "finish_reason")
