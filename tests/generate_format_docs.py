@@ -15,11 +15,11 @@ PAGE = Path(__file__).parent.parent / "docs" / "formats.md"
 _HEAD = """\
 # Tool-call formats
 
-How models write calls, and the names to use for `format` in the configuration: vLLM's names of its parsers, and
-SGLang's as aliases. `extproc formats` prints the same list, `extproc formats NAME` one of them.
+How models write calls, and the names that `format` takes in the configuration: those of vLLM's parsers, with
+SGLang's as aliases. `extproc formats` prints the same list, and `extproc formats NAME` describes one format.
 
-The page is made by `python -m tests.generate_format_docs` from the files in `extproc/toolcalls/formats/`. How to add a
-format is told in [adding-a-format.md](adding-a-format.md).
+`python -m tests.generate_format_docs` writes this page from the files in `extproc/toolcalls/formats/`.
+[How to add a format](adding-a-format.md) has a page of its own.
 
 One more name is `hf`: a checkpoint's own [response template](configuration.md#a-checkpoints-own-format) says how it
 writes calls.

@@ -32,7 +32,7 @@ _TEXT = {
 
 APRIEL = Format(
     name="apriel",
-    title="a JSON array in <tool_calls>, text behind [BEGIN FINAL RESPONSE]",
+    title="a JSON array in <tool_calls>, text after [BEGIN FINAL RESPONSE]",
     models=("Apriel 1.5", "Apriel 1.6"),
     example='<tool_calls>[{"name": "get_weather", "arguments": {"city": "Paris"}}]</tool_calls>',
     start=State.BEGIN,

@@ -93,7 +93,7 @@ def _with_tool_names(states: Mapping[Any, Any]) -> States:
 
 COMMAND_R = Format(
     name="command_r",
-    title="a JSON array in a fence behind Action:",
+    title="a JSON array in a fence after Action:",
     models=("Command R", "Aya Expanse"),
     aliases=("command_r_plus",),
     example='Action: ```json\n[\n    {"tool_name": "get_weather", "parameters": {"city": "Paris"}}\n]\n```',

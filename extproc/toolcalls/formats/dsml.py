@@ -117,7 +117,7 @@ DEEPSEEK_V32 = Format(
 
 DEEPSEEK_V41 = Format(
     name="deepseek_v41",
-    title="as deepseek_v32 with blanks in the tags, in <｜DSML｜ calls>",
+    title="as deepseek_v32 with spaces in the tags, in <｜DSML｜ calls>",
     models=("DeepSeek-V4.1",),
     aliases=("deepseekv41",),
     example=_example("｜DSML｜ ", "calls"),

@@ -61,7 +61,7 @@ _NAME = re.compile(r"(?P<name>[\w.\-]+)")
 
 FUNCTIONARY_V32 = Format(
     name="functionary_v32",
-    title="a name, and below it a JSON object, behind >>>",
+    title="a name, and below it a JSON object, after >>>",
     models=("Functionary 3.2",),
     aliases=("functionary",),
     example='>>>get_weather\n{"city": "Paris"}',

@@ -44,7 +44,7 @@ _ANYTHING = re.compile("")
 
 INKLING = Format(
     name="inkling",
-    title="messages, of which those behind <|content_invoke_tool_json|> hold a JSON object",
+    title="messages; those after <|content_invoke_tool_json|> hold a JSON object",
     models=("Inkling",),
     example=(
         "<|message_model|>get_weather<|content_invoke_tool_json|>"

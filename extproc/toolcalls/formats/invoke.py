@@ -85,7 +85,7 @@ _STEP3 = {
 
 STEP3 = Format(
     name="step3",
-    title="<steptml:invoke> and <steptml:parameter> tags behind `function`",
+    title="<steptml:invoke> and <steptml:parameter> tags after `function`",
     models=("Step-3",),
     example=(
         "<｜tool_calls_begin｜><｜tool_call_begin｜>function<｜tool_sep｜>"

@@ -16,7 +16,7 @@ _ARRAY = '[{"name": "get_weather", "arguments": {"city": "Paris"}}]'
 
 GRANITE = Format(
     name="granite",
-    title="a JSON array behind <|tool_call|>",
+    title="a JSON array after <|tool_call|>",
     models=("Granite 3.0 to 3.3",),
     example=f"<|tool_call|>{_ARRAY}",
     thinking=State.THINKING,
@@ -34,7 +34,7 @@ GRANITE = Format(
 
 PHI4_MINI_JSON = Format(
     name="phi4_mini_json",
-    title="a JSON array behind functools",
+    title="a JSON array after functools",
     models=("Phi-4-mini", "Firefunction v2"),
     aliases=("phi4_mini", "firefunction_v2"),
     example=f"functools{_ARRAY}",
@@ -83,7 +83,7 @@ _XLAM_MARKERS = {"[TOOL_CALLS]": Transition(State.CALLS), "<tool_call>": Transit
 
 XLAM = Format(
     name="xlam",
-    title="a JSON array, bare, in a fence, or behind [TOOL_CALLS] or <tool_call>",
+    title="a JSON array, bare, in a fence, or after [TOOL_CALLS] or <tool_call>",
     models=("xLAM-2", "Qwen-xLAM"),
     example=_ARRAY,
     thinking=State.THINKING,
@@ -133,7 +133,7 @@ _LLAMA_CALLS = {"<|python_tag|>": Transition(State.CALLS), "<|python_start|>": T
 
 LLAMA3_JSON = Format(
     name="llama3_json",
-    title="a bare JSON object, or one behind <|python_tag|>",
+    title="a bare JSON object, or one after <|python_tag|>",
     models=("Llama 3.1 to 3.3", "Llama 4"),
     aliases=("llama4_json", "llama3"),
     example='{"name": "get_weather", "parameters": {"city": "Paris"}}',

@@ -60,7 +60,7 @@ ERNIE45 = Format(
 
 GRANITE_20B_FC = Format(
     name="granite-20b-fc",
-    title="JSON objects, each behind <function_call>",
+    title="JSON objects, each after <function_call>",
     models=("Granite 20B function calling",),
     aliases=("granite_20b_fc",),
     example=f"<function_call> {_OBJECT}",
@@ -107,7 +107,7 @@ _GIGACHAT_OPENERS = {
 
 GIGACHAT3 = Format(
     name="gigachat3",
-    title="a JSON object behind <|function_call|>, or in a message of its own",
+    title="a JSON object after <|function_call|>, or in a message of its own",
     models=("GigaChat 3",),
     example=f"<|function_call|>{_OBJECT}",
     syntax=CallSyntax(begin=f"<|function_call|>{call_object()}", end="}"),

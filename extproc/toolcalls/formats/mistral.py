@@ -57,7 +57,7 @@ _ARRAY_STATES = json_array("[TOOL_CALLS]", None)
 
 MISTRAL = Format(
     name="mistral",
-    title="NAME[ARGS] and a JSON object, or a JSON array, behind [TOOL_CALLS]",
+    title="NAME[ARGS] and a JSON object, or a JSON array, after [TOOL_CALLS]",
     models=("Mistral", "Magistral", "Devstral", "Ministral 3"),
     example='[TOOL_CALLS]get_weather[ARGS]{"city": "Paris"}',
     thinking=State.THINKING,

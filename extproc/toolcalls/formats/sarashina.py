@@ -13,7 +13,7 @@ _OPENING = "<|tool_calls|>"
 
 SARASHINA = Format(
     name="sarashina",
-    title="a list of dictionaries, as Python writes them, behind <|tool_calls|>",
+    title="a list of dictionaries, as Python writes them, after <|tool_calls|>",
     models=("Sarashina 2.2",),
     example=f"{_OPENING}[{{'name': 'get_weather', 'arguments': {{'city': 'Paris'}}}}]",
     syntax=CallSyntax(
