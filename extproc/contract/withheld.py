@@ -31,24 +31,27 @@ return_assistant_tokens_mask tokenizer_kwargs
 IMAGE_EMBEDS, AUDIO_EMBEDS, UUID = "content.image_embeds", "content.audio_embeds", "content.uuid"
 
 WITHHELD: Mapping[str, tuple[Fate, str]] = {
-    "priority": ("dropped", "who sends the lowest is served before all others"),
-    "request_id": ("dropped", "by it vLLM and what shares its cache know a request; the header x-request-id counts"),
-    "session_id": ("dropped", "by it a router may know another client's conversation"),
+    "priority": ("dropped", "whoever sends the lowest is served before all others"),
+    "request_id": (
+        "dropped",
+        "identifies a request to vLLM and to whatever shares its cache; the header x-request-id counts",
+    ),
+    "session_id": ("dropped", "identifies a conversation to a router, perhaps another client's"),
     "kv_transfer_params": ("dropped", "names servers to fetch a cache from"),
     "ec_transfer_params": ("dropped", "the same for encoders"),
     "vllm_xargs": ("dropped", "arguments for whatever is plugged into vLLM"),
-    "media_io_kwargs": ("dropped", "how much memory a video or an image may take"),
+    "media_io_kwargs": ("dropped", "decides how much memory a video or an image may take"),
     "mm_processor_kwargs": ("dropped", "the same, and arguments for a model's own code"),
     **{
-        f"chat_template_kwargs.{name}": ("dropped", "an argument of what renders the template")
+        f"chat_template_kwargs.{name}": ("dropped", "an argument of the function that renders the template")
         for name in _TEMPLATE_ARGUMENTS
     },
     "chat_template": ("refused", "a program that vLLM runs"),
     "chat_template_kwargs.chat_template": ("refused", "the same"),
-    "cache_salt": ("refused", "opens the cached prompts of whoever uses the same, and fills the cache"),
-    IMAGE_EMBEDS: ("refused", "a content part: tensors, which vLLM unpacks by means that can be made to run code"),
+    "cache_salt": ("refused", "opens the cached prompts of whoever uses the same salt, and fills the cache"),
+    IMAGE_EMBEDS: ("refused", "a content part: tensors, which vLLM unpacks in a way that can be abused to run code"),
     AUDIO_EMBEDS: ("refused", "the same"),
-    UUID: ("refused", "of a content part: who knows it gets, or sets, what is cached under it"),
+    UUID: ("refused", "a member of a content part: whoever knows it can read or set what is cached under it"),
 }
 """What is withheld by default: what becomes of it, and why. A name with a dot is a member's."""
 
