@@ -63,7 +63,8 @@ template.
 
 ### URLs of images, audio and video
 
-A backend fetches what `image_url`, `audio_url` and `video_url` name, from inside your network. `media_urls` decides which of them a request may have:
+A backend fetches what `image_url`, `audio_url` and `video_url` name, from inside your network.
+`media_urls` decides which of them a request may have:
 
 - `public`, the default: plain `http` or `https`, with a public address or a name that isn't reserved for private
   networks; and `data:`, which holds the content itself;
