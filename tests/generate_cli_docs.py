@@ -24,12 +24,12 @@ Every command of `extproc`, with its arguments and options, as `extproc COMMAND 
 `extproc --version` prints the version, and `extproc completion` makes your shell complete commands and options.
 
 A command that fails prints one line on standard error: what went wrong and where, and often what to type next. The
-exit status is 0 if all went well, 1 if it didn't, and 2 if the command line can't be understood. Where a command uses
-them differently, its section says so.
+exit status is 0 if all went well, 1 if it didn't, and 2 if the command line is wrong. If a command uses them
+differently, its section says so.
 
-In defaults, `/run` stands for `$XDG_RUNTIME_DIR` where that is set.
+In defaults, `/run` stands for `$XDG_RUNTIME_DIR` if that is set.
 
-This page is made by `python -m tests.generate_cli_docs` from `extproc/commands/`.
+`python -m tests.generate_cli_docs` writes this page from `extproc/commands/`.
 """
 
 _USUAL = "/run/extproc.sock"

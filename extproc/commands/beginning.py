@@ -25,23 +25,23 @@ def add_commands(commands: Commands) -> None:
         commands,
         "init",
         _init,
-        "write a configuration file for a running vLLM: asks where it is and where clients come in, and looks at it",
+        "write a configuration file for a running vLLM: ask where it is and where clients connect, and examine it",
         """
         extproc init
         extproc init http://gpu-host:8000 --listen 0.0.0.0:10000
         extproc init https://models.example.org --api-key-file key --model qwen-coder
         """,
     )
-    init.add_argument("url", type=origin, nargs="?", metavar="URL", help="where vLLM serves; asked for if left out")
+    init.add_argument("url", type=origin, nargs="?", metavar="URL", help="vLLM's URL; asked for if left out")
     init.add_argument(
-        "--listen", type=address, metavar="HOST:PORT", help="where clients come in; asked for if left out"
+        "--listen", type=address, metavar="HOST:PORT", help="where clients connect; asked for if left out"
     )
     init.add_argument(
         "--file",
         type=Path,
         default=_FILE,
         metavar="FILE",
-        help="what is written (default: %(default)s); never over another",
+        help="the file to write (default: %(default)s); an existing one is never overwritten",
     )
     add_what_is_asked(init)
 

@@ -34,11 +34,11 @@ def add_commands(commands: Commands) -> None:
         metavar="URL",
         help="the gateway's base URL (default: %(default)s)",
     )
-    chat.add_argument("--model", metavar="NAME", help="whom to ask (default: the first in the gateway's list)")
+    chat.add_argument("--model", metavar="NAME", help="the model to ask (default: the first in the gateway's list)")
     chat.add_argument(
-        "--key-file", type=Path, metavar="FILE", help="the API key, if one is asked for (default: OPENAI_API_KEY)"
+        "--key-file", type=Path, metavar="FILE", help="holds the API key, if one is needed (default: $OPENAI_API_KEY)"
     )
-    chat.add_argument("--no-tools", action="store_true", help="offer none")
+    chat.add_argument("--no-tools", action="store_true", help="offer the model no tools")
 
 
 def _chat(options: argparse.Namespace) -> int:

@@ -17,7 +17,7 @@ def add_commands(commands: Commands) -> None:
         commands,
         "completion",
         _completion,
-        "print what has a shell complete commands and options",
+        "print a script that makes a shell complete commands and options",
         """
         extproc completion bash > ~/.local/share/bash-completion/completions/extproc
         extproc completion zsh > ~/.zfunc/_extproc           with ~/.zfunc in fpath, before compinit

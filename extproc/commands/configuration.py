@@ -241,7 +241,9 @@ def _add_envoy(commands: Commands) -> None:
         extproc envoy --dynamic /run/envoy --processor unix:/run/extproc.sock > envoy.yaml
         """,
     )
-    envoy.add_argument("--config", type=Path, metavar="FILE", help="the configuration file, all of which goes in")
+    envoy.add_argument(
+        "--config", type=Path, metavar="FILE", help="the configuration file, all of which goes into the bootstrap"
+    )
     envoy.add_argument(
         "--dynamic",
         type=Path,
@@ -293,8 +295,10 @@ def _add_formats(commands: Commands) -> None:
         extproc formats qwen3_coder --table
         """,
     )
-    formats.add_argument("name", nargs="?", metavar="NAME", help="show this one as its models write it")
-    formats.add_argument("--table", action="store_true", help="also show how NAME is read: which marker leads where")
+    formats.add_argument("name", nargs="?", metavar="NAME", help="show how models write this format")
+    formats.add_argument(
+        "--table", action="store_true", help="also show how the gateway reads it: which marker leads where"
+    )
 
 
 def _add_hash_key(commands: Commands) -> None:
@@ -302,7 +306,7 @@ def _add_hash_key(commands: Commands) -> None:
         commands,
         "hash-key",
         _hash_key,
-        "make a line for the file of API keys: reads a key from standard input and prints its hash",
+        "make a line for the file of API keys: read a key from standard input and print its hash",
         """
         extproc hash-key alice                                             asks for the key
         openssl rand -hex 32 | tee alice.key | extproc hash-key alice >> api-keys
@@ -310,5 +314,5 @@ def _add_hash_key(commands: Commands) -> None:
         """,
     )
     hash_key.add_argument(
-        "name", metavar="NAME", help="whose key it is, as the access log will call them; TEAM/NAME for one of a team"
+        "name", metavar="NAME", help="the key's owner, as in the access log; TEAM/NAME for a member of a team"
     )

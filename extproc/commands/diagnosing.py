@@ -25,10 +25,12 @@ def add_commands(commands: Commands) -> None:
         extproc diagnose exchange.json --json --without-quotes
         """,
     )
-    diagnose.add_argument("files", type=Path, nargs="+", metavar="FILE", help="what `extproc record` made")
-    diagnose.add_argument("--json", action="store_true", help="an object on a line for each file")
+    diagnose.add_argument("files", type=Path, nargs="+", metavar="FILE", help="a file written by `extproc record`")
+    diagnose.add_argument("--json", action="store_true", help="print a JSON object for each file, one per line")
     diagnose.add_argument(
-        "--without-quotes", action="store_true", help="leave out what the model or the client said, for others to read"
+        "--without-quotes",
+        action="store_true",
+        help="leave out what the model or the client said, so that others may read it",
     )
 
 

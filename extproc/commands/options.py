@@ -48,7 +48,7 @@ def add_sockets(command: argparse.ArgumentParser) -> None:
         "--sockets",
         type=Path,
         metavar="DIRECTORY",
-        help="where the sockets between Envoy, the processor and the runner are, instead of where the file says",
+        help="directory of the sockets between Envoy, the processor and the runner, instead of the file's",
     )
 
 
@@ -57,7 +57,7 @@ def add_workers(command: argparse.ArgumentParser) -> None:
         "--workers",
         type=workers,
         metavar="N|auto",
-        help="in how many processes the processor works, instead of what the file says; auto: one for each core",
+        help="number of the processor's processes, instead of the file's; auto: one for each core",
     )
 
 

@@ -25,33 +25,35 @@ def add_commands(commands: Commands) -> None:
         extproc probe https://models.example.org --model qwen-coder --api-key-file key > extproc.yaml
         """,
     )
-    probe.add_argument("url", type=origin, metavar="URL", help="where it serves, such as http://gpu-host:8000")
+    probe.add_argument("url", type=origin, metavar="URL", help="the server's URL, such as http://gpu-host:8000")
     add_what_is_asked(probe)
     probe.add_argument(
         "--measure",
         action="store_true",
-        help="ask each model (but no adapter) questions, in each way that its server allows, and recommend the best",
+        help="ask each model (but no adapter) questions in each way that its server allows, and recommend the best way",
     )
     probe.add_argument(
         "--questions",
         type=quarters,
         metavar="N",
-        help="with --measure: how many, a quarter of each kind (default: 40)",
+        help="with --measure: number of questions, a quarter of each kind (default: 40)",
     )
-    probe.add_argument("--seed", type=int, metavar="N", help="with --measure: which questions are taken (default: 0)")
+    probe.add_argument("--seed", type=int, metavar="N", help="with --measure: selects the questions (default: 0)")
     probe.add_argument(
         "--concurrency",
         type=between(1, 64),
         metavar="N",
-        help="with --measure: how many are asked at once (default: 8)",
+        help="with --measure: number of questions asked at once (default: 8)",
     )
 
 
 def add_what_is_asked(command: argparse.ArgumentParser) -> None:
     """The options that say what is asked, and how."""
     command.add_argument("--model", metavar="NAME", help="ask about this model only")
-    command.add_argument("--api-key-file", type=Path, metavar="FILE", help="the key that the server asks for")
-    command.add_argument("--ca", type=Path, metavar="FILE", help="CA certificates (PEM) to verify the server's against")
+    command.add_argument("--api-key-file", type=Path, metavar="FILE", help="holds the server's API key")
+    command.add_argument(
+        "--ca", type=Path, metavar="FILE", help="verify the server's certificate against these CA certificates (PEM)"
+    )
     command.add_argument(
         "--timeout",
         type=interval,

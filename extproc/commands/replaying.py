@@ -31,13 +31,13 @@ def add_commands(commands: Commands) -> None:
         extproc replay exchange.json --save-test cline-lost-call
         """,
     )
-    replay.add_argument("files", type=Path, nargs="+", metavar="FILE", help="what `extproc record` made")
+    replay.add_argument("files", type=Path, nargs="+", metavar="FILE", help="a file written by `extproc record`")
     replay.add_argument(
         "--cut",
         type=_cut,
         default="recorded",
         metavar="whole|recorded|N",
-        help="how a stream of the backend's arrives: in one piece, as it did, or in pieces of N bytes "
+        help="how the backend's stream arrives: in one piece, as it did then, or in pieces of N bytes "
         "(default: %(default)s)",
     )
     replay.add_argument(
@@ -47,7 +47,7 @@ def add_commands(commands: Commands) -> None:
     replay.add_argument(
         "--save-test",
         metavar="NAME",
-        help=f"in a checkout: turn it into a test in {_TESTS} that expects the current result",
+        help=f"in a checkout: turn the recording into a test in {_TESTS} that expects the current result",
     )
 
 

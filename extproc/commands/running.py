@@ -182,7 +182,7 @@ def _add_record(commands: Commands) -> None:
         "directory",
         type=Path,
         metavar="DIRECTORY",
-        help="where the files go; prompts and answers are in them, keys and addresses are not",
+        help="where the files go; they contain prompts and answers, but no keys or addresses",
     )
     _add_files(record, "--files")
     _add_what_runs(record)
@@ -203,13 +203,15 @@ def _add_what_runs(up: argparse.ArgumentParser) -> None:
     source.add_argument("--config", type=Path, metavar="FILE", help="serve the models of this file")
     source.add_argument("--backend", type=backend, metavar="URL", help="serve a model of this vLLM server")
     source.add_argument("--scripted", action="store_true", help="start the scripted vLLM, if installed, and serve it")
-    up.add_argument("--model", metavar="NAME", help="the model's name; with --backend needed only if it serves several")
+    up.add_argument(
+        "--model", metavar="NAME", help="the model's name; with --backend, needed only if the server has several"
+    )
     up.add_argument(
         "--format",
         metavar="NAME",
         help="how the model of --backend writes calls: one of `extproc formats` (default: hermes)",
     )
-    up.add_argument("--characters", type=Path, metavar="DIRECTORY", help="serve the characters there besides")
+    up.add_argument("--characters", type=Path, metavar="DIRECTORY", help="also serve the characters in this directory")
     up.add_argument("--listen", type=address, metavar="HOST:PORT", help=f"where clients connect (default: {_LISTEN})")
     add_workers(up)
     add_metrics(up)
@@ -252,7 +254,7 @@ def _add_serve(commands: Commands) -> None:
         type=socket_or_address,
         default=PROCESSOR,
         metavar="ADDRESS",
-        help="unix:/path or host:port; whoever can connect to it is taken for Envoy (default: %(default)s)",
+        help="unix:/path or host:port; whoever can connect counts as Envoy (default: %(default)s)",
     )
     serve.add_argument(
         "--tls-certificate",
@@ -286,13 +288,13 @@ def _add_serve(commands: Commands) -> None:
         "--envoy-admin",
         type=socket_or_address,
         metavar="ADDRESS",
-        help="ask Envoy here which of the files it has loaded, instead of waiting a while",
+        help="ask Envoy here which of the files it has loaded, instead of just waiting",
     )
     serve.add_argument(
         "--envoy-listen",
         type=address,
         metavar="HOST:PORT",
-        help="where Envoy listens for clients, instead of where the file says",
+        help="where Envoy listens for clients, instead of the file's `listen`",
     )
     add_sockets(serve)
     serve.add_argument(
@@ -300,15 +302,15 @@ def _add_serve(commands: Commands) -> None:
         type=interval,
         default=1.0,
         metavar="SECONDS",
-        help="how often to look whether files have changed (default: %(default)g)",
+        help="how often to check whether files have changed (default: %(default)g)",
     )
     serve.add_argument(
         "--keys-grace",
         type=seconds,
         default=GRACE,
         metavar="SECONDS",
-        help="how long the last API keys stay valid when their file is empty or gone; after that nobody gets "
-        "in (default: %(default)g)",
+        help="how long the last API keys stay valid when their file is empty or gone; after that, nobody "
+        "gets in (default: %(default)g)",
     )
     serve.add_argument(
         "--record",
@@ -351,7 +353,7 @@ def _add_runner(commands: Commands) -> None:
         type=interval,
         default=1.0,
         metavar="SECONDS",
-        help="how often to look whether files have changed (default: %(default)g)",
+        help="how often to check whether files have changed (default: %(default)g)",
     )
     add_metrics(runner)
     add_grace(runner, "runs")

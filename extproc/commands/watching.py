@@ -32,7 +32,7 @@ def add_commands(commands: Commands) -> None:
         commands,
         "watch",
         _watch,
-        "show exchanges while they run, on a page of their own for whoever has the address that is printed, or here",
+        "show exchanges while they run, on a page for whoever has the printed address, or in this terminal",
         """
         extproc watch --config extproc.yaml
         extproc watch --sockets /run/extproc --listen 127.0.0.1:9004 --megabytes 256 --minutes 120
@@ -46,38 +46,38 @@ def add_commands(commands: Commands) -> None:
         "--sockets",
         type=Path,
         metavar="DIRECTORY",
-        help="where the sockets between Envoy, the processor and the runner are, instead of where the file says",
+        help="directory of the sockets between Envoy, the processor and the runner, instead of the file's",
     )
     watch.add_argument(
         "--tui",
         action="store_true",
-        help="show them in this terminal, and serve no page unless --listen says where; what is saved of them is put "
-        "where the command is started",
+        help="show them in this terminal, and serve no page unless --listen says where; what you save goes "
+        "into the current directory",
     )
     watch.add_argument(
         "--listen",
         type=address,
         metavar="HOST:PORT",
-        help=f"where the page is (default: {LISTEN}); another than the loopback needs --open-to-others",
+        help=f"where the page is (default: {LISTEN}); any address but the loopback needs --open-to-others",
     )
     watch.add_argument(
         "--open-to-others",
         action="store_true",
-        help="allow an address that other machines can reach: there is no TLS, so anybody on the way reads all of it",
+        help="allow an address that other machines can reach; without TLS, anybody on the way can read everything",
     )
     watch.add_argument(
         "--megabytes",
         type=number,
         default=_MEGABYTES,
         metavar="N",
-        help="keep so much in memory at most (default: %(default)d)",
+        help="keep at most this much in memory (default: %(default)d)",
     )
     watch.add_argument(
         "--minutes",
         type=interval,
         default=_MINUTES,
         metavar="N",
-        help="forget what ended so long ago (default: %(default)g)",
+        help="forget exchanges that ended this long ago (default: %(default)g)",
     )
 
 

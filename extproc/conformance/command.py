@@ -31,13 +31,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "target", nargs="?", type=_target, metavar="TARGET", help="the server: HOST:PORT or unix:/path, without TLS"
     )
     parser.add_argument(
-        "--recipe", type=Path, metavar="FILE", help="what the server lets pass, refuses and mutates (YAML)"
+        "--recipe", type=Path, metavar="FILE", help="what the server passes on, refuses and mutates (YAML)"
     )
     parser.add_argument(
         "--profile",
         action="append",
         choices=PROFILES,
-        help="cases of this profile, instead of what the recipe says; may be repeated (default: core)",
+        help="cases of this profile, instead of the recipe's; may be repeated (default: core)",
     )
     parser.add_argument(
         "--only",
@@ -49,12 +49,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--envoy",
         metavar="VERSION",
-        help="play the cases through this real Envoy too (1.36.2 to 1.40.0, or a program's path), and compare",
+        help="play the cases through this real Envoy too (1.36.2 to 1.40.0, or the path of a binary), and compare",
     )
-    parser.add_argument("--list", action="store_true", help="print the cases, and play none")
+    parser.add_argument("--list", action="store_true", help="list the cases, and play none")
     parser.add_argument("--quiet", action="store_true", help="print only the totals")
     parser.add_argument(
-        "--allow-remote", action="store_true", help="play with a server that isn't on this machine's loopback interface"
+        "--allow-remote", action="store_true", help="judge a server that isn't on this machine's loopback interface"
     )
     for name in _REPORTS:
         parser.add_argument(f"--{name}", type=Path, metavar="FILE", help=f"write a report here ({name})")

@@ -25,7 +25,7 @@ EXPLAINED = """\
 A parser is a function that gets an `extproc.corpus.Given` and yields OpenAI's deltas; `extproc` is ours:
   extproc conformance tools --parser extproc
   PYTHONPATH=. extproc conformance tools --parser my_adapter:parse --format hermes --json
-Those of vllm, sglang, mlx-lm and transformers are judged where they are installed, in the formats that they claim:
+Parsers of vllm, sglang, mlx-lm and transformers are judged where they are installed, in the formats that they claim:
   extproc conformance tools --parser vllm --python ~/vllm/bin/python --format hermes
 
 A server is judged by what it makes of a model whose answers are the rows' texts. For the rows of one format, with a
@@ -107,7 +107,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     what.add_argument("server", nargs="?", metavar="URL", help="the base URL to judge, up to /v1")
     what.add_argument("--parser", metavar="MODULE:FUNCTION", help=f"the parser to judge: `extproc`, {_NAMES}")
     what.add_argument("--url", help="the same as URL")
-    what.add_argument("--answers", action="store_true", help="print what the model behind URL has to know")
+    what.add_argument("--answers", action="store_true", help="print the answers that the model behind URL has to give")
     what.add_argument("--export", action="store_true", help="print the rows themselves, as JSON lines")
     parser.add_argument("--python", default=sys.executable, help="where vllm, sglang and so on are installed")
     parser.add_argument("--format", action="append", metavar="F", help="only rows of this format; may be repeated")

@@ -20,8 +20,8 @@ EXPLAINED = """\
   pip download --no-deps bfcl-eval==2026.3.23
   extproc conformance model http://127.0.0.1:8000/v1 --model qwen --bfcl bfcl_eval-2026.3.23-py3-none-any.whl
 
-The key, if the server wants one, is in the environment variable OPENAI_API_KEY or in --key-file.
-Exit status: 0, judged; 1, an error, a wrong finish_reason or a broken form came, for which no model is to blame; 2,
+If the server wants a key, put it into the environment variable OPENAI_API_KEY or into --key-file.
+Exit status: 0, judged; 1, an error, a wrong finish_reason or a broken form, which isn't the model's fault; 2,
 nothing could be judged. `python -m extproc.model_checks` is the same.
 """
 _KEY = "OPENAI_API_KEY"
@@ -32,19 +32,25 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--model", required=True, help="the model to ask for")
     parser.add_argument("--key-file", type=Path, metavar="FILE", help=f"holds the API key (default: ${_KEY})")
     parser.add_argument(
-        "--bfcl", type=Path, metavar="WHEEL", help="ask questions of BFCL from this wheel or folder too"
+        "--bfcl", type=Path, metavar="WHEEL", help="also ask BFCL's questions, from this wheel or folder"
     )
     parser.add_argument("--only", choices=("cases", "bfcl"), help="only our cases, or only BFCL's questions")
-    parser.add_argument("--limit", type=_positive, metavar="N", help="a sample of so many cases, and of each category")
-    parser.add_argument("--seed", type=int, default=0, help="which sample (default: %(default)s)")
-    parser.add_argument("--concurrency", type=_at_once, default=4, metavar="N", help="so many at once (default: 4)")
-    parser.add_argument("--max-tokens", type=_positive, default=200, metavar="N", help="of an answer (default: 200)")
+    parser.add_argument(
+        "--limit", type=_positive, metavar="N", help="take a sample: N cases, and N questions of each category"
+    )
+    parser.add_argument("--seed", type=int, default=0, help="selects the sample (default: %(default)s)")
+    parser.add_argument(
+        "--concurrency", type=_at_once, default=4, metavar="N", help="number of requests at once (default: 4)"
+    )
+    parser.add_argument(
+        "--max-tokens", type=_positive, default=200, metavar="N", help="most tokens of an answer (default: 200)"
+    )
     parser.add_argument("--timeout", type=seconds, default=120.0, help="seconds for one answer (default: %(default)g)")
     parser.add_argument(
-        "--results", type=Path, metavar="FILE", help="keep the answers here; a run that was stopped goes on from them"
+        "--results", type=Path, metavar="FILE", help="keep the answers here; a run that was stopped resumes from them"
     )
-    parser.add_argument("--json", action="store_true", help="print scores, and all that is wrong, as JSON")
-    parser.add_argument("--markdown", action="store_true", help="print the tables alone")
+    parser.add_argument("--json", action="store_true", help="print the scores, and everything that is wrong, as JSON")
+    parser.add_argument("--markdown", action="store_true", help="print only the tables")
     parser.add_argument(
         "--allow-remote", action="store_true", help="ask a server that isn't on this machine's loopback interface"
     )
