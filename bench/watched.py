@@ -8,6 +8,7 @@ neighbours, of which the median. HTTP/2 below it isn't in it, so of a whole toke
 
 from __future__ import annotations
 
+import argparse
 import asyncio
 import json
 import multiprocessing
@@ -16,6 +17,7 @@ import statistics
 import sys
 import tempfile
 import time
+from collections.abc import Sequence
 from pathlib import Path
 
 from extproc.config import Config, parse
@@ -113,8 +115,11 @@ async def _measure(folder: Path) -> None:
         recordings.close()
 
 
-def main() -> int:
+def main(arguments: Sequence[str] | None = None) -> int:
     """Measure; returns the exit status."""
+    argparse.ArgumentParser(prog="python -m bench.watched", description="What it costs to be watched.").parse_args(
+        arguments
+    )
     spawning = multiprocessing.get_context("spawn")
     with tempfile.TemporaryDirectory() as folder:
         ready = spawning.Event()

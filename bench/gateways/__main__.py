@@ -1,7 +1,7 @@
 """Measures this gateway beside its peers: `python -m bench.gateways [--quick] [--ways NAME,...] [--page]`.
 
 The full run takes some twenty minutes on two cores, which should have nothing else to do; it is kept in bench/results,
-and docs/performance.md with its pictures is made of it. A quick one takes two minutes, says whether everything still
+and docs/performance.md with its pictures is made of it. A quick one takes three minutes, says whether everything still
 runs, and leaves its numbers and its page in build/bench. `--page` measures nothing and only makes the page.
 """
 
@@ -25,7 +25,7 @@ _QUICK = Path("build/bench")
 
 def main(arguments: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="python -m bench.gateways", description=__doc__.partition(":")[0])
-    parser.add_argument("--quick", action="store_true", help="two minutes, few numbers, which aren't kept")
+    parser.add_argument("--quick", action="store_true", help="three minutes, few numbers, which aren't kept")
     parser.add_argument("--ways", default=",".join(way.name for way in WAYS), help="some of them: %(default)s")
     parser.add_argument("--page", action="store_true", help="make the page of what was measured before")
     options = parser.parse_args(arguments)
