@@ -145,6 +145,8 @@ def test_an_envoy_that_is_started_again_serves_characters_too(pod: Pod, backend:
 
 def test_a_pod_that_leaves_finishes_its_runs_with_all_their_rounds(pods: Cluster, backend: ScriptedVLLM) -> None:
     leaving = pods.start_pod()
+    wait_until(lambda: plays(leaving, backend), PATIENCE)  # A pod is ready before its runner is.
+    backend.forget()
     late = Stall(after=None, seconds=NOTICE + 2)
     backend.play(Reply(CALL.text, trouble=late), Reply(CALL.text, trouble=late), STORY)
     with ThreadPoolExecutor(2) as threads:
