@@ -216,12 +216,16 @@ class TestMeasuring:
         assert [each.format for each in config_of(with_adapter).models] == ["xlam", "hermes"]
         assert "    # not measured: --model asks it by its name\n" in with_adapter.yaml()
 
-    @pytest.mark.parametrize("name", ["measured", "qwen-\N{SNAKE}", 'a "b"'])
+    @pytest.mark.parametrize("name", ["measured", "qwen-\N{SNAKE}", 'a "b"', "red\x1b[31m"])
     def test_models_may_have_any_name(self, name: str) -> None:
         known = right_calls()
         server = ScriptedVLLM(name, speak=lambda asked: Reply(tagged(known[str(asked.messages[-1]["content"])])))
         server.play(Reply("ready"), Reply("As"), Reply(TAGGED), Reply(FORCED))
-        assert totals(measured(server, 4))[TEMPLATE] == (1, 1, 1, 1)
+        heard: set[str] = set()
+        with server.running():
+            report = ask(server.url, measuring=Measuring(4, told=lambda way, _done, _of: heard.add(way)))
+        assert totals(report)[TEMPLATE] == (1, 1, 1, 1)
+        assert all(way.isprintable() for way in heard)  # on a terminal it is written as it is
 
     def test_progress_is_told(self) -> None:
         heard: list[tuple[str, int, int]] = []

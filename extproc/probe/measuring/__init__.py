@@ -16,7 +16,7 @@ from extproc.probe.measuring.asking import asked
 from extproc.probe.measuring.questions import CATEGORIES, chosen
 from extproc.probe.measuring.scores import Score, recommended, scored, worse_than_alone
 from extproc.probe.measuring.ways import Way, forced, plain
-from extproc.probe.server import Server
+from extproc.probe.server import Server, one_line
 from extproc.toolcalls import parse
 
 __all__ = ["CATEGORIES", "Measured", "Measuring", "Score", "Way", "measure", "worse_than_alone"]
@@ -93,7 +93,7 @@ def measure(server: Server, findings: Findings, advice: Advice, how: Measuring) 
             cases,
             max_tokens=max_tokens,
             concurrency=how.concurrency,
-            told=lambda done: how.told(f"{model}, {way.told}", done, len(cases)),
+            told=lambda done: how.told(f"{one_line(model)}, {way.told}", done, len(cases)),
         )
         return scored(way, cases, answers)
 
