@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future
 from dataclasses import replace
 from queue import Empty, SimpleQueue
@@ -35,9 +35,26 @@ def asked(
     concurrency: int,
     told: Callable[[int], None],
 ) -> list[Answer]:
-    """The answers to all questions, in their order; `told` hears how many have come. When the first `concurrency` get
-    none, the rest isn't asked."""
+    """The answers to all questions, in their order; `told` hears how many have come. The first `concurrency` are asked
+    by themselves: when none of them gets an answer, the rest isn't asked."""
     config = way.configuration(model, kind) if way.settings is not None else None
+
+    def ask(case: Case) -> Answer:
+        body = case.request(NAME if config is not None else model, stream=False, max_tokens=max_tokens)
+        return _judged(case, server, body, config)
+
+    answers: list[Answer] = []
+    for some in (cases[:concurrency], cases[concurrency:]):
+        for answer in _at_once(ask, some, concurrency):
+            answers.append(answer)
+            told(len(answers))
+        if not any(each.status for each in answers):
+            return answers + [answers[0]] * (len(cases) - len(answers))
+    return answers
+
+
+def _at_once(ask: Callable[[Case], Answer], cases: Sequence[Case], concurrency: int) -> Iterator[Answer]:
+    """The answers in the order of the questions, as soon as they are there."""
     waiting: SimpleQueue[tuple[Case, Future[Answer]]] = SimpleQueue()
     coming: list[Future[Answer]] = []
     for case in cases:
@@ -51,25 +68,19 @@ def asked(
                 case, answer = waiting.get_nowait()
             except Empty:
                 return
-            body = case.request(NAME if config is not None else model, stream=False, max_tokens=max_tokens)
             try:
-                answer.set_result(_judged(case, server, body, config))
+                answer.set_result(ask(case))
             except BaseException as error:
                 answer.set_exception(error)
                 raise
 
     for _ in range(min(concurrency, len(cases))):
         threading.Thread(target=work, daemon=True).start()  # so that an interrupted command waits for nobody
-    answers: list[Answer] = []
     try:
         for answer in coming:
-            answers.append(answer.result())
-            told(len(answers))
-            if len(answers) == concurrency and not any(each.status for each in answers):
-                return answers + [answers[0]] * (len(cases) - concurrency)
+            yield answer.result()
     finally:
         stopped.set()
-    return answers
 
 
 def _judged(case: Case, server: Server, body: dict[str, Any], config: Config | None) -> Answer:
