@@ -40,7 +40,7 @@ def tables() -> str:
             tokens = {way.name: _each(found, 0) for way, found in rows}
             lines = [_row(way, found, tokens.get("template")) for way, found in rows]
             head = ("asked through", *(f"`{name}`" for name in JUDGED), "calls that fit their schema", "tokens", "date")
-            parts += [f"### {model}", "", _table(head, lines), ""]
+            parts += [f"### {model}", "", table(head, lines), ""]
     return "\n".join(parts)
 
 
@@ -50,10 +50,10 @@ def _file(model: str, way: str) -> Path:
 
 def _row(way: Way, found: Mapping[str, Any], template: float | None) -> list[str]:
     counts = found["categories"]
-    cells = [_share(Rate(counts[name]["right"], counts[name]["of"])) for name in JUDGED]
+    cells = [share(Rate(counts[name]["right"], counts[name]["of"])) for name in JUDGED]
     tokens = _each(found, 0)
     ratio = f" ({tokens / template:.2f})" if template else ""
-    valid = _share(Rate(found["valid"], found["calls"]))
+    valid = share(Rate(found["valid"], found["calls"]))
     date = str(found["date"]) if found["wording"] == way.wording else f"{found['date']}, with earlier words"
     return [way.told, *cells, valid, f"{tokens:.0f}{ratio}, {_each(found, 1):.0f}", date]
 
@@ -63,13 +63,15 @@ def _each(found: Mapping[str, Any], at: int) -> float:
     return tokens / max(1, answers)
 
 
-def _share(rate: Rate) -> str:
+def share(rate: Rate) -> str:
+    """For a cell: how many of how many, and the interval."""
     if rate.value is None or rate.interval is None:
         return "-"
     low, high = rate.interval
     return f"{rate.right} of {rate.of}, {100 * rate.value:.0f} % ({100 * low:.0f}-{100 * high:.0f})"
 
 
-def _table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+def table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+    """In Markdown, all columns but the first to the right."""
     lines = [head, ["---", *("--:" for _ in head[1:])], *rows]
     return "\n".join(f"| {' | '.join(cells)} |" for cells in lines)

@@ -1,0 +1,118 @@
+"""What agents send first. Each client is run once with a mark for its task; the words of a task are put in its place.
+
+The client runs as in the tests, in a home and a workspace of its own. Their paths are replaced, so that a model is told
+the same on every machine.
+"""
+
+from __future__ import annotations
+
+import json
+import tempfile
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from typing import Any
+
+from tests.clients.claude_code import run_claude
+from tests.clients.cline import run_cline
+from tests.clients.codex import run_codex
+from tests.clients.sandbox import Sandbox
+
+MARK = "Do what the mark EXTPROC-TASK says."
+_SECONDS = 40
+_HOME, _WORKSPACE = "/home/dev", "/home/dev/project"
+
+
+@dataclass(frozen=True, slots=True)
+class FirstTurn:
+    """A client's first request that offers tools."""
+
+    client: str
+    path: str
+    text: str
+    """JSON, with the mark where the task belongs."""
+
+    def request(self, task: str, model: str, max_tokens: int) -> dict[str, Any]:
+        """The body to send: whole and at temperature 0, with few tokens for the answer; all else is the client's."""
+        body: dict[str, Any] = json.loads(self.text.replace(MARK, json.dumps(task)[1:-1]))
+        body.pop("stream_options", None)
+        limit = {"/v1/messages": "max_tokens", "/v1/responses": "max_output_tokens"}.get(self.path, "max_tokens")
+        return body | {"model": model, "stream": False, "temperature": 0, limit: max_tokens}
+
+
+_Run = Callable[[Sandbox, str], object]
+_CLIENTS: dict[str, _Run] = {
+    "Cline": lambda sandbox, url: run_cline(sandbox, f"{url}/v1", "m1", MARK, seconds=_SECONDS),
+    "Claude Code": lambda sandbox, url: run_claude(sandbox, url, "m1", MARK, seconds=_SECONDS),
+    "Codex": lambda sandbox, url: run_codex(sandbox, f"{url}/v1", "m1", MARK, seconds=_SECONDS),
+}
+CLIENTS = tuple(_CLIENTS)
+
+
+def first_turns() -> Iterator[FirstTurn]:
+    """That of each client. Raises `AssertionError` if one sends no such request."""
+    for name, run in _CLIENTS.items():
+        with _recording() as recorder, tempfile.TemporaryDirectory() as folder:
+            sandbox = Sandbox(Path(folder))
+            ended = run(sandbox, f"http://127.0.0.1:{recorder.server_port}")
+            sent = [(path, body) for path, body in recorder.requests if json.loads(body).get("tools")]
+            assert sent, f"{name} sent no request with tools: {ended}"
+            path, body = sent[0]
+            assert body.count(MARK) == 1, f"{name} says its task more than once, or in other words"
+            yield FirstTurn(name, path.partition("?")[0], _anywhere(body, sandbox))
+
+
+def _anywhere(body: str, sandbox: Sandbox) -> str:
+    """With a developer's paths for the sandbox's, also where Claude Code names a folder after one."""
+    for own, told in ((sandbox.workspace, _WORKSPACE), (sandbox.home, _HOME)):
+        body = body.replace(str(own), told).replace(str(own).replace("/", "-"), told.replace("/", "-"))
+    return body
+
+
+class _Recorder(ThreadingHTTPServer):
+    """Keeps what is sent, and refuses it, so that the client ends."""
+
+    daemon_threads = True
+
+    def __init__(self) -> None:
+        super().__init__(("127.0.0.1", 0), _Refusal)
+        self.requests: list[tuple[str, str]] = []
+
+
+class _Refusal(BaseHTTPRequestHandler):
+    server: _Recorder
+
+    def do_POST(self) -> None:
+        body = self.rfile.read(int(self.headers["content-length"]))
+        self.server.requests.append((self.path, body.decode()))
+        self._answer(400, {"error": {"type": "invalid_request_error", "message": "that was all"}})
+
+    def do_GET(self) -> None:
+        self._answer(200, {"object": "list", "data": []})
+
+    def log_message(self, *_told: object) -> None:
+        """Nothing."""
+
+    def _answer(self, status: int, value: Any) -> None:
+        body = json.dumps(value).encode()
+        self.send_response(status)
+        self.send_header("content-type", "application/json")
+        self.send_header("content-length", str(len(body)))
+        self.end_headers()
+        self.wfile.write(body)
+
+
+@contextmanager
+def _recording() -> Iterator[_Recorder]:
+    recorder = _Recorder()
+    thread = threading.Thread(target=recorder.serve_forever, daemon=True)
+    thread.start()
+    try:
+        yield recorder
+    finally:
+        recorder.shutdown()
+        recorder.server_close()
+        thread.join()
