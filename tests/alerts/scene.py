@@ -67,7 +67,7 @@ LINGERING = [("ExtprocObjectiveBurnsSlowly", "faulty")]
 
 BACKENDS = ("fails", "cut", "errors", "invalid", "full", "slow")
 KEY = "k" * 32
-HELD_UP = 115
+HELD_UP = 255
 """Exchanges that are under way at once."""
 FAULTS = 300.0
 MENDED = 150.0
