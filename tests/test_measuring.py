@@ -143,6 +143,15 @@ class TestMeasuring:
         assert "measured: right in" not in plain.yaml()
         assert TEMPLATE in plain.yaml()
 
+    def test_a_call_of_no_tool_is_no_answer_in_words(self) -> None:
+        made_up = '[{"name": "search", "arguments": {"query": "it"}}]'
+        known = right_calls()
+        server = ScriptedVLLM(
+            NAME, speak=lambda asked: Reply(tagged(known[str(asked.messages[-1]["content"])]) or made_up)
+        )
+        server.play(Reply("ready"), Reply("As"), Reply(TAGGED), Reply(FORCED))
+        assert set(totals(measured(server, 8)).values()) == {(2, 2, 2, 0)}
+
     def test_what_gets_no_answer_is_counted_and_said(self) -> None:
         server = ScriptedVLLM(NAME, speak=lambda _request: Reply(trouble=Fail(503, message="full\nof others")))
         server.play(Reply("ready"), Reply("As"), Reply(TAGGED), Reply(FORCED))

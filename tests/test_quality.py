@@ -54,6 +54,12 @@ def test_words_where_a_call_is_due_are_wrong() -> None:
     }  # fmt: skip
 
 
+def test_a_call_of_no_tool_in_the_text_is_no_answer_in_words() -> None:
+    cases = [case for case in written() if case.feature == "none"]
+    left = Answer(200, '[{"name": "sqrt", "arguments": {"number": 144}}]', finish_reason="stop")
+    assert counted(cases, {case.id: left for case in cases})["categories"]["none"]["right"] == 0
+
+
 def test_one_call_is_no_answer_to_what_needs_several() -> None:
     cases = [case for case in written() if case.feature == "several"]
     first = {case.id: Answer(200, calls=answered(case).calls[:1], finish_reason="tool_calls") for case in cases}

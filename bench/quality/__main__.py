@@ -29,7 +29,7 @@ from bench.quality.ways import WAYS, Way, configuration
 from extproc.model_checks import bfcl
 from extproc.model_checks.asking import Results, Server, ask_all
 from extproc.model_checks.cases import Case
-from extproc.model_checks.judging import checks
+from extproc.model_checks.judging import checks, is_right
 from extproc.model_checks.reading import Answer
 from tests.gateway import free_port
 from tests.real_vllm.cache import root
@@ -114,8 +114,7 @@ def counted(cases: Sequence[Case], answers: dict[str, Answer]) -> dict[str, Any]
         of = categories.setdefault(case.feature, {"right": 0, "of": 0, "failed": 0})
         of["of"] += 1
         of["failed"] += not answer.is_answer
-        right = found.get("match" if case.possible is not None else "decision", "not answered") is None
-        of["right"] += right
+        of["right"] += is_right(case, found)
         for call in answer.calls[:-1] if answer.is_cut_off else answer.calls:  # those that are whole
             calls += 1
             valid += checks(case, replace(answer, calls=(call,), finish_reason="tool_calls"))["schema"] is None

@@ -1,6 +1,6 @@
 """What is right and wrong about an answer: the table of checks. Pure.
 
-`decision`, `schema` and `tool` are the model's as much as the server's; the others are the server's alone.
+`decision`, `text`, `schema` and `tool` are the model's as much as the server's; the others are the server's alone.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ from typing import Any
 
 import jsonschema_rs
 
+from extproc.model_checks.calls_as_text import call_as_text
 from extproc.model_checks.cases import Case
 from extproc.model_checks.possible_answers import are_right
 from extproc.model_checks.reading import Answer
@@ -22,6 +23,7 @@ CHECKS: Mapping[str, str] = {
     "form": "ids, indexes, types, usage and the stream's end are as OpenAI's",
     "finish_reason": "`tool_calls` if there are calls, else `stop`",
     "decision": "a call if one is due, else none",
+    "text": "no call is left in the text",
     "name": "all calls are of offered tools",
     "json": "all arguments are JSON objects",
     "schema": "all calls are of offered tools, with arguments that fit their schemas",
@@ -66,6 +68,8 @@ def checks(case: Case, answer: Answer) -> dict[str, str | None]:
         return {"answered": f"status {answer.status}: {answer.error}"}
     found: dict[str, str | None] = {"answered": None, "form": "; ".join(answer.faults) or None}
     found["decision"] = _decision(case, answer)
+    left = call_as_text(answer.content)
+    found["text"] = f"a call of {left}: {answer.content[:80]!r}" if left is not None else None
     if case.possible is not None:
         right = not answer.is_cut_off and are_right(case.possible, [(call.name, _value(call)) for call in answer.calls])
         found["match"] = None if right else _told(answer)
@@ -78,6 +82,13 @@ def checks(case: Case, answer: Answer) -> dict[str, str | None]:
             called = {call.name for call in answer.calls}
             found["tool"] = None if called == case.names else f"{sorted(called)} for {sorted(case.names)}"
     return found
+
+
+def is_right(case: Case, found: Mapping[str, str | None]) -> bool:
+    """Whether an answer with these checks is what was asked for: the call, where values are judged, or words."""
+    if case.possible is not None:
+        return found.get("match", "not answered") is None
+    return all(found.get(name, "not answered") is None for name in ("decision", "text"))
 
 
 def _decision(case: Case, answer: Answer) -> str | None:

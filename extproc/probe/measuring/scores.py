@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from extproc.model_checks.cases import Case
-from extproc.model_checks.judging import checks
+from extproc.model_checks.judging import checks, is_right
 from extproc.model_checks.reading import Answer
 from extproc.model_checks.scores import Rate
 from extproc.probe.measuring.questions import CATEGORIES, NONE
@@ -43,15 +43,14 @@ class Score:
 
 
 def scored(way: Way, cases: Sequence[Case], answers: Sequence[Answer]) -> Score:
-    """By the rules of the model checks: `match` where values are judged, else whether there is a call."""
+    """By the rules of the model checks: `match` where values are judged, else whether there is a call, or words."""
     right = dict.fromkeys(CATEGORIES, 0)
     of = dict.fromkeys(CATEGORIES, 0)
     called = valid = 0
     for case, answer in zip(cases, answers, strict=True):
         found = checks(case, answer)
         of[case.feature] += 1
-        is_right = found.get("match" if case.possible is not None else "decision", "unanswered") is None
-        right[case.feature] += is_right and not answer.is_cut_off
+        right[case.feature] += is_right(case, found) and not answer.is_cut_off
         if answer.is_answer and answer.calls and not answer.is_cut_off:
             called += 1
             valid += found["schema"] is None
