@@ -185,6 +185,7 @@ PLANTED: dict[str, Document] = {
     "stripped_markers": recorded(
         ASKED, *stream('functions.get_weather:0{"city": "Paris"}'), model=f"{TEMPLATE}, format: kimi_k2"
     ),
+    "made_up_tool": recorded(ASKED, *stream('[{"name": "sqrt", "arguments": {"number": 144}}]')),
     "call_in_code": recorded(
         ASKED,
         *stream("```python\nresult = await get_weather(city)\nprint(result)\n```"),

@@ -197,6 +197,11 @@ _CAUSES = {
         "Does something between drop `skip_special_tokens: false`, or is the server no vLLM? Where it can't show "
         "special tokens, set `tools: prompt` with `format: hermes`, or `tools: native` with a parser of its own.",
     ),
+    "made_up_tool": _warning(
+        "the-call-shows-as-text",
+        "The model called a tool that nobody offered, and the client reads that call as text.",
+        "Set `retry: true` for this model, so that it is asked once more; fewer tools, or a larger model.",
+    ),
     "call_in_code": _warning(
         "the-call-shows-as-text",
         "The model wrote a call as a block of code that isn't one.",

@@ -13,7 +13,8 @@ from extproc.contract.arguments import ArgumentChecker
 from extproc.diagnosis.finding import Finding, excerpt
 from extproc.diagnosis.notation import written_in
 from extproc.diagnosis.observed import MOST_READ, Choice, Observed
-from extproc.toolcalls import Parsed
+from extproc.toolcalls import Parsed, Text
+from extproc.turn.made_up_call import MadeUpCall
 from extproc.turn.spec import ResponseSpec
 
 _NEAR = 48
@@ -25,7 +26,7 @@ _HOT = 0.7
 _FENCE = re.compile(r"```|~~~")
 
 
-class Text(Protocol):
+class Written(Protocol):
     """What a model wrote, and what it was read as."""
 
     @property
@@ -106,9 +107,9 @@ def no_call_read(seen: Observed) -> Iterator[Finding]:
         yield finding
 
 
-def text_without_calls(seen: Text) -> Finding | None:
+def text_without_calls(seen: Written) -> Finding | None:
     """What can be told of a text in which tools were offered and no call was read. The first of these that holds:"""
-    rules = (_other_format, _stripped_markers, _thought_only, _spoken_of)
+    rules = (_other_format, _stripped_markers, _thought_only, _made_up, _spoken_of)
     return next((finding for rule in rules if (finding := rule(seen)) is not None), None)
 
 
@@ -116,12 +117,12 @@ def _ended_well(seen: Observed) -> bool:
     return seen.status == "200" and seen.ended_with not in (None, "length", "content_filter")
 
 
-def _written(seen: Text) -> str:
+def _written(seen: Written) -> str:
     """All that the model wrote, thinking too."""
     return f"{seen.said.reasoning}\n{seen.said.content}"[:MOST_READ].strip()
 
 
-def _thought_only(seen: Text) -> Finding | None:
+def _thought_only(seen: Written) -> Finding | None:
     """All of it is thinking, though the model ended by itself."""
     parsed = seen.parsed
     if (parsed.content or "").strip() or not (parsed.reasoning or "").strip():
@@ -130,7 +131,7 @@ def _thought_only(seen: Text) -> Finding | None:
     return Finding("unclosed_thinking", f"there is nothing behind it.{setting}", excerpt(parsed.reasoning or ""))
 
 
-def _other_format(seen: Text) -> Finding | None:
+def _other_format(seen: Written) -> Finding | None:
     """Another format's parser reads calls of offered tools in it."""
     assert seen.spec is not None  # else nothing would be read
     text, own = _written(seen), seen.spec.format
@@ -145,7 +146,7 @@ def _other_format(seen: Text) -> Finding | None:
     return Finding("other_format", f"`{found}` has calls as they stand in the text", excerpt(text, min(places)), change)
 
 
-def _stripped_markers(seen: Text) -> Finding | None:
+def _stripped_markers(seen: Written) -> Finding | None:
     """A tool's name right before an object with its parameters, and nothing that marks a call."""
     assert seen.spec is not None  # else nothing would be read
     text = _written(seen)
@@ -184,7 +185,15 @@ def _as_object(text: str) -> dict[str, Any] | None:
     return value if isinstance(value, dict) else None
 
 
-def _spoken_of(seen: Text) -> Finding | None:
+def _made_up(seen: Written) -> Finding | None:
+    """It begins with a call of no tool."""
+    text = seen.parsed.content or ""
+    call = MadeUpCall(seen.tools)
+    call.take([Text(text)])
+    return Finding("made_up_tool", f"one of {len(seen.tools)} tools", excerpt(text)) if call.name is not None else None
+
+
+def _spoken_of(seen: Written) -> Finding | None:
     """It speaks of a tool, or has a block of code with one, and not because it has a result to speak of."""
     if seen.follows_result:
         return None

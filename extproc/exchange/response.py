@@ -1,8 +1,8 @@
 """The second half of an exchange: a backend's answer comes in, and becomes what the client gets.
 
-A whole answer is read at once, a stream piece by piece. Where a call was demanded and isn't there, the backend is asked
-once more, and of two answers the client gets the better one. A host whose configuration isn't our own may ignore what
-is asked of it at the answer's head: `exchange.host` tells what is done about that.
+A whole answer is read at once, a stream piece by piece. Where a call was demanded and isn't there, or a tool was made
+up, the backend is asked once more, and of two answers the client gets the better one. A host whose configuration isn't
+our own may ignore what is asked of it at the answer's head: `exchange.host` tells what is done about that.
 
 In which mode the body comes is asked for at the head, or configured. Only where it is STREAMED has the head left before
 the body is known: an answer that turns out to be none is cut off there, because its status can't be changed any more.
@@ -21,6 +21,7 @@ from extproc.contract.errors import (
     backend_garbage,
     envoys_error,
     hosts_error,
+    quoted,
 )
 from extproc.exchange import streaming
 from extproc.exchange.asking import OVERRIDES, RETRY_TIMEOUT, body_mode, head, once_more
@@ -314,14 +315,14 @@ class ResponseHalf:
         return [*way.whole(with_metadata(opening, metadata), body)]
 
     def _count(self, completion: Rewritten | ApiError) -> str:
-        """What is wrong with the calls of what the client would get for a backend's completion."""
+        """Why the client shouldn't get what a backend's completion would become, if there is a reason."""
         if isinstance(completion, Rewritten):
             self._stats.answered(completion.usage, completion.tally, completion.cost)
-            return completion.violations.first
+            return _fault(completion.tally, self._spec)
         if completion.code not in ANSWER_VIOLATIONS:
             return ""
         self._stats.answered(None, Tally.of(completion.code))  # a call that the client is not to get
-        return completion.message
+        return completion.message if not self._spec.finds_made_up else ""
 
     # A stream
 
@@ -394,7 +395,7 @@ class ResponseHalf:
         held, answer = stream.is_held, stream.answer
         end = _StreamEnd(answer, piece + stream.end())
         self._stats.stream_answered(answer)
-        if held and (again := self._retry(_problem(answer))) is not None:
+        if held and (again := self._retry(_problem(answer, self._spec))) is not None:
             self._first = end
             return Phase.RETRYING, [again]
         return self._give(end)
@@ -431,10 +432,10 @@ class ResponseHalf:
                 with_metadata(replies[-1], metadata)
                 return Phase.ENDED, [*replies]
 
-    # A demanded call that isn't there is asked for once more
+    # A demanded call that isn't there is asked for once more, and so is an answer that calls what isn't there
 
     def _retry(self, problem: str) -> CallBackend | None:
-        """`problem` is what is wrong with the calls of the answer, if anything."""
+        """`problem` is what is wrong with the answer, if anything."""
         request, prepared = self._request, self._prepared
         if prepared.again is None or not problem:
             return None
@@ -456,7 +457,8 @@ class ResponseHalf:
     def second_read(self, completion: Rewritten | ApiError) -> Step:
         """What came of reading the second answer."""
         problem = self._count(completion)
-        better = isinstance(completion, Rewritten) and completion.called and not problem
+        said = isinstance(completion, Rewritten) and self._is_said(completion.tally, called=completion.called)
+        better = isinstance(completion, Rewritten) and said and not problem
         return self._better(completion if better else None)
 
     def _second_stepped(self) -> Step:
@@ -467,8 +469,14 @@ class ResponseHalf:
             return Phase.RETRYING, [Breathe()]
         self._second = None
         self._stats.stream_answered(answer)
-        worse = answer.error or answer.violations.first or not answer.called
+        worse = (
+            answer.error or _fault(answer.tally, self._spec) or not self._is_said(answer.tally, called=answer.called)
+        )
         return self._better(None if worse else _StreamEnd(answer, step.piece))
+
+    def _is_said(self, tally: Tally, *, called: bool) -> bool:
+        """Whether there is what was asked for: a call, or words where they will do."""
+        return called or (self._spec.finds_made_up and tally.spoke)
 
     def _better(self, second: Rewritten | ApiError | _StreamEnd | None) -> Step:
         """Give the client the second answer, unless there is none that is better than the first."""
@@ -478,7 +486,14 @@ class ResponseHalf:
         return self._give(second or first)
 
 
-def _problem(answer: AnswerStream) -> str:
-    """What is wrong with the calls of a stream that is otherwise well."""
+def _problem(answer: AnswerStream, spec: ResponseSpec) -> str:
+    """Why the client shouldn't get a stream that is otherwise well, if there is a reason."""
     failed = answer.error is not None and answer.error.code not in ANSWER_VIOLATIONS
-    return "" if failed else answer.violations.first
+    return "" if failed else _fault(answer.tally, spec)
+
+
+def _fault(tally: Tally, spec: ResponseSpec) -> str:
+    """A sentence about what the model has called: a tool that isn't there or, where a call is demanded, wrongly."""
+    if not spec.finds_made_up:
+        return tally.violations.first
+    return f"There is no tool named {quoted(tally.made_up)}." if tally.made_up is not None else ""

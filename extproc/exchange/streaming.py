@@ -35,8 +35,8 @@ class StreamedResponse:
     def __init__(self, answer: AnswerStream, decoder: Decoder, *, limit: int, held: bool, whole: bool) -> None:
         """`limit` is what may be kept of it, in bytes.
 
-        `held`: it may have to be given again, so that nothing leaves before its end. `whole`: it comes in one piece,
-        and leaves as one.
+        `held`: another answer may have to take its place, so that nothing leaves before its end, or before it is
+        decided that none has to. `whole`: it comes in one piece, and leaves as one.
         """
         self.answer = answer
         self._decoder = decoder
@@ -108,7 +108,8 @@ class StreamedResponse:
             return piece
         self._held += piece
         # Nothing of this size is only a call.
-        return self._all_held() if len(self._held) > self._limit and not self._whole else b""
+        leaves = self.answer.is_decided or len(self._held) > self._limit
+        return self._all_held() if leaves and not self._whole else b""
 
 
 def second_answer(answer: AnswerStream, data: bytes) -> Iterator[Step]:

@@ -124,6 +124,11 @@ class StreamedAnswer(AnswerStream):
         return bool(self._outputs) and all(output.called for output in self._outputs.values())
 
     @property
+    def is_decided(self) -> bool:
+        found = [output.made_up for output in self._outputs.values() if output.made_up is not None]
+        return any(not one.undecided and one.name is None for one in found)
+
+    @property
     def unfinished(self) -> int:
         return self._decoder.held
 

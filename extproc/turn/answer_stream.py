@@ -47,6 +47,11 @@ class AnswerStream(ABC):
         """The model made a call, in each choice, and was not cut off."""
 
     @property
+    def is_decided(self) -> bool:
+        """No more of it has to come to tell whether it is the answer that its client is to get."""
+        return False
+
+    @property
     @abstractmethod
     def unfinished(self) -> int:
         """How many bytes there are of an event that isn't complete."""

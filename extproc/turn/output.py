@@ -14,6 +14,7 @@ from extproc.contract.errors import ApiError, backend_garbage
 from extproc.toolcalls import Event
 from extproc.turn.calls import CheckedCalls
 from extproc.turn.json_text import JsonText
+from extproc.turn.made_up_call import MadeUpCall
 from extproc.turn.readers import reader_for
 from extproc.turn.served import ServedCall, ServedResult
 from extproc.turn.spec import ResponseSpec
@@ -89,7 +90,7 @@ class Said:
 class Output:
     """One choice: `say` what its backend sends, a whole message or delta by delta."""
 
-    __slots__ = ("_calls", "_cut_off", "_json", "_reader", "_tally", "_unescaped", "called", "finished")
+    __slots__ = ("_calls", "_cut_off", "_json", "_reader", "_tally", "_unescaped", "called", "finished", "made_up")
 
     def __init__(self, spec: ResponseSpec, checker: ArgumentChecker, tally: Tally) -> None:
         """`tally` is added to."""
@@ -97,6 +98,8 @@ class Output:
         self._unescaped = UnescapedEvents(spec.openers) if spec.openers else None
         self._json = JsonText(spec.text_schema, tally.violations) if spec.text_schema is not None else None
         self._calls = CheckedCalls(spec, checker, tally)
+        self.made_up = MadeUpCall(spec.callable_tools) if spec.finds_made_up else None
+        """Whether its text begins with a call of no tool, where that is wanted to be known."""
         self._tally = tally
         self._cut_off: str | None = None
         self.finished = False
@@ -114,6 +117,10 @@ class Output:
         said = Said(index, [*events], source, choice, self._reader.takes)
         if (reason := choice.get("finish_reason")) is not None:
             self._end(said, reason)
+        if self.made_up is not None:
+            self.made_up.take(said.events)
+            self._tally.spoke = self.made_up.spoke
+            self._tally.made_up = self.made_up.name if self._cut_off is None else None  # it would be cut off again
         said.error = self._calls.error or (self._json.error if self._json is not None else None)
         return said
 

@@ -1,4 +1,4 @@
-"""A demanded call that didn't come, or came wrong, is asked for once more: what the backend is sent then.
+"""A backend is asked once more for a demanded call, or because a tool was made up: what it is sent then.
 
 The conversation stays as it was up to its end, so that a replica that has its prefix in its cache finds it there: with
 `affinity` that is the one that gets the second request too. The first answer is not quoted: its markup would
@@ -22,7 +22,7 @@ Json: TypeAlias = dict[str, Any]
 
 @dataclass(frozen=True, slots=True)
 class Retry:
-    """The request that the backend got first, and the words that demand the call."""
+    """The request that the backend got first, and the words that say what to do now."""
 
     before: bytes
     """The body of the second request, up to the words that are added."""

@@ -65,6 +65,10 @@ class ResponseSpec:
     reasoning_content: bool = False
     """Reasoning is sent under its older name as well."""
 
+    finds_made_up: bool = False
+    """A call of a tool that nobody offered is to be found at the beginning of its text: it isn't what the client is to
+    get."""
+
     @property
     def callable_tools(self) -> Mapping[str, Json]:
         """The tools that the model may call, by name: where one is demanded, no other."""

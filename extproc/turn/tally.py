@@ -40,6 +40,10 @@ class Tally:
     """Why each choice has ended that has."""
     repairs: Counter[str] = field(default_factory=Counter)
     """By what was repaired first (`toolcalls.repairs`), how many of the valid ones had been malformed."""
+    made_up: str | None = None
+    """The tool that the answer's text calls at its beginning, although nobody offered it, if that is looked for;"""
+    spoke: bool = False
+    """then also whether there is a text at all."""
     last: deque[bytes] = field(default_factory=lambda: deque(maxlen=LAST_PIECES))
     """The last bytes that the backend sent, in any cut, where the model might have called: they show why it hasn't."""
 

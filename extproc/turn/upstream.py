@@ -11,7 +11,7 @@ from extproc.contract.json_array import tool_names
 from extproc.contract.json_body import encode, tool_array
 from extproc.contract.parameters import TOOL_PARAMETERS, split
 from extproc.contract.withheld import without
-from extproc.prompts.wording import must_call_by_name
+from extproc.prompts.wording import CALL_OR_ANSWER, must_call_by_name
 from extproc.toolcalls import TEMPLATE_TOKENS, call_syntax
 from extproc.turn.affinity import conversation_hash
 from extproc.turn.asked import Asked
@@ -46,7 +46,7 @@ class UpstreamRequest:
     sent: Sent | None = None
     """What the answer's count depends on, where the client is to get one."""
     again: Retry | None = None
-    """How the backend is asked once more for a demanded call, if it is."""
+    """How the backend is asked once more, if it may be: for a demanded call, or instead of one that it made up."""
     learned: Learned = field(default=(), compare=False)
     """What is to be remembered of the request (`extproc.turn.memory`)."""
     known: int = field(default=0, compare=False)
@@ -121,14 +121,9 @@ def ask(turn: Turn, model: Model, config: Config, *, limited: bool = True) -> Up
         forwarded = _to_count(forwarded)
     step = config.steps.get(model.name)
     again = None
-    if model.retry and spec is not None and spec.required_tool is not None and (parameters.get("n") or 1) == 1:
-        syntax = None if model.tools == "native" else call_syntax(model.format_name)
-        names = [spec.required_tool] if spec.required_tool else [*tool_names(turn.tools)]
-        again = Retry.of(
-            {name: value for name, value in forwarded.items() if name not in _OF_ONE_BEGUN},
-            must_call_by_name(names, syntax),
-            escaper_of(model),
-        )
+    if model.retry and spec is not None and spec.choices == 1:
+        spec = replace(spec, finds_made_up=_may_be_made_up(spec, turn))
+        again = _retry(forwarded, turn, model, spec)
     # 10 equals 10.0: what was read may be what was sent, and yet be written in another way.
     as_sent = turn.as_sent is not None and parameters is turn.parameters and forwarded == turn.as_sent
     dropped = tuple(sorted(turn.asked_as.get(name, name) for name in dropped))
@@ -144,6 +139,22 @@ def ask(turn: Turn, model: Model, config: Config, *, limited: bool = True) -> Up
         again,
         asked=Asked.of(turn, model, forced=forced, step=step.name if step is not None else ""),
     )
+
+
+def _may_be_made_up(spec: ResponseSpec, turn: Turn) -> bool:
+    """Whether a call of no tool isn't what the client is to get: it may want other JSON, or have begun the answer."""
+    return bool(spec.tools) and spec.required_tool is None and turn.text_schema is None and not turn.begun
+
+
+def _retry(forwarded: Json, turn: Turn, model: Model, spec: ResponseSpec) -> Retry | None:
+    """How the backend is asked once more, if that may be."""
+    if spec.required_tool is None and not spec.finds_made_up:
+        return None
+    names = [spec.required_tool] if spec.required_tool else [*tool_names(turn.tools)]
+    syntax = None if model.tools == "native" else call_syntax(model.format_name)
+    demand = must_call_by_name(names, syntax) if spec.required_tool is not None else CALL_OR_ANSWER
+    asked = {name: value for name, value in forwarded.items() if name not in _OF_ONE_BEGUN}
+    return Retry.of(asked, demand, escaper_of(model))
 
 
 def _of_a_count(model: Model, turn: Turn, backend: Backend) -> ResponseSpec:
