@@ -129,8 +129,8 @@ def _whole(plan: Plan, outcome: Outcome, seen: Seen) -> None:
     text, calls = heard(plan, client)
     said = plan.said
     if plan.second is not None:
-        check(seen.asked_again, "a demanded call isn't asked for once more")
-        said = plan.again if plan.again.calls else said
+        check(seen.asked_again, "a demanded call isn't asked for once more, or an answer with a made-up one")
+        said = plan.again if plan.second_helps else said
     check(text.strip() == said.text.strip(), f"its text is {text!r} for {said.text!r}")
     check(calls == list(said.calls), f"its calls are {calls} for {said.calls}")
 

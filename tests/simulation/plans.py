@@ -40,7 +40,7 @@ class Fate(Enum):
     LATE = "deadline"
     """Envoy has set a deadline, which may pass at any step."""
     AGAIN = "asked again"
-    """A demanded call doesn't come, and the backend is asked once more."""
+    """A demanded call doesn't come, or a tool is made up, and the backend is asked once more."""
     RUN = "run"
     """Tools run on our side."""
 
@@ -90,6 +90,8 @@ class Plan:
     layout: Layout = OWN
     heavy: Heavy | None = None
     second: Second | None = None
+    made_up: bool = False
+    """It is asked once more because of a call of no tool."""
     deadline: float | None = None
     """Seconds."""
     key: str = KEYS[0]
@@ -110,6 +112,11 @@ class Plan:
         """What the model means when it is asked once more."""
         told = self.marker.decode()
         return Said(f"{told} then", (("look", {"q": f"{told} again", "n": 1}),) if self.second is Second.CALL else ())
+
+    @property
+    def second_helps(self) -> bool:
+        """The client is to get what the model means then."""
+        return self.second is Second.CALL or (self.made_up and self.second is Second.WORDS)
 
 
 def marker(number: int) -> bytes:
@@ -142,9 +149,12 @@ def drawn(rng: random.Random, number: int, *, foreign: Layout | None = None, muc
     if not tools:
         text = text.replace("<tool", "tool")
     second = rng.choice(tuple(Second)) if fate is Fate.AGAIN else None
+    made_up = second is not None and rng.random() < 0.5
+    if made_up:
+        text = orjson.dumps({"name": told, "arguments": {"q": text}}).decode()
     calls = () if second or not tools else (("look", {"q": f"{told} {rng.choice(_WORDS)}", "n": rng.randrange(100)}),)
     key = KEYS[-1] if rng.random() < 0.05 else rng.choice(KEYS[:-1])
-    asked = _asked(told, dialect, mode, fate, tools, stream, heavy)
+    asked = _asked(told, dialect, mode, fate, tools, stream, heavy, demands=second is not None and not made_up)
     request = HttpMessage(_request_head(number, dialect, key, len(asked)), (asked,))
     said = Said(text, calls)
     response = _response(rng, mode, said, stream, cut=fate in (Fate.CUT, Fate.STALLED), coded=heavy is Heavy.CODED)
@@ -160,6 +170,7 @@ def drawn(rng: random.Random, number: int, *, foreign: Layout | None = None, muc
         layout,
         heavy,
         second,
+        made_up,
         rng.choice((0.005, 0.05, 0.5, 20.0)) if fate is Fate.LATE else None,
         key,
     )
@@ -184,7 +195,17 @@ _BRACKETS = " ".join(["[]"] * 12_000)
 _BROKEN = "{'q': " + ", ".join(["'so"] * 400)
 
 
-def _asked(told: str, dialect: Dialect, mode: str, fate: Fate, tools: bool, stream: bool, heavy: Heavy | None) -> bytes:
+def _asked(
+    told: str,
+    dialect: Dialect,
+    mode: str,
+    fate: Fate,
+    tools: bool,
+    stream: bool,
+    heavy: Heavy | None,
+    *,
+    demands: bool,
+) -> bytes:
     said = f"{told} {_BRACKETS}" if heavy is Heavy.BRACKETS else told
     fields: dict[str, Any] = {"model": mode, "stream": stream}
     if dialect == "responses":
@@ -204,7 +225,7 @@ def _asked(told: str, dialect: Dialect, mode: str, fate: Fate, tools: bool, stre
         tool = {"type": "function", "function": {"name": "look", "parameters": _PARAMETERS}}
     if tools:
         fields["tools"] = [tool]
-    if fate is Fate.AGAIN:
+    if demands:
         fields["tool_choice"] = _DEMANDS[dialect]
     if fate is Fate.REFUSED:
         fields["tools"] = "none"
