@@ -35,6 +35,7 @@ class Way:
         for case in cases.load():
             prepared = prepare(json.dumps(case.request(self.name, stream=False, max_tokens=1)).encode(), config)
             told.update(prepared.body or b"")
+            told.update(prepared.again.body("") if prepared.again is not None else b"")
         return told.hexdigest()[:12]
 
 
@@ -49,6 +50,11 @@ WAYS = (
         "gateway, `tools: prompt`, `format: xlam`, `example: true`, `forced: begun`",
         {"tools": "prompt", "format": "xlam", "example": True, "forced": "begun"},
     ),
+    Way(
+        "retry",
+        "gateway, `tools: prompt`, `format: xlam`, `example: true`, `forced: begun`, `retry: true`",
+        {"tools": "prompt", "format": "xlam", "example": True, "forced": "begun", "retry": True},
+    ),
     Way("xlam", "gateway, `tools: prompt`, `format: xlam`", {"tools": "prompt", "format": "xlam"}),
     Way(
         "hermes-example",
@@ -56,6 +62,11 @@ WAYS = (
         {"tools": "prompt", "format": "hermes", "example": True},
     ),
     Way("hermes", "gateway, `tools: prompt`, `format: hermes`", {"tools": "prompt", "format": "hermes"}),
+    Way(
+        "hermes-retry",
+        "gateway, `tools: prompt`, `format: hermes`, `retry: true`",
+        {"tools": "prompt", "format": "hermes", "retry": True},
+    ),
     Way("template", "gateway, `tools: template`, `format: hermes`", {"tools": "template", "format": "hermes"}),
     Way(
         "native",
