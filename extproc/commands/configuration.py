@@ -256,8 +256,8 @@ def _add_envoy(commands: Commands) -> None:
         type=socket_or_address,
         default=PROCESSOR,
         metavar="ADDRESS",
-        help="where the processor listens: host:port or unix:/path (default: %(default)s); of several workers, the "
-        "first one",
+        help="where the processor listens: host:port or unix:/path (default: %(default)s); with several workers, "
+        "where the first one does",
     )
     envoy.add_argument(
         "--admin",
@@ -288,14 +288,14 @@ def _add_formats(commands: Commands) -> None:
         commands,
         "formats",
         _formats,
-        "list how models write tool calls",
+        "list the formats in which models write tool calls",
         """
         extproc formats
         extproc formats hermes
         extproc formats qwen3_coder --table
         """,
     )
-    formats.add_argument("name", nargs="?", metavar="NAME", help="show how models write this format")
+    formats.add_argument("name", nargs="?", metavar="NAME", help="show how models write calls in this format")
     formats.add_argument(
         "--table", action="store_true", help="also show how the gateway reads it: which marker leads where"
     )

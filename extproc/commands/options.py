@@ -67,7 +67,7 @@ def add_grace(command: argparse.ArgumentParser, what: str) -> None:
         type=seconds,
         default=_GRACE,
         metavar="SECONDS",
-        help=f"how long running {what} may take to end after Ctrl-C or SIGTERM (default: %(default)g)",
+        help=f"how long {what} under way may take to end after Ctrl-C or SIGTERM (default: %(default)g)",
     )
 
 

@@ -157,7 +157,7 @@ def _add_up(commands: Commands) -> None:
         commands,
         "up",
         _up,
-        "run Envoy and the processor together",
+        "run Envoy, the processor and, if tools run on the gateway's side, the runner together",
         """
         extproc up --scripted                         try it without a GPU
         extproc up --backend http://127.0.0.1:8000    the model of a vLLM server
@@ -172,7 +172,7 @@ def _add_record(commands: Commands) -> None:
         commands,
         "record",
         _record,
-        "run Envoy and the processor as `up` does, and record each chat completion in a file, for `extproc replay`",
+        "run the gateway as `up` does, and record each exchange with a model in a file, for `extproc replay`",
         """
         extproc record recordings --backend http://127.0.0.1:8000
         extproc record recordings --config extproc.yaml --files 100
@@ -316,7 +316,7 @@ def _add_serve(commands: Commands) -> None:
         "--record",
         type=Path,
         metavar="DIRECTORY",
-        help="record each chat completion in a file there, whatever the configuration says about `recording`",
+        help="record each exchange with a model in a file there, whatever the configuration says about `recording`",
     )
     _add_files(serve, "--record-files")
     serve.add_argument(

@@ -105,15 +105,19 @@ def _say(report: Report, *, as_json: bool) -> None:
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     what = parser.add_mutually_exclusive_group(required=True)
     what.add_argument("server", nargs="?", metavar="URL", help="the base URL to judge, up to /v1")
-    what.add_argument("--parser", metavar="MODULE:FUNCTION", help=f"the parser to judge: `extproc`, {_NAMES}")
+    what.add_argument(
+        "--parser",
+        metavar="MODULE:FUNCTION",
+        help=f"the parser to judge: a function of yours, or one of `extproc`, {_NAMES}",
+    )
     what.add_argument("--url", help="the same as URL")
     what.add_argument("--answers", action="store_true", help="print the answers that the model behind URL has to give")
-    what.add_argument("--export", action="store_true", help="print the rows themselves, as JSON lines")
+    what.add_argument("--export", action="store_true", help="print the rows themselves, as JSON Lines")
     parser.add_argument("--python", default=sys.executable, help="where vllm, sglang and so on are installed")
     parser.add_argument("--format", action="append", metavar="F", help="only rows of this format; may be repeated")
     parser.add_argument("--kind", choices=KINDS, help="only rows of this kind")
     parser.add_argument("--row", action="append", metavar="ID", help="only this row; may be repeated")
-    parser.add_argument("--json", action="store_true", help="scores and failures as JSON")
+    parser.add_argument("--json", action="store_true", help="print scores and failures as JSON")
     parser.add_argument("--model", default="model", help="the model to ask for at URL (default: %(default)s)")
     parser.add_argument("--key-file", type=Path, metavar="FILE", help=f"holds the API key for URL (default: ${KEY})")
     parser.add_argument(

@@ -21,8 +21,8 @@ EXPLAINED = """\
   extproc conformance model http://127.0.0.1:8000/v1 --model qwen --bfcl bfcl_eval-2026.3.23-py3-none-any.whl
 
 If the server wants a key, put it into the environment variable OPENAI_API_KEY or into --key-file.
-Exit status: 0, judged; 1, an error, a wrong finish_reason or a broken form, which isn't the model's fault; 2,
-nothing could be judged. `python -m extproc.model_checks` is the same.
+Exit status: 0, judged; 1, judged, but the server is at fault somewhere (an error, a wrong finish_reason, a broken
+form); 2, nothing could be judged. `python -m extproc.model_checks` is the same.
 """
 _KEY = "OPENAI_API_KEY"
 
@@ -43,7 +43,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--concurrency", type=_at_once, default=4, metavar="N", help="number of requests at once (default: 4)"
     )
     parser.add_argument(
-        "--max-tokens", type=_positive, default=200, metavar="N", help="most tokens of an answer (default: 200)"
+        "--max-tokens", type=_positive, default=200, metavar="N", help="most tokens in an answer (default: 200)"
     )
     parser.add_argument("--timeout", type=seconds, default=120.0, help="seconds for one answer (default: %(default)g)")
     parser.add_argument(
