@@ -226,6 +226,7 @@ _ENTRIES: dict[str, list[tuple[str, str, Held | Why]]] = {
     ],
     "docs/quality.md": [
         ("bash", "make bench-quality", Why.GPU),
+        ("bash", "python -m bench.first_turns", Why.GPU),
         ("bash", "extproc probe", Held("tests/test_measuring.py", "test_the_command_prints_what_is_best")),
         ("text", "right answers", Held("tests/test_measuring.py", "test_the_table_is_as_printed")),
     ],
