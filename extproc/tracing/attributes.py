@@ -32,13 +32,10 @@ _OURS = {
     "error": "error.type",
     "request_id": "extproc.request_id",
     "unfinished": "extproc.unfinished",
-    "pieces": "extproc.pieces",
     "work": "extproc.work_seconds",
-    "request_bytes": "extproc.request_bytes",
     "rounds": "extproc.rounds",
     "source": "extproc.tool.source",
     "outcome": "extproc.tool.outcome",
-    "helped": "extproc.retry.helped",
 }
 _GEN_AI = {
     "operation": "gen_ai.operation.name",
