@@ -70,8 +70,9 @@ def model(write: Callable[[ChatRequest, Calls], str], trial: str = TAGGED) -> Sc
     known = right_calls()
 
     def speak(request: ChatRequest) -> Reply:
-        calls = known[str(request.messages[-1]["content"])]
-        return Reply(write(request, calls) if calls else "There is no tool for that.")
+        asked = str(request.messages[-1]["content"])
+        said = write(request, known[max((text for text in known if asked.startswith(text)), key=len)])
+        return Reply(said if said not in ("", "[]") else "There is no tool for that.")
 
     server = ScriptedVLLM(NAME, speak=speak)
     server.play(Reply("ready"), Reply("As"), Reply(trial), Reply(FORCED))
@@ -150,7 +151,22 @@ class TestMeasuring:
             NAME, speak=lambda asked: Reply(tagged(known[str(asked.messages[-1]["content"])]) or made_up)
         )
         server.play(Reply("ready"), Reply("As"), Reply(TAGGED), Reply(FORCED))
-        assert set(totals(measured(server, 8)).values()) == {(2, 2, 2, 0)}
+        report = measured(server, 8)
+        assert set(totals(report).values()) == {(2, 2, 2, 0)}
+        assert f"{TEMPLATE}: 2 of 8 answers have a call in their text" in report.summary()
+
+    def test_a_model_that_makes_up_tools_until_it_is_told_is_asked_once_more(self) -> None:
+        made_up = '[{"name": "search", "arguments": {"query": "it"}}]'
+
+        def write(asked: ChatRequest, calls: Calls) -> str:
+            told = "There is no tool named 'search'." in str(asked.messages[-1]["content"])
+            return tagged(calls) if calls else "I don't know." if told else made_up
+
+        report = measured(model(write), 8)
+        [best] = [told for told, rates in totals(report).items() if sum(rates) == 8]
+        assert best.endswith("retry: true")
+        assert config_of(report).models[0].retry
+        assert "\n    retry: true\n" in report.yaml()
 
     def test_what_gets_no_answer_is_counted_and_said(self) -> None:
         server = ScriptedVLLM(NAME, speak=lambda _request: Reply(trouble=Fail(503, message="full\nof others")))

@@ -21,7 +21,6 @@ from extproc.contract.errors import (
     backend_garbage,
     envoys_error,
     hosts_error,
-    quoted,
 )
 from extproc.exchange import streaming
 from extproc.exchange.asking import OVERRIDES, RETRY_TIMEOUT, body_mode, head, once_more
@@ -48,6 +47,7 @@ from extproc.names import REPLY_HEADER, RUNNER, USAGE_HEADER
 from extproc.surfaces import streamed_answer
 from extproc.turn.answer import Rewritten
 from extproc.turn.answer_stream import AnswerStream
+from extproc.turn.retry import fault, is_better
 from extproc.turn.spec import ResponseSpec
 from extproc.turn.tally import Tally
 from extproc.turn.upstream import UpstreamRequest
@@ -318,7 +318,7 @@ class ResponseHalf:
         """Why the client shouldn't get what a backend's completion would become, if there is a reason."""
         if isinstance(completion, Rewritten):
             self._stats.answered(completion.usage, completion.tally, completion.cost)
-            return _fault(completion.tally, self._spec)
+            return fault(completion.tally, self._spec)
         if completion.code not in ANSWER_VIOLATIONS:
             return ""
         self._stats.answered(None, Tally.of(completion.code))  # a call that the client is not to get
@@ -456,9 +456,8 @@ class ResponseHalf:
 
     def second_read(self, completion: Rewritten | ApiError) -> Step:
         """What came of reading the second answer."""
-        problem = self._count(completion)
-        said = isinstance(completion, Rewritten) and self._is_said(completion.tally, called=completion.called)
-        better = isinstance(completion, Rewritten) and said and not problem
+        self._count(completion)
+        better = isinstance(completion, Rewritten) and is_better(completion.tally, self._spec, called=completion.called)
         return self._better(completion if better else None)
 
     def _second_stepped(self) -> Step:
@@ -469,14 +468,8 @@ class ResponseHalf:
             return Phase.RETRYING, [Breathe()]
         self._second = None
         self._stats.stream_answered(answer)
-        worse = (
-            answer.error or _fault(answer.tally, self._spec) or not self._is_said(answer.tally, called=answer.called)
-        )
-        return self._better(None if worse else _StreamEnd(answer, step.piece))
-
-    def _is_said(self, tally: Tally, *, called: bool) -> bool:
-        """Whether there is what was asked for: a call, or words where they will do."""
-        return called or (self._spec.finds_made_up and tally.spoke)
+        better = answer.error is None and is_better(answer.tally, self._spec, called=answer.called)
+        return self._better(_StreamEnd(answer, step.piece) if better else None)
 
     def _better(self, second: Rewritten | ApiError | _StreamEnd | None) -> Step:
         """Give the client the second answer, unless there is none that is better than the first."""
@@ -489,11 +482,4 @@ class ResponseHalf:
 def _problem(answer: AnswerStream, spec: ResponseSpec) -> str:
     """Why the client shouldn't get a stream that is otherwise well, if there is a reason."""
     failed = answer.error is not None and answer.error.code not in ANSWER_VIOLATIONS
-    return "" if failed else _fault(answer.tally, spec)
-
-
-def _fault(tally: Tally, spec: ResponseSpec) -> str:
-    """A sentence about what the model has called: a tool that isn't there or, where a call is demanded, wrongly."""
-    if not spec.finds_made_up:
-        return tally.violations.first
-    return f"There is no tool named {quoted(tally.made_up)}." if tally.made_up is not None else ""
+    return "" if failed else fault(answer.tally, spec)

@@ -54,6 +54,7 @@ class Advice:
     warnings: tuple[str, ...] = ()
     example: bool = False
     forced: Literal[False, "begun"] = False
+    retry: bool = False
 
 
 def advise(findings: Findings) -> Advice:

@@ -13,9 +13,12 @@ from typing import Any, Self, TypeAlias
 
 import orjson
 
+from extproc.contract.errors import quoted
 from extproc.contract.json_body import encode
 from extproc.prompts.escaping import Escaper
 from extproc.prompts.wording import rejected
+from extproc.turn.spec import ResponseSpec
+from extproc.turn.tally import Tally
 
 Json: TypeAlias = dict[str, Any]
 
@@ -43,6 +46,19 @@ class Retry:
         """The body of the second request. `problem` is a sentence about the first answer."""
         words = rejected(problem, self.demand, self.escaper)
         return self.before + orjson.dumps(words)[1:-1] + self.after
+
+
+def fault(tally: Tally, spec: ResponseSpec) -> str:
+    """A sentence about what the model has called, if it should be asked once more: a tool that isn't there or, where a
+    call is required, wrongly or not at all."""
+    if not spec.finds_made_up:
+        return tally.violations.first
+    return f"There is no tool named {quoted(tally.made_up)}." if tally.made_up is not None else ""
+
+
+def is_better(tally: Tally, spec: ResponseSpec, *, called: bool) -> bool:
+    """Whether a second answer takes the first one's place: it has what was asked for, and nothing that is wrong."""
+    return not fault(tally, spec) and (called or (spec.finds_made_up and tally.spoke))
 
 
 def with_words(messages: Sequence[Json], words: str) -> list[Json]:

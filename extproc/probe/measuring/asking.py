@@ -20,6 +20,7 @@ from extproc.probe.measuring.ways import NAME, Way
 from extproc.probe.server import Answer as Raw
 from extproc.probe.server import NoAnswerError, Server
 from extproc.surfaces import prepare, rewrite_completion
+from extproc.turn.retry import fault, is_better
 
 _PATH = "/v1/chat/completions"
 
@@ -101,8 +102,16 @@ def _answer(server: Server, body: dict[str, Any], config: Config | None) -> Answ
         request = prepare(orjson.dumps(body), config)
         assert request.answer is not None  # for tools are offered
         came = server.post(_PATH, orjson.loads(request.body) if request.body is not None else body)
-        written = orjson.dumps(came.json)
-        return _read(came, rewrite_completion(written, request.answer).body if came.status == 200 else written)
+        if came.status != 200:
+            return _read(came, b"")
+        answer = rewrite_completion(orjson.dumps(came.json), request.answer)
+        if request.again is not None and (problem := fault(answer.tally, request.answer)):
+            second = server.post(_PATH, orjson.loads(request.again.body(problem)))
+            if second.status == 200:
+                better = rewrite_completion(orjson.dumps(second.json), request.answer)
+                if is_better(better.tally, request.answer, called=better.called):
+                    came, answer = second, better
+        return _read(came, answer.body)
     except NoAnswerError as error:
         return Answer(0, error=str(error))
     except ApiError as error:

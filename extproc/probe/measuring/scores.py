@@ -30,6 +30,8 @@ class Score:
     """What was said instead of the first of those."""
     cut_off: int = 0
     """Answers that reached their token limit: wrong, whatever they were about to say."""
+    as_text: int = 0
+    """Answers with a call left in their text, which no client reads: of a made-up tool, or in another format."""
 
     @property
     def total(self) -> Rate:
@@ -46,11 +48,12 @@ def scored(way: Way, cases: Sequence[Case], answers: Sequence[Answer]) -> Score:
     """By the rules of the model checks: `match` where values are judged, else whether there is a call, or words."""
     right = dict.fromkeys(CATEGORIES, 0)
     of = dict.fromkeys(CATEGORIES, 0)
-    called = valid = 0
+    called = valid = as_text = 0
     for case, answer in zip(cases, answers, strict=True):
         found = checks(case, answer)
         of[case.feature] += 1
         right[case.feature] += is_right(case, found) and not answer.is_cut_off
+        as_text += found.get("text") is not None and not answer.is_cut_off
         if answer.is_answer and answer.calls and not answer.is_cut_off:
             called += 1
             valid += found["schema"] is None
@@ -64,6 +67,7 @@ def scored(way: Way, cases: Sequence[Case], answers: Sequence[Answer]) -> Score:
         failed=len(failures),
         complaint=failures[0].error if failures else "",
         cut_off=sum(answer.is_answer and answer.is_cut_off for answer in answers),
+        as_text=as_text,
     )
 
 

@@ -27,3 +27,6 @@ def table(measured: Measured) -> Iterator[str]:
             yield one_line(f"{score.way.told}: {score.failed} of {asked} weren't answered: {score.complaint}")
         if score.cut_off:
             yield f"{score.way.told}: {score.cut_off} of {asked} answers reached their token limit"
+        if score.as_text:
+            left = f"{score.as_text} of {asked} answers have a call in their text, which no client reads"
+            yield f"{score.way.told}: {left}"

@@ -80,6 +80,11 @@ def forced(way: Way, findings: Findings) -> Way | None:
     return Way({**way.settings, "forced": "begun"})
 
 
+def retried(way: Way) -> Way | None:
+    """The same, asked once more where the model made up a tool; None where that isn't the gateway's to ask."""
+    return Way({**way.settings, "retry": True}) if way.settings is not None else None
+
+
 def _thinking(advice: Advice, name: str) -> dict[str, Any]:
     """A format that knows no thinking can't begin inside it; what the model thinks is then text, and no call in it."""
     opened = advice.thinking == "open" and get_format(name).thinking is not None
