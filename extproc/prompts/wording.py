@@ -160,7 +160,7 @@ def must_call_by_name(names: Sequence[str], syntax: CallSyntax | None) -> str:
     return f"You must call {which} now{how}.{listed}"
 
 
-CALL_OR_ANSWER = "Answer the user yourself, in a normal sentence, without JSON."
+CALL_OR_ANSWER = "Answer in a normal sentence, without JSON."
 """The same where the model may answer, and has called a tool that there isn't."""
 
 
