@@ -51,7 +51,8 @@ def test_two_answers_make_a_configuration_that_holds(
     assert printed.err.startswith(
         "Where does vLLM serve? [http://127.0.0.1:8000] Where should clients come in? [127.0.0.1:10000] "
     )
-    assert printed.out.endswith("  extproc check extproc.yaml\n  extproc up --config extproc.yaml\n")
+    assert "\n  extproc check extproc.yaml\n  extproc up --config extproc.yaml\n" in printed.out
+    assert printed.out.endswith(f"\n  extproc probe {vllm.url} --measure\n")
 
 
 def test_what_is_told_is_not_asked(vllm: ScriptedVLLM, monkeypatch: pytest.MonkeyPatch) -> None:
