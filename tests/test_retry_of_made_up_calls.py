@@ -143,6 +143,17 @@ def test_a_stream_is_held_no_longer_than_it_is_in_doubt(texts: list[str], left: 
     assert found == [False, *left]
 
 
+@pytest.mark.parametrize("model", ["coder", "own"])
+def test_thinking_that_the_backend_found_is_not_held(model: str) -> None:
+    exchange = exchange_of(EVENTS, model=model)
+    first, said, *_ = stream([MADE_UP]).split(b"\n\n")
+    thought = said.replace(b'"content":', b'"reasoning":')
+    assert thought != said
+    for event, leaves in ((first, False), (thought, True), (said, True)):
+        replies = exchange.receive(response_body(event + b"\n\n", end_of_stream=False))
+        assert any(body_of(reply, EVENTS) for reply in replies) == leaves
+
+
 @pytest.fixture(scope="module")
 def module_gateway(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Gateway]:
     backend = AskedVLLM(model=MODEL)

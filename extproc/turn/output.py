@@ -11,7 +11,7 @@ from typing import Any, TypeAlias
 
 from extproc.contract.arguments import ArgumentChecker
 from extproc.contract.errors import ApiError, backend_garbage
-from extproc.toolcalls import Event
+from extproc.toolcalls import Event, Reasoning
 from extproc.turn.calls import CheckedCalls
 from extproc.turn.json_text import JsonText
 from extproc.turn.made_up_call import MadeUpCall
@@ -118,7 +118,7 @@ class Output:
         if (reason := choice.get("finish_reason")) is not None:
             self._end(said, reason)
         if self.made_up is not None:
-            self.made_up.take(said.events)
+            self.made_up.take([Reasoning(said.thinking), *said.events] if said.thinking else said.events)
             self._tally.spoke = self.made_up.spoke
             self._tally.made_up = self.made_up.name if self._cut_off is None else None  # it would be cut off again
         said.error = self._calls.error or (self._json.error if self._json is not None else None)
