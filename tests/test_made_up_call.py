@@ -15,9 +15,10 @@ MADE_UP = {
     '[{"name": "sqrt", "arguments": {"number": 144}}]': "sqrt",
     '{"name":"sqrt","parameters":{}}': "sqrt",
     '\n\n```json\n[{"name": "world cup", "arguments": {"year": 2018}}]\n```': "world cup",
-    '``` {"function": "f", "args": {': "f",
-    '{"tool": "", "input": {}}': "",
-    '{\n  "action" : "Grüße" ,\n  "action_input" : {"a": 1}}, and so on': "Grüße",
+    '``` {"function": "f", "args": {}': "f",
+    '{"tool": "", "params": { }}': "",
+    '{\n  "tool" : "Grüße" ,\n  "args" : {"a": 1}}, and so on': "Grüße",
+    '{"name": "sqrt", "arguments": "{\\"number\\": 144}"}': "sqrt",
     '[\n  {"tool_name": "x", "params": {"a": "{"}}, {"name": "search", "arguments": {}}]': "x",
 }
 NONE = [
@@ -27,6 +28,10 @@ NONE = [
     '{"name": "Ada", "arguments": ["for", "against"]}',
     '{"name": "search", "arguments": {"query": "x"}}',
     '{"name": "Ada"}',
+    '{"name": "Ada", "arguments": "for and against"}',
+    '{"name": "get_user", "parameters": {"type": "object", "properties": {}}}',
+    '{"action": "Final Answer", "action_input": {"text": "x"}}',
+    '{"name": "sqrt", "arguments": {',
     '{"arguments": {}, "name": "sqrt"}',
     '```python\nprint("name")\n```',
     "```json",
@@ -82,6 +87,12 @@ def test_words_before_it_show_that_it_is_none(text: str, words: str, data: st.Da
 def test_words_and_other_json_are_told_by_the_next_character(begun: str, after: str) -> None:
     assert told([begun]).undecided
     assert not told([begun, after]).undecided
+
+
+def test_a_call_behind_it_is_the_answer() -> None:
+    found = told(['{"name": "sqrt", "arguments": {"number": 144}}'])
+    found.take([CallStart(0, "get_weather", "call_1")])
+    assert (found.name, found.undecided) == (None, False)
 
 
 def test_a_thought_or_a_call_decides_it() -> None:

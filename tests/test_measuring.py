@@ -159,7 +159,7 @@ class TestMeasuring:
         made_up = '[{"name": "search", "arguments": {"query": "it"}}]'
 
         def write(asked: ChatRequest, calls: Calls) -> str:
-            told = "There is no tool named 'search'." in str(asked.messages[-1]["content"])
+            told = "There is no tool named 'search' " in str(asked.messages[-1]["content"])
             return tagged(calls) if calls else "I don't know." if told else made_up
 
         report = measured(model(write), 8)

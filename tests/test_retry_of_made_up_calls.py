@@ -67,7 +67,10 @@ class TestExchange:
         _, effect = retried(kind, model=model)
         last = orjson.loads(effect.body)["messages"][-1]
         assert last["role"] == "user"
-        assert "Your last answer was rejected: There is no tool named 'sqrt'. Answer" in last["content"]
+        assert (
+            "Your last answer was rejected: There is no tool named 'sqrt' that you can call now. Answer"
+            in last["content"]
+        )
 
     @pytest.mark.parametrize("second", [WORDS, CALL, "Not quite: " + MADE_UP])
     def test_the_client_gets_the_second_answer(self, kind: dict[str, str], model: str, second: str) -> None:
@@ -85,13 +88,26 @@ class TestExchange:
 
     @pytest.mark.parametrize(
         "second",
-        [None, (503, b"no"), (200, b"nonsense"), '{"tool": "root", "args": {}}', "", " \n"],
-        ids=["nothing", "an error", "nonsense", "another", "empty", "blank"],
+        [
+            None,
+            (503, b"no"),
+            (200, b"nonsense"),
+            '{"tool": "root", "args": {}}',
+            ('{"tool": "root", "args": {}', "length"),
+            CALL.replace("get_weather", "get_whether"),
+            "",
+            " \n",
+        ],
+        ids=["nothing", "an error", "nonsense", "another", "another, cut off", "a wrong call", "empty", "blank"],
     )
     def test_no_better_answer_leaves_the_first(self, kind: dict[str, str], model: str, second: Any) -> None:
         exchange, _ = retried(kind, model=model)
+        if model == "own" and isinstance(second, str) and "tool_call" in second:
+            return  # its calls come in a field of their own
         if isinstance(second, str):
             second = (200, answer_of(kind, second))
+        elif isinstance(second, tuple) and isinstance(second[0], str):
+            second = (200, answer_of(kind, *second))
         reply = only(exchange.resume(BackendResponse(*second) if second is not None else None))
         assert b"sqrt" in body_of(reply, kind)
         assert exchange.phase is Phase.ENDED
@@ -105,14 +121,18 @@ class TestExchange:
         ({}, CALL, "stop"),
         ({}, f"I would call {MADE_UP}", "stop"),
         ({}, '[{"name": "Ada", "age": 36}]', "stop"),
+        ({}, f"{MADE_UP}\n{CALL}", "stop"),
         ({}, '{"name": "', "stop"),
         ({}, MADE_UP, "length"),
         ({"model": "once"}, MADE_UP, "stop"),
         ({"n": 2}, MADE_UP, "stop"),
         ({"tool_choice": "none"}, MADE_UP, "stop"),
         ({"response_format": {"type": "json_object"}}, MADE_UP, "stop"),
+        ({"structured_outputs": {"json": {"type": "array"}}}, MADE_UP, "stop"),
     ],
-    ids=["words", "a call", "later", "other JSON", "begun", "cut off", "off", "several", "no calls", "JSON wanted"],
+    ids="words,a call,later,other JSON,with a call,begun,cut off,off,several,no calls,JSON wanted,JSON forced".split(
+        ","
+    ),
 )
 def test_otherwise_it_is_asked_once(
     kind: dict[str, str], changes: dict[str, Any], text: str, finish_reason: str
@@ -129,9 +149,10 @@ def test_otherwise_it_is_asked_once(
         (["[", '{"na', 'me": "Ada"', ', "age', '": 36}]'], [False, False, False, False, True]),
         (["```", "json\n", "[1", ", 2]"], [False, False, True, True]),
         (['{"name": "sqrt", "arguments"', ": {", '"number": 144}}'], [False, False, False]),
+        ([MADE_UP, "\n", CALL, "\n"], [False, False, True, False]),
         (["<think>", "\nHm", "mm", "</think>", '{"name"'], [False, True, True, False, False]),
     ],
-    ids=["words", "other JSON", "fenced JSON", "made up", "thoughts"],
+    ids=["words", "other JSON", "fenced JSON", "made up", "with a call", "thoughts"],
 )
 def test_a_stream_is_held_no_longer_than_it_is_in_doubt(texts: list[str], left: list[bool]) -> None:
     exchange = exchange_of(EVENTS)

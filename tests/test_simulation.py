@@ -152,7 +152,7 @@ def test_a_refusal_that_is_overlooked_is_found(monkeypatch: pytest.MonkeyPatch) 
             await replace_file(self, name, text)
 
     monkeypatch.setattr(EnvoyFiles, "_replace", careless)
-    assert "Envoy has no backend" in (wrong(267) or "")
+    assert "Envoy has no backend" in (wrong(337) or "")
 
 
 def test_a_refusal_between_two_questions_that_is_taken_for_patience_is_found(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -88,8 +88,8 @@ class Model(Settings):
     the client, show it as text, or answer with an error. Anything but `pass` holds each call until it is complete."""
     retry: bool = False
     """A demanded call (`tool_choice` required or named) that doesn't come, or has a fault, is asked for once more; only
-    then `invalid_calls` decides. Holds the answer to such a request until it is complete. An answer that begins with a
-    call of a tool that nobody offered is asked for once more, too: held until it is clear how it begins."""
+    then `invalid_calls` decides. Holds the answer to such a request until it is complete. An answer whose text begins
+    with a call of a tool that nobody offered is asked for once more, too: held until it is clear how it begins."""
 
     @model_validator(mode="after")
     def _defaults_hold(self) -> Self:

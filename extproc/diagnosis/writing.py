@@ -186,7 +186,9 @@ def _as_object(text: str) -> dict[str, Any] | None:
 
 
 def _made_up(seen: Written) -> Finding | None:
-    """It begins with a call of no tool."""
+    """It begins with a call of no tool, and isn't asked for again."""
+    if seen.spec is not None and seen.spec.finds_made_up:
+        return None
     text = seen.parsed.content or ""
     call = MadeUpCall(seen.tools)
     call.take([Text(text)])

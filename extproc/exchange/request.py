@@ -316,6 +316,11 @@ class RequestHalf:
             phase, told = self.rest(), _routed_to(prepared)
         return phase, [*self.way.whole(with_metadata(opening, told), body)]
 
+    def keep_no_second(self) -> None:
+        """The client has some of the first answer: the request won't be made a second time, and may be large."""
+        if self.prepared is not None and self.prepared.again is not None:
+            self.prepared = replace(self.prepared, again=None)
+
     def _direct(self, prepared: UpstreamRequest, common: CommonResponse, *, to_runner: bool) -> None:
         """Say by the request's head where it goes."""
         common.clear_route_cache = True

@@ -348,6 +348,8 @@ class ResponseHalf:
         return self._stepped(self._streams.go_on())
 
     def _stepped(self, step: streaming.Step) -> Step:
+        if not self._streams.is_held:
+            self._request.keep_no_second()
         if self._ends and not step.more:
             return self._end_of_stream(step.piece)
         said = self._body.part(step.piece, more=step.more)

@@ -171,7 +171,7 @@ class ModelMetrics:
         )
         self._reasons = Counter("extproc_finish_reasons", "Why answers' choices ended.", *of_model, "reason")
         self._forced = Counter("extproc_forced_requests", "Requests whose calls a grammar forces.", *of_model)
-        self._retries = Counter("extproc_retries", "Demanded calls asked for once more.", *of_model, "result")
+        self._retries = Counter("extproc_retries", "Answers asked for once more.", *of_model, "result")
         ended = (*of_model, "dialect", "tools")
         self._ended = Counter("extproc_answers", "Answers by how they ended, as Envoy saw it.", *ended, "end")
         self._bytes = Counter("extproc_answer_bytes", "Bytes of bodies to and from clients.", *ended, "direction")
@@ -226,7 +226,7 @@ class ModelMetrics:
         self._forced.add(model, asked.mode, asked.format)
 
     def retried(self, model: str, asked: Asked, *, helped: bool) -> None:
-        """A demanded call was asked for once more, and came, or not."""
+        """A required call, or words instead of a made-up one, was asked for once more, and came, or not."""
         self._retries.add(model, asked.mode, asked.format, RETRIES[0] if helped else RETRIES[1])
 
     def first_token(self, model: str, asked: Asked, seconds: float, exemplar: Exemplar | None) -> None:

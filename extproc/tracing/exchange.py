@@ -4,7 +4,7 @@
       read the request      checked, read, and made into what the backend is asked
       wait for the backend  until the answer's head
       write the answer      until its end; `first output` is an event of it
-      retry                 a demanded call is asked for once more: Envoy's and the backend's spans of it are below
+      retry                 an answer is asked for once more: Envoy's and the backend's spans of it are below
 
 It stands between the shell and the exchange, sees what passes, and tells of it; what spans say of models, tokens and
 errors is what the exchange tells Envoy for the access log.

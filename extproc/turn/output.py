@@ -120,7 +120,7 @@ class Output:
         if self.made_up is not None:
             self.made_up.take([Reasoning(said.thinking), *said.events] if said.thinking else said.events)
             self._tally.spoke = self.made_up.spoke
-            self._tally.made_up = self.made_up.name if self._cut_off is None else None  # it would be cut off again
+            self._tally.made_up = self.made_up.name
         said.error = self._calls.error or (self._json.error if self._json is not None else None)
         return said
 

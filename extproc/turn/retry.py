@@ -17,6 +17,7 @@ from extproc.contract.errors import quoted
 from extproc.contract.json_body import encode
 from extproc.prompts.escaping import Escaper
 from extproc.prompts.wording import rejected
+from extproc.turn.output import CUT_OFF
 from extproc.turn.spec import ResponseSpec
 from extproc.turn.tally import Tally
 
@@ -53,12 +54,15 @@ def fault(tally: Tally, spec: ResponseSpec) -> str:
     call is required, wrongly or not at all."""
     if not spec.finds_made_up:
         return tally.violations.first
-    return f"There is no tool named {quoted(tally.made_up)}." if tally.made_up is not None else ""
+    if tally.made_up is None or any(reason in CUT_OFF for reason in tally.finish_reasons):  # it would be cut off again
+        return ""
+    return f"There is no tool named {quoted(tally.made_up)} that you can call now."
 
 
 def is_better(tally: Tally, spec: ResponseSpec, *, called: bool) -> bool:
     """Whether a second answer takes the first one's place: it has what was asked for, and nothing that is wrong."""
-    return not fault(tally, spec) and (called or (spec.finds_made_up and tally.spoke))
+    wrong = tally.violations.first or tally.made_up is not None
+    return not wrong and (called or (spec.finds_made_up and tally.spoke))
 
 
 def with_words(messages: Sequence[Json], words: str) -> list[Json]:

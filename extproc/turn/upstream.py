@@ -143,7 +143,8 @@ def ask(turn: Turn, model: Model, config: Config, *, limited: bool = True) -> Up
 
 def _may_be_made_up(spec: ResponseSpec, turn: Turn) -> bool:
     """Whether a call of no tool isn't what the client is to get: it may want other JSON, or have begun the answer."""
-    return bool(spec.tools) and spec.required_tool is None and turn.text_schema is None and not turn.begun
+    free = turn.text_schema is None and not any(_binds(turn.parameters.get(name)) for name in _OF_THE_TEXT)
+    return bool(spec.tools) and spec.required_tool is None and free and not turn.begun
 
 
 def _retry(forwarded: Json, turn: Turn, model: Model, spec: ResponseSpec) -> Retry | None:

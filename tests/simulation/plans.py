@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import random
+import zlib
 from dataclasses import dataclass
 from enum import Enum
 from typing import Any
@@ -149,7 +150,7 @@ def drawn(rng: random.Random, number: int, *, foreign: Layout | None = None, muc
     if not tools:
         text = text.replace("<tool", "tool")
     second = rng.choice(tuple(Second)) if fate is Fate.AGAIN else None
-    made_up = second is not None and rng.random() < 0.5
+    made_up = second is not None and zlib.crc32(text.encode()) % 2 == 0  # not drawn: seeds keep what comes behind it
     if made_up:
         text = orjson.dumps({"name": told, "arguments": {"q": text}}).decode()
     calls = () if second or not tools else (("look", {"q": f"{told} {rng.choice(_WORDS)}", "n": rng.randrange(100)}),)

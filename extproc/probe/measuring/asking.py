@@ -20,7 +20,8 @@ from extproc.probe.measuring.ways import NAME, Way
 from extproc.probe.server import Answer as Raw
 from extproc.probe.server import NoAnswerError, Server
 from extproc.surfaces import prepare, rewrite_completion
-from extproc.turn.retry import fault, is_better
+from extproc.turn.retry import Retry, fault, is_better
+from extproc.turn.spec import ResponseSpec
 
 _PATH = "/v1/chat/completions"
 
@@ -105,17 +106,27 @@ def _answer(server: Server, body: dict[str, Any], config: Config | None) -> Answ
         if came.status != 200:
             return _read(came, b"")
         answer = rewrite_completion(orjson.dumps(came.json), request.answer)
-        if request.again is not None and (problem := fault(answer.tally, request.answer)):
-            second = server.post(_PATH, orjson.loads(request.again.body(problem)))
-            if second.status == 200:
-                better = rewrite_completion(orjson.dumps(second.json), request.answer)
-                if is_better(better.tally, request.answer, called=better.called):
-                    came, answer = second, better
-        return _read(came, answer.body)
+        given = _read(came, answer.body)
+        problem = fault(answer.tally, request.answer)
+        return _second(server, request.again, problem, request.answer, given) if request.again and problem else given
     except NoAnswerError as error:
         return Answer(0, error=str(error))
     except ApiError as error:
         return Answer(error.status, error=error.message)
+
+
+def _second(server: Server, again: Retry, problem: str, spec: ResponseSpec, first: Answer) -> Answer:
+    """The better one of two answers, at the price of both."""
+    try:
+        came = server.post(_PATH, orjson.loads(again.body(problem)))
+        if came.status != 200:
+            return first
+        answer = rewrite_completion(orjson.dumps(came.json), spec)
+    except (NoAnswerError, ApiError):
+        return first
+    second = _read(came, answer.body)
+    better = second if is_better(answer.tally, spec, called=answer.called) else first
+    return replace(better, prompt_tokens=first.prompt_tokens + second.prompt_tokens)
 
 
 def _read(came: Raw, written: bytes) -> Answer:
