@@ -16,6 +16,7 @@ import json
 import sys
 import tempfile
 from collections.abc import Sequence
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
@@ -65,9 +66,12 @@ def run(model: str, ways: Sequence[Way]) -> None:
             place, port = Path(folder), free_port()
             more = (*flags, "--max-model-len", str(_LENGTH), "--enable-prefix-caching")
             with running_vllm(Environment(), MODELS[model], place / "vllm.log", *more) as vllm:
-                through = tuple(way for way in ways if way.flags == flags)
-                with serving_gateway(json.dumps(configuration(through, port, vllm.port)), port, place):
-                    for way in through:
+                there = tuple(way for way in ways if way.flags == flags)
+                with ExitStack() as stack:
+                    if any(way.settings is not None for way in there):
+                        settings = json.dumps(configuration(there, port, vllm.port))
+                        stack.enter_context(serving_gateway(settings, port, place))
+                    for way in there:
                         url = vllm.url if way.settings is None else f"http://127.0.0.1:{port}"
                         asked(model, way, url, turns)
 
