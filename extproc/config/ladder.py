@@ -48,9 +48,13 @@ class Ladder:
 def _recommended(model: Model) -> Model | None:
     """With what was measured for its family, which holds as a whole: not for a model that was told any of it."""
     found = recommendation(model.upstream_name)
-    if found is None or model.steering.first is not None or model.model_fields_set & {*found.settings, "forced"}:
+    told = model.model_fields_set
+    if found is None or model.steering.first is not None or told & {"format", "example", "forced"}:
         return None
-    return model.model_copy(update={**found.settings, "steering": Bounds(first=found.first)})
+    settings = {
+        name: value for name, value in found.settings.items() if name not in told
+    }  # `retry` is one's own matter
+    return model.model_copy(update={**settings, "steering": Bounds(first=found.first)})
 
 
 def _steps(model: Model, backend: Backend) -> list[Step]:

@@ -27,7 +27,9 @@ _QUANTIZED = r"(-(awq|gptq|gguf|fp8|int[48]|q[2-8][a-z0-9-]*))*"
 """What may be behind a name without being another model."""
 RECOMMENDATIONS = (
     Recommendation(
-        re.compile(rf"qwen-?2\.5-coder-0\.5b(-instruct)?{_QUANTIZED}"), "prompt", {"format": "xlam", "example": True}
+        re.compile(rf"qwen-?2\.5-coder-0\.5b(-instruct)?{_QUANTIZED}"),
+        "prompt",
+        {"format": "xlam", "example": True, "retry": True},
     ),
 )
 
