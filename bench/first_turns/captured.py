@@ -10,9 +10,7 @@ import json
 import tempfile
 import threading
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +18,7 @@ from tests.clients.claude_code import run_claude
 from tests.clients.cline import run_cline
 from tests.clients.codex import run_codex
 from tests.clients.sandbox import Sandbox
+from tests.requests.capture import Recorder
 
 MARK = "Do what the mark EXTPROC-TASK says."
 _SECONDS = 40
@@ -55,14 +54,20 @@ CLIENTS = tuple(_CLIENTS)
 def first_turns() -> Iterator[FirstTurn]:
     """That of each client. Raises `AssertionError` if one sends no such request."""
     for name, run in _CLIENTS.items():
-        with _recording() as recorder, tempfile.TemporaryDirectory() as folder:
-            sandbox = Sandbox(Path(folder))
-            ended = run(sandbox, f"http://127.0.0.1:{recorder.server_port}")
-            sent = [(path, body) for path, body in recorder.requests if json.loads(body).get("tools")]
-            assert sent, f"{name} sent no request with tools: {ended}"
-            path, body = sent[0]
+        with tempfile.TemporaryDirectory() as folder:
+            kept, place = Path(folder) / "kept", Path(folder) / "client"
+            place.mkdir()
+            sandbox = Sandbox(place)
+            with Recorder({"turns": []}, kept) as recorder:  # it refuses all that offers tools, so that the client ends
+                threading.Thread(target=recorder.serve_forever, daemon=True).start()
+                ended = run(sandbox, f"http://127.0.0.1:{recorder.server_port}")
+                recorder.shutdown()
+            sent = [json.loads(file.read_text(encoding="utf-8")) for file in sorted(kept.iterdir())]
+            offering = [one for one in sent if one["body"].get("tools")]
+            assert offering, f"{name} sent no request with tools: {ended}"
+            body = json.dumps(offering[0]["body"], ensure_ascii=False)
             assert body.count(MARK) == 1, f"{name} says its task more than once, or in other words"
-            yield FirstTurn(name, path.partition("?")[0], _anywhere(body, sandbox))
+            yield FirstTurn(name, offering[0]["path"].partition("?")[0], _anywhere(body, sandbox))
 
 
 def _anywhere(body: str, sandbox: Sandbox) -> str:
@@ -70,49 +75,3 @@ def _anywhere(body: str, sandbox: Sandbox) -> str:
     for own, told in ((sandbox.workspace, _WORKSPACE), (sandbox.home, _HOME)):
         body = body.replace(str(own), told).replace(str(own).replace("/", "-"), told.replace("/", "-"))
     return body
-
-
-class _Recorder(ThreadingHTTPServer):
-    """Keeps what is sent, and refuses it, so that the client ends."""
-
-    daemon_threads = True
-
-    def __init__(self) -> None:
-        super().__init__(("127.0.0.1", 0), _Refusal)
-        self.requests: list[tuple[str, str]] = []
-
-
-class _Refusal(BaseHTTPRequestHandler):
-    server: _Recorder
-
-    def do_POST(self) -> None:
-        body = self.rfile.read(int(self.headers["content-length"]))
-        self.server.requests.append((self.path, body.decode()))
-        self._answer(400, {"error": {"type": "invalid_request_error", "message": "that was all"}})
-
-    def do_GET(self) -> None:
-        self._answer(200, {"object": "list", "data": []})
-
-    def log_message(self, *_told: object) -> None:
-        """Nothing."""
-
-    def _answer(self, status: int, value: Any) -> None:
-        body = json.dumps(value).encode()
-        self.send_response(status)
-        self.send_header("content-type", "application/json")
-        self.send_header("content-length", str(len(body)))
-        self.end_headers()
-        self.wfile.write(body)
-
-
-@contextmanager
-def _recording() -> Iterator[_Recorder]:
-    recorder = _Recorder()
-    thread = threading.Thread(target=recorder.serve_forever, daemon=True)
-    thread.start()
-    try:
-        yield recorder
-    finally:
-        recorder.shutdown()
-        recorder.server_close()
-        thread.join()

@@ -60,7 +60,7 @@ def _init(options: argparse.Namespace) -> int:
     with file.open("x", encoding="utf-8") as written:
         written.write(text)
     print(f"{file} is written. Next:\n\n  extproc check {file}\n  extproc up --config {file}\n")
-    print(f"In ten minutes or so this finds the best settings for tools:\n\n  extproc probe {options.url} --measure")
+    print(f"In some minutes this finds the best settings for tools:\n\n  extproc probe {options.url} --measure")
     return 0
 
 

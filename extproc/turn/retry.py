@@ -1,4 +1,5 @@
-"""A backend is asked once more for a demanded call, or because a tool was made up: what it is sent then.
+"""A backend is asked once more for a required call, or because a tool was made up: why, what it is sent then, and
+whether its second answer is the better one.
 
 The conversation stays as it was up to its end, so that a replica that has its prefix in its cache finds it there: with
 `affinity` that is the one that gets the second request too. The first answer is not quoted: its markup would
