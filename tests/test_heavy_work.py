@@ -26,8 +26,8 @@ from extproc.exchange.content_coding import Decoder, UnreadableCodingError, deco
 from extproc.exchange.effects import Breathe, Prepare, ReadCompletion
 from extproc.exchange.machine import Exchange
 from extproc.exchange.phases import Phase
+from extproc.exchange.reading import LARGE_ANSWER
 from extproc.exchange.request import LARGE, PATIENCE
-from extproc.exchange.response import LARGE_ANSWER
 from extproc.exchange.streaming import LARGEST_EVENT, STEP
 from extproc.server.workers import Workers
 from extproc.server.workers.process import WorkerBugError, WorkerDiedError, WorkerProcess

@@ -15,8 +15,8 @@ from extproc.exchange.effects import BackendResponse, CallBackend, ReadCompletio
 from extproc.exchange.machine import Exchange
 from extproc.exchange.phases import Phase
 from extproc.exchange.protocol import ProtocolError
+from extproc.exchange.reading import LARGE_ANSWER
 from extproc.exchange.request import PREPARING
-from extproc.exchange.response import LARGE_ANSWER
 from extproc.wire import ProcessingRequest
 from scripted_vllm import Reply
 from scripted_vllm.troubles import Cut, Fail, Refuse, Stall

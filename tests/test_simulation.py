@@ -12,7 +12,7 @@ import pytest
 from extproc.control.envoy_admin import Taken
 from extproc.control.publishing import EnvoyFiles, RefusedByEnvoyError
 from extproc.exchange.context import ExchangeContext
-from extproc.exchange.response import ResponseHalf
+from extproc.exchange.second_answer import SecondAnswer
 from extproc.runner.run import Run
 from extproc.runner.steps import Input, Step, ToolEnded
 from extproc.runner.tools import ToolResult
@@ -174,8 +174,8 @@ def test_a_grace_that_is_none_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_a_second_answer_that_gets_lost_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
-    better = ResponseHalf._better
-    monkeypatch.setattr(ResponseHalf, "_better", lambda self, _second: better(self, None))
+    chosen = SecondAnswer._chosen
+    monkeypatch.setattr(SecondAnswer, "_chosen", lambda self, _second: chosen(self, None))
     assert len(found_at(1).keep) < EXCHANGES
 
 

@@ -1,8 +1,8 @@
 """The second half of an exchange: a backend's answer comes in, and becomes what the client gets.
 
-A whole answer is read at once, a stream piece by piece. Where a call was demanded and isn't there, or a tool was made
-up, the backend is asked once more, and of two answers the client gets the better one. A host whose configuration isn't
-our own may ignore what is asked of it at the answer's head: `exchange.host` tells what is done about that.
+A whole answer is read at once, a stream piece by piece. Where one has a fault for which the backend is asked once more,
+the client waits for `exchange.second_answer`. A host whose configuration isn't our own may ignore what is asked of it
+at the answer's head: `exchange.host` tells what is done about that.
 
 In which mode the body comes is asked for at the head, or configured. Only where it is STREAMED has the head left before
 the body is known: an answer that turns out to be none is cut off there, because its status can't be changed any more.
@@ -10,12 +10,9 @@ the body is known: an answer that turns out to be none is cut off there, because
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
-from typing import Any
+from collections.abc import Callable, Mapping
 
 from extproc.contract.errors import (
-    ANSWER_VIOLATIONS,
     ApiError,
     backend_error,
     backend_garbage,
@@ -24,15 +21,15 @@ from extproc.contract.errors import (
 )
 from extproc.exchange import streaming
 from extproc.exchange.asking import OVERRIDES, RETRY_TIMEOUT, body_mode, head, once_more
+from extproc.exchange.client_answer import ClientAnswer
 from extproc.exchange.content_coding import Decoder, UnreadableCodingError
 from extproc.exchange.cost import RunningCost, can_be_read, tell_prompt
 from extproc.exchange.direction import Direction, TooLargeError
-from extproc.exchange.effects import BackendResponse, Breathe, CallBackend, ReadCompletion
+from extproc.exchange.effects import BackendResponse, Breathe, ReadCompletion
 from extproc.exchange.host import Host
 from extproc.exchange.layout import BUFFERED, FULL_DUPLEX, STREAMED
 from extproc.exchange.phases import Phase
 from extproc.exchange.protocol import (
-    HeadGoneError,
     content_length,
     fields_of,
     is_event_stream,
@@ -40,17 +37,14 @@ from extproc.exchange.protocol import (
     may_be_an_answer,
     status_of,
 )
-from extproc.exchange.replies import Replies, Step, more_time, mutation, whole_body, with_metadata
+from extproc.exchange.reading import LARGE_ANSWER, Answer, AnswerReader, StreamEnd
+from extproc.exchange.replies import Replies, Step, more_time, mutation, with_metadata
 from extproc.exchange.request import PREPARING, RequestHalf
+from extproc.exchange.second_answer import SecondAnswer, Work
 from extproc.exchange.streaming import StreamedResponse
-from extproc.names import REPLY_HEADER, RUNNER, USAGE_HEADER
-from extproc.surfaces import streamed_answer
+from extproc.names import REPLY_HEADER, RUNNER
 from extproc.turn.answer import Rewritten
-from extproc.turn.answer_stream import AnswerStream
-from extproc.turn.retry import fault, is_better
 from extproc.turn.spec import ResponseSpec
-from extproc.turn.tally import Tally
-from extproc.turn.upstream import UpstreamRequest
 from extproc.wire import (
     HeadersResponse,
     HttpBody,
@@ -59,20 +53,10 @@ from extproc.wire import (
     TrailersResponse,
 )
 
-LARGE_ANSWER = 8 * 1024
-"""Bytes of an answer that is read at once: if all of it is markup, each takes ten times what it takes in a request."""
 _LARGEST_ERROR = 64 * 1024
 """Bytes of a backend's error; in a longer one nobody looks for words."""
 IDLE_TIMEOUT = "backend_timeout"
 """The code of the error that a stream ends with when its backend falls silent; Envoy's own time-out has the same."""
-
-
-@dataclass(frozen=True, slots=True)
-class _StreamEnd:
-    """A stream as the client gets it from here to its end."""
-
-    answer: AnswerStream
-    piece: bytes
 
 
 class ResponseHalf:
@@ -80,31 +64,21 @@ class ResponseHalf:
 
     def __init__(self, request: RequestHalf) -> None:
         self._request = request
+        self._reader = AnswerReader(request)
         self._stats = request.stats
         self._status = 200
         self._error_of: Callable[[int, bytes], ApiError] = backend_error
         self._decoder = Decoder("")
         self._asked: Host | None = None  # that may ignore it
         self._way: Direction | None = None  # from when its body is wanted
-        self._unsure = False  # the answer's head went out with a status that its body's reply makes good
+        self._client: ClientAnswer | None = None  # from then on, too
         self._stream: StreamedResponse | None = None
         self._waits = False  # for the first token of a stream
         self._cost = RunningCost()
         self._ends = False  # the piece of the stream that is being read is its last
-        self._first: Rewritten | ApiError | _StreamEnd | None = None  # should there be no better answer
-        self._second: tuple[AnswerStream, Iterator[streaming.Step]] | None = None  # a stream that is being read
+        self._second: SecondAnswer | None = None  # from when it is asked for
         self.body_came = False
         """The body came that an override asked for."""
-
-    @property
-    def _prepared(self) -> UpstreamRequest:
-        assert self._request.prepared is not None  # nothing of an answer is wanted before
-        return self._request.prepared
-
-    @property
-    def _spec(self) -> ResponseSpec:
-        assert self._prepared.answer is not None  # else the answer had been let pass
-        return self._prepared.answer
 
     @property
     def _streams(self) -> StreamedResponse:
@@ -117,6 +91,16 @@ class ResponseHalf:
         return self._way
 
     @property
+    def _answer(self) -> ClientAnswer:
+        assert self._client is not None  # its body is wanted
+        return self._client
+
+    @property
+    def _again(self) -> SecondAnswer:
+        assert self._second is not None  # made on entering the phase
+        return self._second
+
+    @property
     def in_pieces(self) -> bool:
         """Whether a stream comes in pieces, as its backend sends it."""
         return self._body.mode is not BUFFERED
@@ -124,7 +108,8 @@ class ResponseHalf:
     @property
     def amid_piece(self) -> bool:
         """Whether the next input is that a pause is over."""
-        return self._second is not None or (self._stream is not None and self._stream.amid_piece)
+        second, stream = self._second, self._stream
+        return second.amid_stream if second is not None else stream is not None and stream.amid_piece
 
     @property
     def idle_timeout(self) -> float | None:
@@ -133,7 +118,7 @@ class ResponseHalf:
         Before its first words a backend may have the request in its queue, or read a long prompt. Only in full duplex
         can anything be said about it. A stream that is the backend's alone is left to Envoy's own time-outs.
         """
-        if self._stream is None or not self._body.full_duplex or self._spec.passes:
+        if self._stream is None or not self._body.full_duplex or self._reader.spec.passes:
             return None
         limits = self._request.context.config.limits
         return limits.silence_seconds if self._stream.answer.begun else limits.first_event_seconds
@@ -183,7 +168,7 @@ class ResponseHalf:
             past.response.header_mutation.CopyFrom(mutation(self._request.shown))
         reply = ProcessingResponse(response_headers=past)
         if costs:
-            tell_prompt(reply, self._spec, self._prepared.sent)
+            tell_prompt(reply, self._reader.spec, self._reader.prepared.sent)
         return self._request.rest(), [reply]
 
     def _wanted(self, fields: Mapping[str, str], spec: ResponseSpec | None) -> Step:
@@ -204,16 +189,17 @@ class ResponseHalf:
         self._way = Direction("response", mode)
         if mode is STREAMED:
             self._way.announced = content_length(fields)
-        self._unsure = request.host is not None and mode is BUFFERED
+        unsure = request.host is not None and mode is BUFFERED
+        self._client = ClientAnswer(request, self._way, self._status, unsure=unsure)
         if spec is not None and events:
             self._stream = StreamedResponse(
-                streamed_answer(spec, self._prepared.sent),
+                self._reader.stream(),
                 self._decoder,
                 limit=limit,
-                held=self._prepared.again is not None or mode is BUFFERED,
+                held=self._reader.prepared.again is not None or mode is BUFFERED,
                 whole=mode is BUFFERED,
             )
-        common = head(mode, request.shown, guarded=self._unsure, failed=spec is None)
+        common = head(mode, request.shown, guarded=unsure, failed=spec is None)
         reply = ProcessingResponse(response_headers=HeadersResponse(response=common))
         if request.layout.asks:
             reply.mode_override.CopyFrom(OVERRIDES[mode])
@@ -228,13 +214,6 @@ class ResponseHalf:
         """An answer, or an error, without a body."""
         error = self._error_of(self._status, b"") if self._status >= 400 else backend_garbage("it is empty.")
         return self._request.refuse(error, keep=keep)
-
-    def _refuse(self, error: ApiError) -> Step:
-        """Give the client an error in the place of the answer. Raises HeadGoneError where it has another one's head."""
-        if self._body.mode is STREAMED:
-            self._stats.error(error)
-            raise HeadGoneError(f"the answer's status has left, and it is an error: {error.code or error.type}")
-        return self._request.refuse(error)
 
     def _came(self) -> None:
         """The body has come, or more of it."""
@@ -257,7 +236,7 @@ class ResponseHalf:
             data = self._body.take(body, self._request.context.config.limits.max_body_bytes)
         except TooLargeError:
             limit = self._request.context.config.limits.max_body_bytes
-            return self._refuse(backend_garbage(f"it is larger than {limit} bytes."))
+            return self._answer.refuse(backend_garbage(f"it is larger than {limit} bytes."))
         return self._whole(data) if data is not None else (Phase.RESPONSE_BODY, [*self._body.kept()])
 
     def _whole(self, data: bytes) -> Step:
@@ -267,9 +246,9 @@ class ResponseHalf:
             try:
                 words = next(self._decoder.steps(data, _LARGEST_ERROR), b"")
             except UnreadableCodingError as error:
-                return self._refuse(backend_garbage(str(error)))
-            return self._error_body(self._error_of(self._status, words))
-        work = self._reading(data, coding)
+                return self._answer.refuse(backend_garbage(str(error)))
+            return self._answer.fail(self._error_of(self._status, words))
+        work = self._reader.whole(data, coding)
         if len(data) > LARGE_ANSWER or coding:
             return Phase.READING, [*self._time_to_read(), work]
         phase, replies = self.completion_read(work.perform())
@@ -282,47 +261,11 @@ class ResponseHalf:
 
     def _time_to_read(self) -> Replies:
         """Envoy gives a message more time once: for what may come after the reading too."""
-        return self._more_time(PREPARING + (RETRY_TIMEOUT if self._prepared.again is not None else 0))
-
-    def _reading(self, data: bytes, coding: str = "") -> ReadCompletion:
-        limit = self._request.context.config.limits.max_body_bytes
-        return ReadCompletion(data, coding, limit, self._spec, self._prepared.sent, self._request.leases.client)
+        return self._more_time(PREPARING + (RETRY_TIMEOUT if self._reader.prepared.again is not None else 0))
 
     def completion_read(self, completion: Rewritten | ApiError) -> Step:
         """What came of the reading."""
-        if (again := self._retry(self._count(completion))) is not None:
-            self._first = completion
-            return Phase.RETRYING, [again]
-        return self._give(completion)
-
-    def _error_body(self, error: ApiError) -> Step:
-        if self._body.mode is STREAMED and error.status != self._status:
-            return self._refuse(error)
-        metadata = self._stats.error(error)
-        fields = {":status": str(error.status), "content-type": "application/json"}
-        return Phase.ENDED, self._instead(self._request.surface.error_body(error), fields, metadata)
-
-    def _instead(self, body: bytes, fields: Mapping[str, str], metadata: Mapping[str, Any]) -> Replies:
-        """The whole body of the answer, with the status and coding that its head went out without."""
-        way = self._body
-        if way.mode is BUFFERED:
-            told = {":status": str(self._status), **fields} if self._unsure else fields
-            remove = ("content-encoding",) if self._unsure else ()
-            return [with_metadata(ProcessingResponse(response_body=whole_body(body, told, remove=remove)), metadata)]
-        opening, common = way.opening()
-        if way.full_duplex:
-            common.header_mutation.MergeFrom(mutation(fields))
-        return [*way.whole(with_metadata(opening, metadata), body)]
-
-    def _count(self, completion: Rewritten | ApiError) -> str:
-        """Why the client shouldn't get what a backend's completion would become, if there is a reason."""
-        if isinstance(completion, Rewritten):
-            self._stats.answered(completion.usage, completion.tally, completion.cost)
-            return fault(completion.tally, self._spec)
-        if completion.code not in ANSWER_VIOLATIONS:
-            return ""
-        self._stats.answered(None, Tally.of(completion.code))  # a call that the client is not to get
-        return completion.message if not self._spec.finds_made_up else ""
+        return self._retry(self._reader.count(completion), completion) or self._answer.give(completion)
 
     # A stream
 
@@ -344,7 +287,7 @@ class ResponseHalf:
     def breathed(self) -> Step:
         """The next part of what is read in steps."""
         if self._second is not None:
-            return self._second_stepped()
+            return self._either(self._second.go_on())
         return self._stepped(self._streams.go_on())
 
     def _stepped(self, step: streaming.Step) -> Step:
@@ -353,7 +296,7 @@ class ResponseHalf:
         if self._ends and not step.more:
             return self._end_of_stream(step.piece)
         said = self._body.part(step.piece, more=step.more)
-        if self._spec.counted:
+        if self._reader.spec.counted:
             self._cost.tell(said, self._streams.answer)
         return Phase.RESPONSE_STREAM, [*said, Breathe()] if step.more else [*said]
 
@@ -364,7 +307,7 @@ class ResponseHalf:
             answer = self._streams.answer
             end = self._streams.end()
             self._stats.stream_answered(answer)
-            return self._give(_StreamEnd(answer, end), trailers=True)
+            return self._answer.give(StreamEnd(answer, end), trailers=True)
         if self._body.full_duplex and (data := self._body.take_trailers()):
             return self._whole(data)
         return self.no_body() if self._body.mode is not STREAMED else self._trailers_of_pieces()
@@ -373,7 +316,7 @@ class ResponseHalf:
         """Where pieces wait for their replies, nothing can be said any more: well, if nothing is left to be said."""
         left = self._streams.end() if self._stream is not None else b""
         if left or self._stream is None or self._streams.answer.error is not None:
-            return self._refuse(backend_garbage("it ends with trailers, and comes in pieces."))
+            return self._answer.refuse(backend_garbage("it ends with trailers, and comes in pieces."))
         answer = self._streams.answer
         self._stats.stream_answered(answer)
         reply = ProcessingResponse(response_trailers=TrailersResponse())
@@ -390,17 +333,14 @@ class ResponseHalf:
         )
         piece = self._streams.end(answer.fail(error))
         self._stats.stream_answered(answer)
-        return self._give(_StreamEnd(answer, piece))
+        return self._answer.give(StreamEnd(answer, piece))
 
     def _end_of_stream(self, piece: bytes) -> Step:
         stream = self._streams
         held, answer = stream.is_held, stream.answer
-        end = _StreamEnd(answer, piece + stream.end())
-        self._stats.stream_answered(answer)
-        if held and (again := self._retry(_problem(answer, self._spec))) is not None:
-            self._first = end
-            return Phase.RETRYING, [again]
-        return self._give(end)
+        end = StreamEnd(answer, piece + stream.end())
+        problem = self._reader.count_stream(answer)
+        return self._retry(problem if held else "", end) or self._answer.give(end)
 
     def abandoned(self) -> None:
         """Envoy has nothing more to say amid a stream. What it came to counts too."""
@@ -411,77 +351,30 @@ class ResponseHalf:
 
     def close(self) -> None:
         """Let go of what is half read."""
-        self._first = self._second = None
+        self._second = None
         if self._stream is not None:
             self._stream.close()
 
-    # What the client gets
+    # A second answer
 
-    def _give(self, answer: Rewritten | ApiError | _StreamEnd, *, trailers: bool = False) -> Step:
-        """`trailers`: those of the answer end it."""
-        match answer:
-            case ApiError():
-                return self._refuse(answer)
-            case Rewritten():
-                fields = {USAGE_HEADER: "estimated"} if answer.estimated else {}
-                return Phase.ENDED, self._instead(answer.body, fields, self._stats.complete())
-            case _StreamEnd():
-                error = answer.answer.error
-                metadata = self._stats.complete() if error is None else self._stats.stream_error(error)
-                if self._body.mode is BUFFERED:
-                    return Phase.ENDED, self._instead(answer.piece, {}, metadata)
-                replies = self._body.last(answer.piece, trailers=trailers)
-                with_metadata(replies[-1], metadata)
-                return Phase.ENDED, [*replies]
-
-    # A demanded call that isn't there is asked for once more, and so is an answer that calls what isn't there
-
-    def _retry(self, problem: str) -> CallBackend | None:
-        """`problem` is what is wrong with the answer, if anything."""
-        request, prepared = self._request, self._prepared
+    def _retry(self, problem: str, first: Answer) -> Step | None:
+        """Ask once more because of what is wrong with the first answer, if anything is, and if that can be done."""
+        request, prepared = self._request, self._reader.prepared
         if prepared.again is None or not problem:
             return None
-        return once_more(prepared, request.context.config.inner_socket, request.id, request.trace, problem)
+        self._second = SecondAnswer(self._reader, first)
+        socket = request.context.config.inner_socket
+        return Phase.RETRYING, [once_more(prepared, socket, request.id, request.trace, problem)]
 
     def retried(self, response: BackendResponse | None) -> Step:
-        """What the client gets in the end: of two answers the better one."""
-        if response is None or response.status != 200:
-            return self._better(None)
-        if self._stream is not None:
-            answer = streamed_answer(self._spec, self._prepared.sent)
-            self._second = answer, streaming.second_answer(answer, response.body)
-            return self._second_stepped()
-        work = self._reading(response.body)
-        if len(response.body) > LARGE_ANSWER:
-            return Phase.RETRYING, [work]
-        return self.second_read(work.perform())
+        """The second answer came, or nothing (None)."""
+        return self._either(self._again.came(response))
 
     def second_read(self, completion: Rewritten | ApiError) -> Step:
-        """What came of reading the second answer."""
-        self._count(completion)
-        better = isinstance(completion, Rewritten) and is_better(completion.tally, self._spec, called=completion.called)
-        return self._better(completion if better else None)
+        """What came of reading it, if it is whole."""
+        return self._either(self._again.read(completion))
 
-    def _second_stepped(self) -> Step:
-        assert self._second is not None  # it is being read
-        answer, steps = self._second
-        step = next(steps)
-        if step.more:
-            return Phase.RETRYING, [Breathe()]
-        self._second = None
-        self._stats.stream_answered(answer)
-        better = answer.error is None and is_better(answer.tally, self._spec, called=answer.called)
-        return self._better(_StreamEnd(answer, step.piece) if better else None)
-
-    def _better(self, second: Rewritten | ApiError | _StreamEnd | None) -> Step:
-        """Give the client the second answer, unless there is none that is better than the first."""
-        self._stats.retried(helped=second is not None)
-        first, self._first = self._first, None
-        assert first is not None  # set on entering the phase
-        return self._give(second or first)
-
-
-def _problem(answer: AnswerStream, spec: ResponseSpec) -> str:
-    """Why the client shouldn't get a stream that is otherwise well, if there is a reason."""
-    failed = answer.error is not None and answer.error.code not in ANSWER_VIOLATIONS
-    return "" if failed else fault(answer.tally, spec)
+    def _either(self, found: Work | Answer) -> Step:
+        if isinstance(found, Breathe | ReadCompletion):
+            return Phase.RETRYING, [found]
+        return self._answer.give(found)
