@@ -22,13 +22,11 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from hashlib import sha256
 from pathlib import Path
-from typing import Any
-
-import yaml
 
 from extproc import names
 from extproc.config import Backend, Config
 from extproc.control.envoy_admin import EnvoyAdmin, Taken, Tries
+from extproc.control.secret_files import blank, in_other_words, is_secret, secret_of
 from extproc.envoy.key_check import FILE as KEYS
 from extproc.envoy.key_check import keys_file
 from extproc.exchange.api_keys import ApiKeys
@@ -44,8 +42,6 @@ _FIRST_PAUSE, _LONGEST_PAUSE = 1.0, 15.0
 """Seconds until Envoy is made to look again at what it refused, twice as many each time."""
 _INTERFACES = {"clusters.yaml": "cds", "routes.yaml": "rds", "listener.yaml": "lds"}
 """How Envoy calls what it reads from these files. Named here too, because what knows them takes long to import."""
-_SECRETS = "secret-"
-"""What the names of the files begin with that tell where a key or a certificate is."""
 _MADE_FOR = ".made-for.json"
 """Tells what the files beside it were made for, while they are exactly that."""
 
@@ -148,8 +144,8 @@ class EnvoyFiles:
         try:
             for name in names:
                 text = self._written[name]
-                if _is_secret(name):
-                    self._write(name, _otherwise(text))
+                if is_secret(name):
+                    self._write(name, in_other_words(text))
                 else:
                     self._put(name, text)
         except OSError as error:
@@ -169,7 +165,7 @@ class EnvoyFiles:
         self._stage(made)
         (self._directory / _MADE_FOR).unlink(missing_ok=True)
         self._keep_old(made)
-        secrets = [_secret(name) for name, text in made.items() if _is_secret(name) and before.get(name) != text]
+        secrets = [secret_of(name) for name, text in made.items() if is_secret(name) and before.get(name) != text]
         known = await self._taken() if secrets else None
         try:
             for name, text in made.items():
@@ -179,7 +175,7 @@ class EnvoyFiles:
         except (OSError, RefusedByEnvoyError):
             for name in self._written.keys() - before.keys():
                 with suppress(OSError):  # the others are put back all the same
-                    self._write(name, _blank(name))
+                    self._write(name, blank(name))
             for name, text in before.items():
                 self._put_back(name, text)
             raise
@@ -366,8 +362,8 @@ def _not_taken(taken: Taken, told: Mapping[str, str]) -> tuple[list[str], list[s
     """The files that Envoy doesn't go by, and those among them that it has refused."""
     missing, refused = list[str](), list[str]()
     for name, text in told.items():
-        if _is_secret(name):
-            tries = taken.secrets.get(_secret(name), Tries())
+        if is_secret(name):
+            tries = taken.secrets.get(secret_of(name), Tries())
             goes_by, refusals = tries.all > tries.refused, tries.refused
         else:
             interface = _INTERFACES[name]
@@ -400,43 +396,8 @@ def _have_secrets(taken: Taken, names: Sequence[str], known: Taken) -> bool:
     return all(taken.secrets.get(n, nothing).all != known.secrets.get(n, nothing).all for n in names)
 
 
-def _is_secret(name: str) -> bool:
-    return name.startswith(_SECRETS)
-
-
-def _secret(name: str) -> str:
-    return name.removeprefix(_SECRETS).removesuffix(".yaml")
-
-
 def _version(text: str) -> str:
     return text.partition("\n")[0].removeprefix("version_info: ")
-
-
-def _otherwise(text: str) -> str:
-    """A secret's file in other words: at the same text Envoy wouldn't look again."""
-    return yaml.safe_dump(_by_other_paths(yaml.safe_load(text)), sort_keys=False, width=120)
-
-
-def _by_other_paths(told: Any) -> Any:
-    match told:
-        case {"filename": str(path), **others}:
-            folder, _, name = path.rpartition("/")
-            other = folder.removesuffix("/.") if folder.endswith("/.") else f"{folder}/."
-            return {"filename": f"{other}/{name}", **others}
-        case dict():
-            return {key: _by_other_paths(value) for key, value in told.items()}
-        case list():
-            return [_by_other_paths(each) for each in told]
-    return told
-
-
-def _blank(name: str) -> str:
-    """A secret's file that says nothing, in the place of one that Envoy couldn't use.
-
-    What refers to it lives on for as long as its connections, and wouldn't look again at the same text.
-    """
-    kind = "type.googleapis.com/envoy.extensions.transport_sockets.tls.v3.Secret"
-    return f"resources:\n- '@type': {kind}\n  name: {_secret(name)}\n"
 
 
 def _digest(text: str) -> str:
