@@ -35,9 +35,10 @@ RECOMMENDATIONS = (
 
 
 def recommendation(upstream_name: str) -> Recommendation | None:
-    """For a model that its backend serves by this name, which may be a path; None where nothing was measured.
+    """For a model that its backend serves by this name, which may be a path or `name:size`; None where nothing was
+    measured.
 
     A name that says more than the family's is a finetune's, which may call in another way.
     """
-    name = re.sub(r"[\s_]+", "-", re.split(r"[/\\]", upstream_name.rstrip("/"))[-1].lower())
+    name = re.sub(r"[\s_:]+", "-", re.split(r"[/\\]", upstream_name.rstrip("/"))[-1].lower())
     return next((each for each in RECOMMENDATIONS if each.names.fullmatch(name)), None)
