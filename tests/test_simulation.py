@@ -39,6 +39,7 @@ FOUND: list[tuple[int, tuple[int, ...]]] = [
     ),  # a processor that left has an answer when Envoy goes by the next one's files
     (20000020340, tuple(range(20))),  # the simulation's own: its Envoy didn't refuse the same text again,
     (541, (*range(17), 18, 19)),  # and the gateway went on where that looked as if nothing had been refused
+    (70000007189, (*range(16), 17, 19)),  # the simulation's own: a host that forwards long after its call's time is up
 ]
 """Seeds that have shown something wrong once, and the exchanges of it that did."""
 

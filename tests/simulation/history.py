@@ -175,8 +175,10 @@ class World:
             check(backend == RUNNER, f"a run goes to {backend!r}")
             return self._runs.ask(plan, request)
         [player] = (each for each in self._players if each.plan is plan)
-        # The next processor tells Envoy of its configuration, and doesn't know what the last one still has to do.
-        left = self._serves[player.connection] is not self._served
+        # The next processor tells Envoy of its configuration, and doesn't know what the last one still has to do. And a
+        # call whose time is up uses nothing, though this host gets to what it was told before only now.
+        late = plan.fate is Fate.LATE and player.stream.over
+        left = late or self._serves[player.connection] is not self._served
         check(left or self._known(backend), f"Envoy has no backend {backend!r}")
         return None
 
