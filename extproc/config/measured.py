@@ -23,7 +23,7 @@ class Recommendation:
     """Of the model, at that step and all above."""
 
 
-_QUANTIZED = r"(-(awq|gptq|gguf|fp8|int[48]|q[2-8][a-z0-9-]*))*"
+_QUANTIZED = r"(-(awq|gptq|gguf|fp8|int[48]|i?q[1-8](-[01k])?(-(xxs|xs|[sml]))?))*"
 """What may be behind a name without being another model."""
 RECOMMENDATIONS = (
     Recommendation(
@@ -35,10 +35,9 @@ RECOMMENDATIONS = (
 
 
 def recommendation(upstream_name: str) -> Recommendation | None:
-    """For a model that its backend serves by this name, which may be a path or `name:size`; None where nothing was
-    measured.
+    """For a model that its backend serves by this name, which may be a path; None where nothing was measured.
 
     A name that says more than the family's is a finetune's, which may call in another way.
     """
-    name = re.sub(r"[\s_:]+", "-", re.split(r"[/\\]", upstream_name.rstrip("/"))[-1].lower())
+    name = re.sub(r"[\s_]+", "-", re.split(r"[/\\]", upstream_name.rstrip("/"))[-1].lower())
     return next((each for each in RECOMMENDATIONS if each.names.fullmatch(name)), None)
