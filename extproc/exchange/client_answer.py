@@ -22,7 +22,7 @@ class ClientAnswer:
     """Of one exchange, from when the answer's body is wanted."""
 
     def __init__(self, request: RequestHalf, way: Direction, status: int, *, unsure: bool) -> None:
-        """`status` is the backend's. `unsure`: the head went out with one that the body's reply makes good."""
+        """`status` is that of its head. `unsure`: the head went out with another, which the body's reply makes good."""
         self._request = request
         self._stats = request.stats
         self._way = way
@@ -54,7 +54,7 @@ class ClientAnswer:
         return self._request.refuse(error)
 
     def fail(self, error: ApiError) -> Step:
-        """Give the backend's own error, in the client's dialect. Raises HeadGoneError as `refuse` does."""
+        """Give the error that the answer is, in the client's dialect. Raises HeadGoneError as `refuse` does."""
         if self._way.mode is STREAMED and error.status != self._status:
             return self.refuse(error)
         metadata = self._stats.error(error)

@@ -71,7 +71,7 @@ class ResponseHalf:
         self._decoder = Decoder("")
         self._asked: Host | None = None  # that may ignore it
         self._way: Direction | None = None  # from when its body is wanted
-        self._client: ClientAnswer | None = None  # from then on, too
+        self._client_answer: ClientAnswer | None = None  # from then on, too
         self._stream: StreamedResponse | None = None
         self._waits = False  # for the first token of a stream
         self._cost = RunningCost()
@@ -91,12 +91,12 @@ class ResponseHalf:
         return self._way
 
     @property
-    def _answer(self) -> ClientAnswer:
-        assert self._client is not None  # its body is wanted
-        return self._client
+    def _client(self) -> ClientAnswer:
+        assert self._client_answer is not None  # its body is wanted
+        return self._client_answer
 
     @property
-    def _again(self) -> SecondAnswer:
+    def _asked_again(self) -> SecondAnswer:
         assert self._second is not None  # made on entering the phase
         return self._second
 
@@ -190,7 +190,7 @@ class ResponseHalf:
         if mode is STREAMED:
             self._way.announced = content_length(fields)
         unsure = request.host is not None and mode is BUFFERED
-        self._client = ClientAnswer(request, self._way, self._status, unsure=unsure)
+        self._client_answer = ClientAnswer(request, self._way, self._status, unsure=unsure)
         if spec is not None and events:
             self._stream = StreamedResponse(
                 self._reader.stream(),
@@ -236,7 +236,7 @@ class ResponseHalf:
             data = self._body.take(body, self._request.context.config.limits.max_body_bytes)
         except TooLargeError:
             limit = self._request.context.config.limits.max_body_bytes
-            return self._answer.refuse(backend_garbage(f"it is larger than {limit} bytes."))
+            return self._client.refuse(backend_garbage(f"it is larger than {limit} bytes."))
         return self._whole(data) if data is not None else (Phase.RESPONSE_BODY, [*self._body.kept()])
 
     def _whole(self, data: bytes) -> Step:
@@ -246,8 +246,8 @@ class ResponseHalf:
             try:
                 words = next(self._decoder.steps(data, _LARGEST_ERROR), b"")
             except UnreadableCodingError as error:
-                return self._answer.refuse(backend_garbage(str(error)))
-            return self._answer.fail(self._error_of(self._status, words))
+                return self._client.refuse(backend_garbage(str(error)))
+            return self._client.fail(self._error_of(self._status, words))
         work = self._reader.whole(data, coding)
         if len(data) > LARGE_ANSWER or coding:
             return Phase.READING, [*self._time_to_read(), work]
@@ -265,7 +265,7 @@ class ResponseHalf:
 
     def completion_read(self, completion: Rewritten | ApiError) -> Step:
         """What came of the reading."""
-        return self._retry(self._reader.count(completion), completion) or self._answer.give(completion)
+        return self._retry(self._reader.count(completion), completion) or self._client.give(completion)
 
     # A stream
 
@@ -307,7 +307,7 @@ class ResponseHalf:
             answer = self._streams.answer
             end = self._streams.end()
             self._stats.stream_answered(answer)
-            return self._answer.give(StreamEnd(answer, end), trailers=True)
+            return self._client.give(StreamEnd(answer, end), trailers=True)
         if self._body.full_duplex and (data := self._body.take_trailers()):
             return self._whole(data)
         return self.no_body() if self._body.mode is not STREAMED else self._trailers_of_pieces()
@@ -316,7 +316,7 @@ class ResponseHalf:
         """Where pieces wait for their replies, nothing can be said any more: well, if nothing is left to be said."""
         left = self._streams.end() if self._stream is not None else b""
         if left or self._stream is None or self._streams.answer.error is not None:
-            return self._answer.refuse(backend_garbage("it ends with trailers, and comes in pieces."))
+            return self._client.refuse(backend_garbage("it ends with trailers, and comes in pieces."))
         answer = self._streams.answer
         self._stats.stream_answered(answer)
         reply = ProcessingResponse(response_trailers=TrailersResponse())
@@ -333,14 +333,14 @@ class ResponseHalf:
         )
         piece = self._streams.end(answer.fail(error))
         self._stats.stream_answered(answer)
-        return self._answer.give(StreamEnd(answer, piece))
+        return self._client.give(StreamEnd(answer, piece))
 
     def _end_of_stream(self, piece: bytes) -> Step:
         stream = self._streams
         held, answer = stream.is_held, stream.answer
         end = StreamEnd(answer, piece + stream.end())
         problem = self._reader.count_stream(answer)
-        return self._retry(problem if held else "", end) or self._answer.give(end)
+        return self._retry(problem if held else "", end) or self._client.give(end)
 
     def abandoned(self) -> None:
         """Envoy has nothing more to say amid a stream. What it came to counts too."""
@@ -368,13 +368,14 @@ class ResponseHalf:
 
     def retried(self, response: BackendResponse | None) -> Step:
         """The second answer came, or nothing (None)."""
-        return self._either(self._again.came(response))
+        return self._either(self._asked_again.came(response))
 
     def second_read(self, completion: Rewritten | ApiError) -> Step:
-        """What came of reading it, if it is whole."""
-        return self._either(self._again.read(completion))
+        """What came of reading the second answer, if that is a whole one."""
+        return self._either(self._asked_again.read(completion))
 
     def _either(self, found: Work | Answer) -> Step:
         if isinstance(found, Breathe | ReadCompletion):
             return Phase.RETRYING, [found]
-        return self._answer.give(found)
+        self._second = None  # and with it the answer that the client doesn't get
+        return self._client.give(found)

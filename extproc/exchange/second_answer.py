@@ -1,5 +1,5 @@
-"""A backend is asked once more: where a call was required and isn't there, or a tool was made up. Of two answers the
-client gets the better one."""
+"""The answer of a backend that was asked once more, because a call was required and isn't there, or a tool was made up.
+Of the two the client gets the better one."""
 
 from __future__ import annotations
 

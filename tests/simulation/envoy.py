@@ -96,6 +96,12 @@ class Stream:
         self.untaken = 0
         """Bytes for which the processor was given no new room."""
 
+    @property
+    def time_is_up(self) -> bool:
+        """It has ended by its deadline, which nobody has seen yet."""
+        last = self.answers[-1] if self.answers else None
+        return isinstance(last, Closed) and last.status == "DEADLINE_EXCEEDED"
+
     def take(self, piece: bytes) -> None:
         self._unread += piece
         while len(self._unread) >= 5 and len(self._unread) >= (size := 5 + int.from_bytes(self._unread[1:5], "big")):

@@ -48,6 +48,10 @@ class Report:
     fates: Counter[str] = field(default_factory=Counter)
 
 
+_EVER = frozenset(f"b{place}" for place in range(BACKENDS))
+"""The backends that there are in any configuration."""
+
+
 class World:
     """Everything of one history."""
 
@@ -111,7 +115,7 @@ class World:
         """Envoy has a backend of this name."""
         if self._control is not None:
             return backend in self._control.envoy.clusters
-        return backend in {f"b{place}" for place in range(BACKENDS)}
+        return backend in _EVER
 
     async def _reload(self) -> None:
         if self._control is not None:
@@ -177,9 +181,10 @@ class World:
         [player] = (each for each in self._players if each.plan is plan)
         # The next processor tells Envoy of its configuration, and doesn't know what the last one still has to do. And a
         # call whose time is up uses nothing, though this host gets to what it was told before only now.
-        late = plan.fate is Fate.LATE and player.stream.over
+        late = plan.fate is Fate.LATE and player.stream.time_is_up
         left = late or self._serves[player.connection] is not self._served
-        check(left or self._known(backend), f"Envoy has no backend {backend!r}")
+        known = backend in _EVER if left else self._known(backend)
+        check(known, f"Envoy has no backend {backend!r}")
         return None
 
     def _answers(self, player: Player) -> None:
