@@ -59,7 +59,7 @@ class AnswerReader:
         return streamed_answer(self.spec, self.prepared.sent)
 
     def count(self, completion: Rewritten | ApiError) -> str:
-        """Count what a backend's completion would become; returns why the client shouldn't get it, if there is a reason."""
+        """Count what a backend's completion would become. Returns why the client shouldn't get it, if it shouldn't."""
         if isinstance(completion, Rewritten):
             self.stats.answered(completion.usage, completion.tally, completion.cost)
             return fault(completion.tally, self.spec)

@@ -62,7 +62,8 @@ HAPPENING = [
     ("ExtprocProcessorFull", "faulty"),
     ("ExtprocAnswersCut", "faulty"),
     ("ExtprocBackendFull", "faulty"),
-    ("ExtprocTokensNotCounted", "uncounted"),
+    ("ExtprocTokensNotCounted", "without-service"),
+    ("ExtprocTokensNotCounted", "without-redis"),
     ("ExtprocGatewayErrors", "faulty"),
     ("ExtprocObjectiveBurnsFast", "faulty"),
 ]
@@ -122,8 +123,9 @@ class Scene:
         self.well = self._gateway("well", self.good)
         self.stuck = self._gateway("stuck", self.good, key=self.short)
         self.foreign = self._foreign_gateway()
-        self.service_port = free_port()
-        self.uncounted = self._uncounted_gateway()
+        self.limited = {name: self._limited_gateway(name) for name in ("without-service", "without-redis")}
+        self.service = stack.enter_context(ExitStack())
+        self.service.enter_context(self._rate_limits("without-redis", NoRedis()))
         self.bare = [Bare(self._made(f"bare-{number}"), stack) for number in (1, 2)]
 
     def _made(self, name: str) -> Path:
@@ -166,23 +168,32 @@ class Scene:
         running = configured_gateway(self._made("foreign"), settings, self.vllm, envoy=unlike_ours, arguments=shown)
         return self.stack.enter_context(running)
 
-    def _uncounted_gateway(self) -> Gateway:
-        """One with limits in tokens, whose service comes only when all is mended."""
-        folder = self._made("uncounted")
+    def _limited_gateway(self, name: str) -> Gateway:
+        """One with limits in tokens."""
+        folder, service = self._made(name), free_port()
         (folder / "keys").write_text(f"{hash_line('alice', KEY)}\n")
         settings = (
             f"models: [{{name: invalid, backend: invalid, upstream_model: {MODEL}, tools: prompt}}]\n"
             f'backends: [{{name: invalid, address: "127.0.0.1:{self.vllm.port}", health_check: false}}]\n'
             f"api_keys: {folder}/keys\n"
-            f'rate_limit_service: {{address: "127.0.0.1:{self.service_port}", when_down: serve}}\n'
+            f'rate_limit_service: {{address: "127.0.0.1:{service}", when_down: serve}}\n'
             f"limits: {{tokens_per_day: {PLENTY}}}\n"
         )
-        shown = self._metrics_listener("uncounted")
+        shown = self._metrics_listener(name)
         return self.stack.enter_context(configured_gateway(folder, settings, self.vllm, arguments=shown))
+
+    @contextmanager
+    def _rate_limits(self, name: str, counters: object) -> Iterator[None]:
+        """The service of one of these."""
+        config = load(self.folder / name / "extproc.yaml")
+        assert config.rate_limit_service is not None
+        port = int(config.rate_limit_service.address.rpartition(":")[2])
+        with RateLimits(to_yaml(config), counters, ENVIRONMENT, lambda: int(time.time())).served(port):
+            yield
 
     def targets(self) -> list[Target]:
         named = {"faulty": self.faulty, "well": self.well, "stuck": self.stuck, "foreign": self.foreign}
-        named["uncounted"] = self.uncounted
+        named |= self.limited
         found = [Target(bare.metrics, "bare", f"bare-{number}") for number, bare in enumerate(self.bare)]
         for name, gateway in named.items():
             processor = gateway.metrics.removeprefix("http://").removesuffix("/metrics")
@@ -211,8 +222,8 @@ class Scene:
             )
         self.model.ill = False
         self._mend()
-        counted = self._counted_clients()
-        with asking(self.ca, *self._clients_of(self.well), *self._clients_of(self.faulty), counted):
+        mended = [*self._clients_of(self.well), *self._clients_of(self.faulty), *self._limited_clients()]
+        with asking(self.ca, *mended):
             prometheus_sees.until(lambda firing: not firing - {*LINGERING}, MENDED)
             after = prometheus_sees.now()
         return Seen(before, lasting, after, prometheus_sees.ever, cut)
@@ -241,11 +252,11 @@ class Scene:
             Clients(faulty, "full", 1, ["takes long"]),
             Clients(faulty, "slow", 10, ["takes long"] * HELD_UP, rounds=1),
             Clients(self.foreign.url, "invalid", 1),
-            self._counted_clients(),
+            *self._limited_clients(),
         ]
 
-    def _counted_clients(self) -> Clients:
-        return Clients(self.uncounted.url, "invalid", 1, tools=False, key=f"Bearer {KEY}")
+    def _limited_clients(self) -> list[Clients]:
+        return [Clients(each.url, "invalid", 1, tools=False, key=f"Bearer {KEY}") for each in self.limited.values()]
 
     def _break_files(self) -> None:
         move_into(self.folder / "faulty/tls.key", self.good.private_key_pem.bytes())
@@ -296,9 +307,9 @@ class Scene:
         self.stack.enter_context(ScriptedVLLM(model=MODEL, port=self.dead_port).running())
         counters = self.stack.enter_context(ValkeyServer(data_dir=self.folder / "valkey"))
         client = self.stack.enter_context(closing(counters.client()))
-        limits = to_yaml(load(self.folder / "uncounted/extproc.yaml"))
-        service = RateLimits(limits, client, ENVIRONMENT, lambda: int(time.time()))
-        self.stack.enter_context(service.served(self.service_port))
+        self.service.close()
+        for name in self.limited:
+            self.stack.enter_context(self._rate_limits(name, client))
         folder = self.folder / "foreign"
         metrics = self.foreign.metrics.removeprefix("http://").removesuffix("/metrics")
         options = [
@@ -324,6 +335,13 @@ def metrics_listener(port: int, folder: Path) -> list[str]:
     (endpoint,) = cluster["load_assignment"]["endpoints"][0]["lb_endpoints"]
     endpoint["endpoint"]["address"] = {"pipe": {"path": str(folder / "admin.sock")}}
     return ["--config-yaml", yaml.safe_dump(added)]
+
+
+class NoRedis:
+    """A client of one that isn't there."""
+
+    def pipeline(self, **_: object) -> object:
+        raise ConnectionError("there is no Redis")
 
 
 class Bare:

@@ -11,7 +11,7 @@ from tests.alerts.scene import GROUPS, HAPPENING, IGNORED, LINGERING, STATES, Se
 
 pytestmark = pytest.mark.alerts
 
-FAULTS = dict([*STATES, *HAPPENING, *LINGERING, IGNORED])
+FAULTS = {*STATES, *HAPPENING, *LINGERING, IGNORED}
 RULES = [rule["alert"] for group in GROUPS for rule in group["rules"] if "alert" in rule]
 
 
@@ -22,7 +22,7 @@ def seen(tmp_path_factory: pytest.TempPathFactory) -> Seen:
 
 
 def test_each_alert_has_its_fault() -> None:
-    assert sorted(RULES) == sorted(FAULTS)
+    assert sorted(RULES) == sorted({alert for alert, _ in FAULTS})
 
 
 def test_nothing_fires_before(seen: Seen) -> None:
@@ -31,7 +31,7 @@ def test_nothing_fires_before(seen: Seen) -> None:
 
 @pytest.mark.parametrize("alert", RULES)
 def test_it_fires_and_ends(seen: Seen, alert: str) -> None:
-    assert (alert, FAULTS[alert]) in seen.ever
+    assert {fault for fault in FAULTS if fault[0] == alert} <= seen.ever
     assert alert not in {name for name, _ in seen.after - {*LINGERING}}
 
 
@@ -40,7 +40,7 @@ def test_it_goes_on_as_long_as_the_fault_lasts(seen: Seen) -> None:
 
 
 def test_nothing_fires_for_another_gateway(seen: Seen) -> None:
-    assert seen.ever - set(FAULTS.items()) == set()
+    assert seen.ever - FAULTS == set()
 
 
 def test_every_answer_that_the_backend_cuts_is_counted(seen: Seen) -> None:
