@@ -121,7 +121,7 @@ def _calling_row(one: Json, scores: Json) -> list[object]:
 
 
 def _form(results: Iterable[Json]) -> list[str]:
-    names = ("decision", "form", "finish_reason", "json", "same")
+    names = ("decision", "text", "form", "finish_reason", "json", "same")
     head = ("model", "asked through", "date", *(f"`{name}`:" for name in names), "cut off:")
     return table(head, (_form_row(one, one["sets"]["cases"], names) for one in results))
 
@@ -136,7 +136,7 @@ def _form_row(one: Json, found: Json, names: Iterable[str]) -> list[object]:
 
 
 def _bfcl(results: Iterable[Json]) -> list[str]:
-    head = ("model", "asked through", *(f"`{name}`:" for name in CATEGORIES), "all:")
+    head = ("model", "asked through", *(f"`{name}`:" for name in CATEGORIES), "all:", "`text`:")
     return table(head, ([*_head(one), *_bfcl_cells(one["sets"]["bfcl"])] for one in results))
 
 
@@ -150,6 +150,8 @@ def _bfcl_cells(found: Json) -> Iterator[str]:
         if rate:
             right, of = right + rate[0], of + rate[1]
     yield counted(Rate(right, of))
+    left = found["whole"]["checks"].get("text")
+    yield f"{left['right']}/{left['of']}" if left else "-"
 
 
 def _reasons(results: Sequence[Json]) -> Iterator[str]:
