@@ -265,7 +265,6 @@ _ENTRIES: dict[str, list[tuple[str, str, Held | Why]]] = {
     ],
     "docs/operations.md": [
         ("bash", "kubectl logs", Held(OURS, "test_tokens_are_added_up")),
-        ("", "sum by (namespace)", Held(LIMITS, "test_what_operations_asks_of_prometheus_is_a_query")),
     ],
     "docs/recording.md": [
         ("bash", "", Held(OURS, "test_a_recording_is_played")),

@@ -47,6 +47,8 @@ WITH_TLS: Metrics = {
     "envoy_cluster_client_ssl_socket_factory_ssl_context_update_by_sds": {"envoy_cluster_name"},
 }
 """What an Envoy shows that has certificates, as `tests/alerts` has seen it."""
+WITH_LIMITS: Metrics = {"envoy_cluster_ratelimit_error": {"envoy_cluster_name"}}
+"""What one shows that has asked a rate limit service in vain, as `tests/alerts` has seen it."""
 
 
 def labels_of(page: str) -> Metrics:
@@ -80,7 +82,7 @@ def metrics(tmp_path_factory: pytest.TempPathFactory) -> Metrics:
             upstream.sendall(b"HTTP/1.1 500 Oh\r\ncontent-length: 0\r\n\r\n")
             assert client.getresponse().status == 500
         page = httpx.get(f"http://127.0.0.1:{envoy.metrics}/metrics").raise_for_status().text
-    return labels_of(page) | processors() | ITS_OWN | RECORDED | WITH_TLS
+    return labels_of(page) | processors() | ITS_OWN | RECORDED | WITH_TLS | WITH_LIMITS
 
 
 def test_the_port_for_envoys_statistics_shows_nothing_else(tmp_path: Path) -> None:

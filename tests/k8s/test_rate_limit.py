@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from pathlib import Path
 
-import promql_parser
 import pytest
 import yaml
 
@@ -90,10 +89,3 @@ def test_limits_of_ones_own_come_in_by_the_component(tmp_path: Path) -> None:
     assert mounted["data"] == {"ratelimit.yaml": "domain: mine\n"}
     (volume,) = Pod(one(objects, "Deployment", "extproc-ratelimit")).spec["volumes"]
     assert volume["configMap"]["name"] == mounted["metadata"]["name"]
-
-
-def test_what_operations_asks_of_prometheus_is_a_query() -> None:
-    page = (ROOT / "docs/operations.md").read_text(encoding="utf-8")
-    begins = "sum by (namespace) (increase(envoy_cluster_upstream"
-    (query,) = (text for text in page.split("```\n") if text.startswith(begins))
-    promql_parser.parse(query)
