@@ -194,8 +194,9 @@ def _beam(output: Output) -> str:
 
 
 def _is_no_literal(text: str) -> bool:
-    """A string that can't be taken for JSON, where JSON comes first."""
-    if text.strip() in ("True", "False", "None") or text.strip()[:1] in ("[", "{"):
+    """A string that can't be taken for JSON, where JSON comes first: also in capitals, as models write constants."""
+    stripped = text.strip()
+    if stripped.lower() in ("true", "false", "null") or stripped == "None" or stripped[:1] in ("[", "{"):
         return False
     try:
         json.loads(text)
