@@ -158,12 +158,24 @@ def _reasons(results: Sequence[Json]) -> Iterator[str]:
     if not any(found["reasons"] for one in results for found in one["sets"].values()):
         yield "Nothing."
     for one in results:
+        model, way = _head(one)
         for found in one["sets"].values():
-            for reason, times in found["reasons"].items():
-                name, _, told = reason.partition(": ")
-                assert name in CHECKS
-                quoted = " ".join(told.split()).replace("`", "'").replace("|", "\\|")
-                yield f"- {one['run']['model']}, {_TOLD[one['run']['way']]}: `{name}`, {times} times: `{quoted}`"
+            for name, often, words in _reasons_of(found):
+                quoted = " ".join(words.split()).replace("`", "'").replace("|", "\\|")
+                yield f"- {model}, {way}: `{name}`, {often} `{quoted}`"
+
+
+def _reasons_of(found: Json) -> Iterator[tuple[str, str, str]]:
+    """The check, how often, and what was said. Of `same` one will do: each is a text of its own."""
+    alike = [reason for reason in found["reasons"] if reason.startswith("same: ")]
+    for reason, times in found["reasons"].items():
+        name, _, words = reason.partition(": ")
+        assert name in CHECKS
+        if name != "same":
+            yield name, f"{times} times:", words
+        elif reason == alike[0]:
+            rate = found["streamed"]["checks"]["same"]
+            yield name, f"{rate['of'] - rate['right']} times, such as", words
 
 
 def _rate(found: Mapping[str, Any] | None) -> Rate:
