@@ -125,7 +125,9 @@ class Scene:
         self.foreign = self._foreign_gateway()
         self.limited = {name: self._limited_gateway(name) for name in ("without-service", "without-redis")}
         self.service = stack.enter_context(ExitStack())
-        self.service.enter_context(self._rate_limits("without-redis", NoRedis()))
+        with ValkeyServer(data_dir=folder / "gone") as gone:
+            client = stack.enter_context(closing(gone.client()))
+        self.service.enter_context(self._rate_limits("without-redis", client))
         self.bare = [Bare(self._made(f"bare-{number}"), stack) for number in (1, 2)]
 
     def _made(self, name: str) -> Path:
@@ -335,13 +337,6 @@ def metrics_listener(port: int, folder: Path) -> list[str]:
     (endpoint,) = cluster["load_assignment"]["endpoints"][0]["lb_endpoints"]
     endpoint["endpoint"]["address"] = {"pipe": {"path": str(folder / "admin.sock")}}
     return ["--config-yaml", yaml.safe_dump(added)]
-
-
-class NoRedis:
-    """A client of one that isn't there."""
-
-    def pipeline(self, **_: object) -> object:
-        raise ConnectionError("there is no Redis")
 
 
 class Bare:
