@@ -18,7 +18,8 @@ from extproc.runner.steps import AskModel, Complete, ModelEnded, ModelSaid, Offe
 from extproc.runner.tools import ToolResult
 from extproc.toolcalls import ArgumentsDelta, CallEnd, CallStart, Text
 from extproc.turn.output import Said, SaidEvent
-from tests.run_simulation import WrongError, many, simulate
+from tests.run_simulation.playing import many, simulate
+from tests.simulation.checking import WrongError
 from tests.simulation.virtual_time import StandstillError, virtual_time
 
 T = TypeVar("T")

@@ -10,7 +10,8 @@ import h11
 
 from extproc.names import BACKEND_HEADER
 from tests.simulation.answers import streamed, whole
-from tests.simulation.judging import MARKER, check
+from tests.simulation.checking import check
+from tests.simulation.judging import MARKER
 from tests.simulation.plans import Plan, Second
 
 

@@ -27,8 +27,8 @@ from extproc.control.watched import Watched
 from extproc.exchange.api_keys import hash_line
 from extproc.observability.telemetry import Telemetry
 from extproc.server.processor import Processor
+from tests.simulation.checking import check
 from tests.simulation.configurations import BACKENDS, settings, version_of
-from tests.simulation.judging import check
 from tests.simulation.plans import KEYS
 
 ADMIN = "/admin.sock"

@@ -22,10 +22,11 @@ from extproc.names import BACKEND_HEADER, RUNNER
 from extproc.observability.telemetry import Telemetry
 from extproc.turn.memory import Memory
 from tests.simulation.again import InnerListener
+from tests.simulation.checking import WrongError, check
 from tests.simulation.configurations import BACKENDS, IDLE, config, version_of
 from tests.simulation.control import ADMIN, Control
 from tests.simulation.envoy import EnvoyConnection
-from tests.simulation.judging import Seen, WrongError, check, judge
+from tests.simulation.judging import Seen, judge
 from tests.simulation.layouts import FOREIGN, INNER, Layout
 from tests.simulation.plans import Fate, Plan, drawn
 from tests.simulation.player import Player, Upstream

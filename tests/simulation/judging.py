@@ -11,6 +11,7 @@ import orjson
 
 from extproc.conformance.host.outcome import Ending, Outcome
 from extproc.conformance.host.settings import HttpMessage
+from tests.simulation.checking import check
 from tests.simulation.plans import Fate, Plan
 from tests.test_dialects import of_stream, of_whole
 
@@ -19,15 +20,6 @@ _CLEAN_ENDS = (b"data: [DONE]", b"event: message_stop", b"event: response.comple
 _ERRORS = (b'"error"', b"event: error", b"event: response.failed")
 _BROKEN = (Ending.REFUSED, Ending.BROKEN_OFF, Ending.CUT, Ending.ERROR)
 _SLACK = 1e-6
-
-
-class WrongError(AssertionError):
-    """Something came of a history that may not."""
-
-
-def check(right: object, what: str) -> None:
-    if not right:
-        raise WrongError(what)
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,8 +10,9 @@ from extproc.conformance.host.machine import Host, Play, Playing, Step, Wait
 from extproc.conformance.host.outcome import Closed, Outcome
 from extproc.conformance.host.settings import HttpMessage
 from extproc.wire import ProcessingResponse
+from tests.simulation.checking import check
 from tests.simulation.envoy import EnvoyConnection
-from tests.simulation.judging import check, not_as_if_whole
+from tests.simulation.judging import not_as_if_whole
 from tests.simulation.plans import Fate, Plan
 
 

@@ -24,8 +24,9 @@ from extproc.runner.service import Runner, Terms
 from extproc.runner.tools import ToolResult, ToolSource
 from tests.responses import response_text
 from tests.simulation.answers import Said, in_pieces, streamed
+from tests.simulation.checking import WrongError, check
 from tests.simulation.configurations import MOST_ROUNDS, RUN_SECONDS
-from tests.simulation.judging import MARKER, WrongError, check, heard, not_as_if_whole, only_own
+from tests.simulation.judging import MARKER, heard, not_as_if_whole, only_own
 from tests.simulation.layouts import INNER
 from tests.simulation.plans import SERVED, Fate, Plan
 
