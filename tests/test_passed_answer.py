@@ -152,7 +152,8 @@ COMPLETION = {"choices": [{"index": 0, "message": {"content": "Hello"}, "finish_
         (b'{"choices":["\\"usage\\": {}",' + b"0," * MOST_NODES + b'0], "usage": {"total_tokens": 3}}', "estimated"),
         (b'{"choices":[' + b"0," * MOST_NODES + b'0], "usage":' + b'{"a":' * 2000, "estimated"),
         (b'{"error":{"message":"It is broken."}}', None),
-        (b"nonsense", None),
+        (orjson.dumps(COMPLETION)[:-20], "estimated"),
+        (b"nonsense", "estimated"),
         (b"", None),
     ],
 )

@@ -42,10 +42,12 @@ def passed_completion(body: bytes, spec: ResponseSpec, sent: Sent | None) -> Rew
     if len(body) > MOST_NODES and count_nodes(body, MOST_NODES) > MOST_NODES:
         count, cost = _told_last(body), estimated(sent, ()) if sent is not None else None
     else:
-        answer = _object(body) or {}
+        found = _object(body)
+        answer = found or {}
         choices = _choices(answer)
         count, cost = counted(answer.get("usage")), None
-        if choices and sent is not None and count is None:
+        begun = choices or (found is None and body)  # which an error has not
+        if begun and sent is not None and count is None:
             messages = (message for choice in choices if isinstance(message := choice.get("message"), dict))
             cost = estimated(sent, written(messages))
         reasons = (choice.get("finish_reason") for choice in choices)
