@@ -86,7 +86,10 @@ class TestPlaces:
         asker = Asker(parse(CONFIG.replace("max_batch_requests: 3", "max_batch_requests: 6")))
         for _ in range(3):
             assert asker.asks("search/alice", HELLO)[1].WhichOneof("response") == "request_body"
-        assert refused(asker.asks("search/alice", HELLO)[1])[1]["code"] == "batch_limit_exceeded"
+        _, error = refused(asker.asks("search/alice", HELLO)[1])
+        assert error["code"] == "batch_limit_exceeded"
+        assert "3 batch requests of this client are under way" in error["message"]
+        assert "its share of the 6" in error["message"]
         assert asker.asks("shop/carol", HELLO)[1].WhichOneof("response") == "request_body"
 
     def test_who_gets_no_place_holds_none(self) -> None:

@@ -188,13 +188,19 @@ def too_many_of_team(team: str, under_way: int) -> ApiError:
     return _rate_limited(f"{message} Wait for one of them to end.")
 
 
-def too_many_batch_requests(under_way: int, most: int) -> ApiError:
+def too_many_batch_requests(of_client: int, of_all: int, most: int) -> ApiError:
     """A 429: batch requests have all that they may have of a backend, or this client has its share of that."""
-    message = (
-        f"{under_way} batch requests are under way at this model's backend, which takes {most} of all clients: the "
-        "rest is for requests that somebody waits for."
-    )
-    return ApiError(429, f"{message} Try again later.", "requests", code="batch_limit_exceeded")
+    if of_all < most:
+        message = (
+            f"{of_client} batch requests of this client are under way at this model's backend, which is its share of "
+            f"the {most} that may be. Wait for one of them to end."
+        )
+    else:
+        message = (
+            f"{of_all} batch requests are under way at this model's backend, which takes {most} of all clients: the "
+            "rest is for requests that somebody waits for. Try again later."
+        )
+    return ApiError(429, message, "requests", code="batch_limit_exceeded")
 
 
 def too_many_uploads(under_way: int) -> ApiError:

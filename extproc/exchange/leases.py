@@ -53,7 +53,7 @@ class Leases:
         place = concurrency.take(client, resource, most, limit, alone=self._alone, bounded=True, together_with=of_team)
         if place is None:
             self._give_back(of_team)
-            raise too_many_batch_requests(concurrency.used_by_all(resource), most)
+            raise too_many_batch_requests(concurrency.used(client, resource), concurrency.used_by_all(resource), most)
         return place
 
     def _give_back(self, lease: Lease | None) -> None:
