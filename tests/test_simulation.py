@@ -6,11 +6,15 @@ from collections.abc import Callable, Iterator
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from extproc.config import Team
 from extproc.control.envoy_admin import Taken
 from extproc.control.publishing import EnvoyFiles, RefusedByEnvoyError
+from extproc.exchange.accounting import ExchangeStats
+from extproc.exchange.concurrency import TEAMS, Concurrency, Lease
 from extproc.exchange.context import ExchangeContext
 from extproc.exchange.second_answer import SecondAnswer
 from extproc.runner.run import Run
@@ -21,6 +25,7 @@ from extproc.server.workers.process import WorkerProcess
 from extproc.transport import Status
 from extproc.transport.lean.connection import LeanCall
 from extproc.transport.lean.messages import MessageReader
+from extproc.turn.tally import Tally
 from tests.simulation.__main__ import main
 from tests.simulation.history import EXCHANGES
 from tests.simulation.plans import Fate
@@ -134,7 +139,35 @@ def test_a_tools_result_that_the_model_isnt_told_is_found(monkeypatch: pytest.Mo
 
 def test_a_backend_that_is_forgotten_while_it_is_in_use_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(Processor, "uses", lambda _self, _config: False)
-    assert "Envoy has no backend" in (wrong(4) or "")
+    assert "Envoy has forgotten" in (wrong(4) or "")
+
+
+def test_a_second_answer_that_costs_nothing_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    answered = ExchangeStats.answered
+
+    def once(self: ExchangeStats, usage: Any, tally: Tally, cost: Any = None) -> None:
+        answered(self, {} if self._tokens else usage, tally, None if self._tokens else cost)
+
+    monkeypatch.setattr(ExchangeStats, "answered", once)
+    assert "2 answers count as 15.0 tokens" in found_at(1).why
+
+
+def test_a_place_of_a_team_that_is_given_back_too_early_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    take = Concurrency.take
+
+    def short(self: Concurrency, *told: Any, **more: Any) -> Lease | None:
+        lease = take(self, *told, **more)
+        if lease is not None and lease.resource == TEAMS:
+            self.release(lease.number)
+        return lease
+
+    monkeypatch.setattr(Concurrency, "take", short)
+    assert "requests of a team are under way" in (wrong(80) or "")
+
+
+def test_a_model_that_a_team_may_not_ask_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Team, "may_ask", lambda _self, _model: True)
+    assert "a team asks what it may not" in found_at(0).why
 
 
 def test_new_terms_before_envoy_knows_of_them_are_found(monkeypatch: pytest.MonkeyPatch) -> None:

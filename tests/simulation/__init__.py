@@ -12,6 +12,7 @@ serving.py         the processor, from its beginning to its end
 workers.py         workers that die
 again.py           the inner listener, as it is asked for a second answer
 runs.py            the runner, its rounds and its tools
+teams.py           a team with limits, and what Envoy is told of it
 control.py         files that somebody writes, and an Envoy that takes its own
 history.py         plays one history
 judging.py         what may come of an exchange

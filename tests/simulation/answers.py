@@ -20,7 +20,9 @@ class Said:
 
 
 _HEAD = {"id": "chatcmpl-1", "created": 1, "model": "m"}
-_USAGE = {"prompt_tokens": 10, "completion_tokens": 5, "total_tokens": 15}
+COST = 15
+"""Tokens that each answer says it has cost."""
+_USAGE = {"prompt_tokens": 10, "completion_tokens": COST - 10, "total_tokens": COST}
 
 
 def whole(mode: str, said: Said) -> bytes:

@@ -29,7 +29,7 @@ from extproc.observability.telemetry import Telemetry
 from extproc.server.processor import Processor
 from tests.simulation.checking import check
 from tests.simulation.configurations import BACKENDS, settings, version_of
-from tests.simulation.plans import KEYS
+from tests.simulation.plans import KEYS, TEAM_KEYS
 
 ADMIN = "/admin.sock"
 _FILES = {
@@ -154,8 +154,9 @@ class _Files(EnvoyFiles):
 class Control:
     """Everything that has to do with files in one history."""
 
-    def __init__(self, rng: random.Random, losses: random.Random) -> None:
+    def __init__(self, rng: random.Random, losses: random.Random, *, team: bool) -> None:
         self._rng = rng
+        self._team = team
         self._loop = asyncio.get_running_loop()
         self._folder = folder = _directory()
         for path in sorted(folder.rglob("*"), reverse=True):
@@ -176,7 +177,7 @@ class Control:
         self._late: list[asyncio.TimerHandle] = []
         self._processor: Processor
         self._write_keys(KEYS[:-1])
-        self._write_config(settings(0, self._keys), version=0)
+        self._write_config(self._settings(0), version=0)
 
     # The processor's side
 
@@ -238,7 +239,7 @@ class Control:
             case "slow":
                 self._next(slowly=True)
             case "broken":
-                self._write_config(rng.choice(_BROKEN)(settings(self.version + 1, self._keys)), version=None)
+                self._write_config(rng.choice(_BROKEN)(self._settings(self.version + 1)), version=None)
             case "keys":
                 self._write_keys(rng.choice((KEYS[:2], KEYS[:1], KEYS[1:2])), spoilt=rng.random() < 0.3)
             case "no keys":
@@ -253,7 +254,7 @@ class Control:
 
     def _next(self, *, slowly: bool = False) -> None:
         self.version += 1
-        text = settings(self.version, self._keys)
+        text = self._settings(self.version)
         if slowly:  # half of it first
             self._write_config(text[: self._rng.randrange(len(text))], version=None)
             self.well[self.version] = True
@@ -270,7 +271,12 @@ class Control:
             self.well[version] = True
         self._write(self._file, text)
 
+    def _settings(self, version: int) -> str:
+        return settings(version, self._keys, team=self._team)
+
     def _write_keys(self, keys: tuple[str, ...], *, spoilt: bool = False) -> None:
+        if keys and self._team:
+            keys += TEAM_KEYS
         lines = [hash_line(key.partition("-")[0], key) for key in keys]
         self._write(self._keys, "\n".join([*lines, "what is this"] if spoilt else lines))
         if not (keys == () == self._keys_there):

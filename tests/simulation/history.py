@@ -16,6 +16,7 @@ from functools import partial
 
 from extproc.conformance.host.outcome import Outcome
 from extproc.conformance.host.settings import HttpMessage
+from extproc.exchange.api_keys import ApiKeys, hash_line
 from extproc.exchange.concurrency import Concurrency
 from extproc.exchange.context import ExchangeContext
 from extproc.names import BACKEND_HEADER, RUNNER
@@ -23,15 +24,16 @@ from extproc.observability.telemetry import Telemetry
 from extproc.turn.memory import Memory
 from tests.simulation.again import InnerListener
 from tests.simulation.checking import WrongError, check
-from tests.simulation.configurations import BACKENDS, IDLE, config, version_of
+from tests.simulation.configurations import BACKENDS, IDLE, TEAM_MODELS, config, version_of
 from tests.simulation.control import ADMIN, Control
 from tests.simulation.envoy import EnvoyConnection
 from tests.simulation.judging import Seen, judge
 from tests.simulation.layouts import FOREIGN, INNER, Layout
-from tests.simulation.plans import Fate, Plan, drawn
+from tests.simulation.plans import KEYS, TEAM_KEYS, Fate, Plan, drawn
 from tests.simulation.player import Player, Upstream
 from tests.simulation.runs import Runs, judge_run
 from tests.simulation.serving import SOCKET, Served
+from tests.simulation.teams import Team, judge_told
 from tests.simulation.virtual_time import VirtualLoop
 from tests.simulation.workers import Trouble, simulated_workers
 
@@ -49,6 +51,7 @@ class Report:
     fates: Counter[str] = field(default_factory=Counter)
 
 
+_KEYS = ApiKeys.parse("\n".join(hash_line(key.partition("-")[0], key) for key in (*KEYS[:-1], *TEAM_KEYS)).encode())
 _EVER = frozenset(f"b{place}" for place in range(BACKENDS))
 """The backends that there are in any configuration."""
 
@@ -61,10 +64,11 @@ class World:
         self._loop = loop
         chance = rng.random
         self._reloads, self._losses, self._stops = chance() < 0.4, chance() < 0.2, chance() < 0.25
-        self._control = Control(rng, random.Random(f"{seed} questions")) if chance() < 0.2 else None
+        self._has_team = team = random.Random(f"{seed} crew").random() < 0.3
+        self._control = Control(rng, random.Random(f"{seed} questions"), team=team) if chance() < 0.2 else None
         foreign = rng.choice(FOREIGN) if chance() < 0.25 else None
         much = 0.4 if chance() < 0.1 else 0.02
-        drawing = partial(drawn, foreign=foreign, much=much)
+        drawing = partial(drawn, foreign=foreign, much=much, team=team)
         plans = [drawing(random.Random(f"{seed} {number}"), number) for number in range(EXCHANGES)]
         self._plans = [plan for plan in plans if keep is None or plan.number in keep]
         loop.network.rng = rng
@@ -75,9 +79,11 @@ class World:
         loop.network.talk(str(config(0).inner_socket), self._inner.talk)
         if self._control is not None:
             loop.network.talk(ADMIN, self._control.envoy.talk)
-        self.context = ExchangeContext(config(0), concurrency=Concurrency(loop.time), memory=Memory())
+        keys = _KEYS if team else None
+        self.context = ExchangeContext(config(0, team=team), keys, concurrency=Concurrency(loop.time), memory=Memory())
         self._version = 0
-        self._telemetry = Telemetry(config(0))
+        self._telemetry = Telemetry(self.context.config)
+        self._team = Team(lambda: self._served.processor)
         self._stopping: asyncio.Task[None] | None = None
         self._stopped = False
         self._served: Served
@@ -123,9 +129,7 @@ class World:
             self._control.anything()
             return
         self._version += 1
-        self.context = ExchangeContext(
-            config(self._version % 7), concurrency=self.context.concurrency, memory=self.context.memory
-        )
+        self.context = replace(self.context, config=config(self._version % 7, team=self._has_team))
         await self._served.processor.go_by(self.context)
 
     def _stop(self) -> None:
@@ -154,6 +158,7 @@ class World:
             self.report.fates["turned away"] += 1
             return None
         player = Player(plan, connection, self._rng, self._route, self._answers, ended)
+        self._team.begun(player)
         self._players.append(player)
         self.report.exchanges += 1
         self.report.fates[plan.fate.value] += 1
@@ -180,6 +185,7 @@ class World:
             check(backend == RUNNER, f"a run goes to {backend!r}")
             return self._runs.ask(plan, request)
         [player] = (each for each in self._players if each.plan is plan)
+        self._team.forwarded(player, backend)
         # The next processor tells Envoy of its configuration, and doesn't know what the last one still has to do. And a
         # call whose time is up uses nothing, though this host gets to what it was told before only now.
         late = plan.fate is Fate.LATE and player.stream.time_is_up
@@ -197,9 +203,11 @@ class World:
 
     def _judge(self, player: Player, outcome: Outcome | None) -> None:
         self._some_over = True
+        plan, crowded = player.plan, self._team.over(player)
+        if player.stream.begun is not None:
+            judge_told(plan, player.stream.begun[0].config, player.told, outcome)
         if outcome is None:
             return
-        plan = player.plan
         cut = self._serves[player.connection].cuts(player.stream.begun and player.stream.begun[1])
         if player.stream.begun is None:  # the processor never heard of it
             check(cut, f"a call ends before it has begun: {outcome.closed}")
@@ -215,6 +223,10 @@ class World:
             lost=trouble.slow or plan.marker in trouble.lost,
             cut=cut,
             asked_again=plan.marker in self._inner.asked,
+            forbidden=plan.team is not None and plan.layout is not INNER and plan.mode not in TEAM_MODELS,
+            crowded=crowded,
+            by_priority=self._has_team,
+            counted=self._has_team,
         )
         story = self._runs.stories.get(plan.marker)
         if (

@@ -37,6 +37,14 @@ class Seen:
     cut: bool = False
     """The processor was stopped, and its time was over."""
     asked_again: bool = False
+    forbidden: bool = False
+    """Its client's team may not ask the model."""
+    crowded: bool = False
+    """Its team had others under way, and may not have more."""
+    by_priority: bool = False
+    """Backends are told who goes first."""
+    counted: bool = False
+    """All answers are read for what they cost."""
 
 
 def judge(plan: Plan, outcome: Outcome, seen: Seen) -> None:
@@ -55,9 +63,11 @@ def judge(plan: Plan, outcome: Outcome, seen: Seen) -> None:
         return
     if not seen.comes_in:
         check(False, f"a client without a key comes in: {outcome.ending}")
+    refused = plan.fate is Fate.REFUSED and outcome.ending is Ending.IMMEDIATE  # for what else is wrong with it
+    check(refused or not seen.forbidden, f"a team asks what it may not: {outcome.ending}, {outcome.status}")
     match plan.fate:
         case Fate.CUT | Fate.STALLED:  # and what was to fall silent, and had but one piece
-            _cut(plan, outcome)
+            _cut(plan, outcome, seen)
         case Fate.REFUSED:
             check(outcome.ending is Ending.IMMEDIATE, f"a wrong request is {outcome.ending}")
             check(outcome.status == 400, f"a wrong request has status {outcome.status}")
@@ -100,6 +110,11 @@ def _may_be_refused(plan: Plan, status: int | None, seen: Seen) -> bool:
     if not seen.comes_in:
         check(status == 401, f"a client without a key gets {status}")
         return True
+    if seen.forbidden and status == 404:
+        return True
+    if status == 429:
+        check(seen.crowded, "a request is one too many, and none of its team's is under way")
+        return True
     if not plan.layout.ours and status == 503:
         return True  # clients that leave look as if the host ignored overrides
     return plan.heavy is not None and seen.lost and status in (413, 502, 503)
@@ -112,9 +127,12 @@ def _whole(plan: Plan, outcome: Outcome, seen: Seen) -> None:
     assert upstream is not None
     asked = orjson.loads(upstream.body)
     version = seen.version
+    if seen.by_priority:
+        gives_way = asked.get("priority") == 1
+        check(gives_way is (plan.team is not None), f"the priority of {plan.client}'s request: {asked.get('priority')}")
     check(plan.marker in upstream.body, "the backend isn't asked what the client asks")
     check(asked["model"] == f"m{version}", f"it goes by another configuration: {asked['model']} for m{version}")
-    if plan.rewritten and not plan.layout.rewrites:
+    if (plan.rewritten or seen.counted) and not plan.layout.rewrites:
         check((outcome.status or 0) >= 500, f"what can't be rewritten goes to the client with {outcome.status}")
         return
     check(outcome.status == 200, f"status {outcome.status}")
@@ -131,11 +149,12 @@ def _plain(message: HttpMessage) -> bytes:
     return gzip.decompress(message.body) if message.first("content-encoding") == b"gzip" else message.body
 
 
-def _cut(plan: Plan, outcome: Outcome) -> None:
+def _cut(plan: Plan, outcome: Outcome, seen: Seen) -> None:
     client, response = outcome.client, plan.exchange.response
     passes = outcome.ending is Ending.LEFT or (client is not None and client == response)
-    if not passes and client is not None and not plan.layout.ours and not plan.rewritten and outcome.status == 200:
-        passes = client.body == response.body  # without its length, where the host shows what it needn't
+    shown = seen.counted or not plan.layout.ours  # though nothing of it is to be changed, but its length
+    if not passes and client is not None and shown and not plan.rewritten and outcome.status == 200:
+        passes = client.body == response.body
     if passes:
         check(plan.dialect == "chat", "an answer that is translated passes by")
         return  # what the processor has no part in is as it came

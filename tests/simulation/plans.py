@@ -22,6 +22,8 @@ SERVED = "served"
 """The model whose tools run on our side."""
 KEYS = ("alice-0123456789abcdef", "bob-0123456789abcdef", "nobody-0123456789abcdef")
 """Of clients; the last is never let in."""
+TEAM_KEYS = ("crew/carol-0123456789abcdef", "crew/dave-0123456789abcdef")
+"""Of clients of the team, where there is one."""
 _WORDS = ("Ähre", "look", "<tool", "{", "`", "at", "the", "line\n", '"quoted"', "</", "end", "\U0001f600")
 
 
@@ -103,6 +105,16 @@ class Plan:
         return marker(self.number)
 
     @property
+    def client(self) -> str:
+        """Whose key it has."""
+        return self.key.partition("-")[0]
+
+    @property
+    def team(self) -> str | None:
+        team, slash, _ = self.client.partition("/")
+        return team if slash else None
+
+    @property
     def rewritten(self) -> bool:
         """Its answer can't go to the client as it comes."""
         calls_before = self.heavy is Heavy.REPAIRS and self.mode != "native"
@@ -130,8 +142,11 @@ _DIALECTS: tuple[Dialect, ...] = ("chat", "chat", "messages", "responses")
 _CUMULATIVE = tuple(sum(_WEIGHTS[: place + 1]) for place in range(len(_WEIGHTS)))
 
 
-def drawn(rng: random.Random, number: int, *, foreign: Layout | None = None, much: float = 0.02) -> Plan:
-    """An exchange. `foreign`: by which host some of them come; `much`: how many of them are a worker's to read."""
+def drawn(
+    rng: random.Random, number: int, *, foreign: Layout | None = None, much: float = 0.02, team: bool = False
+) -> Plan:
+    """An exchange. `foreign`: by which host some of them come; `much`: how many of them are a worker's to read;
+    `team`: half of them are clients' of the team."""
     layout = foreign if foreign is not None and rng.random() < 0.4 else OWN
     dialect = rng.choice(_DIALECTS)
     fate = rng.choices(_FATES, cum_weights=_CUMULATIVE)[0]
@@ -155,6 +170,8 @@ def drawn(rng: random.Random, number: int, *, foreign: Layout | None = None, muc
         text = orjson.dumps({"name": told, "arguments": {"q": text}}).decode()
     calls = () if second or not tools else (("look", {"q": f"{told} {rng.choice(_WORDS)}", "n": rng.randrange(100)}),)
     key = KEYS[-1] if rng.random() < 0.05 else rng.choice(KEYS[:-1])
+    if team and number % 2:  # not drawn: seeds keep what comes behind it
+        key = TEAM_KEYS[number // 2 % 2]
     asked = _asked(told, dialect, mode, fate, tools, stream, heavy, demands=second is not None and not made_up)
     request = HttpMessage(_request_head(number, dialect, key, len(asked)), (asked,))
     said = Said(text, calls)

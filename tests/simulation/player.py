@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable
-from typing import Protocol
+from typing import Any, Protocol
 
 from extproc.conformance.host.machine import Host, Play, Playing, Step, Wait
 from extproc.conformance.host.outcome import Closed, Outcome
 from extproc.conformance.host.settings import HttpMessage
+from extproc.names import METADATA_NAMESPACE
 from extproc.wire import ProcessingResponse
 from tests.simulation.checking import check
 from tests.simulation.envoy import EnvoyConnection
@@ -71,6 +72,10 @@ class Player:
         self.stream_id = connection.open(plan.layout.metadata, plan.deadline)
         self.stream = connection.streams[self.stream_id]
         self.over = False
+        self.backend: str | None = None
+        """Where its request has gone."""
+        self.told: dict[str, Any] = {}
+        """What Envoy's metadata has of it."""
         self._answers = answers
         self._ended = ended
         self._host = host = _RoutedHost(plan, route)
@@ -105,6 +110,8 @@ class Player:
             return True
         if self.stream.answers:
             answer = self.stream.answers.popleft()
+            if not isinstance(answer, Closed) and METADATA_NAMESPACE in answer.dynamic_metadata:
+                self.told |= answer.dynamic_metadata.get_or_create_struct(METADATA_NAMESPACE)
             if self.stalls and not isinstance(answer, Closed) and _ends(answer):
                 self._stalled_to_its_end(answer)
             else:

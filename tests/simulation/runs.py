@@ -44,6 +44,8 @@ class Story:
     """What a run met."""
 
     begun: float
+    key: str
+    """Of its client."""
     rounds: list[Said] = field(default_factory=list)
     broken: bool = False
     """A round didn't come whole."""
@@ -71,7 +73,7 @@ class Runs:
 
     def ask(self, plan: Plan, request: HttpMessage) -> Asked:
         """A request comes to the runner."""
-        self.stories[plan.marker] = Story(asyncio.get_running_loop().time())
+        self.stories[plan.marker] = Story(asyncio.get_running_loop().time(), plan.key)
         return Asked(self, plan, request)
 
     async def serve(self, scope: Any, receive: Any, send: Any) -> None:
@@ -128,7 +130,8 @@ class Runs:
         told_headers = [*fields.items(), *((name.lower(), value) for name, value in request.headers.items())]
         asked = HttpMessage(tuple((name, value.encode()) for name, value in told_headers), (body,))
         exchange = HttpExchange(asked, HttpMessage(head, tuple(pieces)))
-        return Plan(int(told[4:8]), "chat", SERVED, True, True, fate, said, exchange, INNER)
+        key = self.stories[marked].key
+        return Plan(int(told[4:8]), "chat", SERVED, True, True, fate, said, exchange, INNER, key=key)
 
 
 class Asked:
