@@ -132,6 +132,14 @@ def test_what_a_stream_cost_is_its_backends_count_or_an_estimate() -> None:
     assert answer.cost == COUNT
 
 
+def test_half_of_the_first_event_costs_its_prompt() -> None:
+    for piece, counts in ((b"data: " + chunk()[:40], True), (b": nothing yet", False), (b"", False)):
+        answer = begun(told=False)
+        left = answer.feed(piece) + answer.close()
+        assert left == piece
+        assert (answer.cost is not None) is counts
+
+
 def test_running_counts_that_a_client_wouldnt_get_arent_asked_for() -> None:
     for told, expected in ((False, {"include_usage": True}), (True, None)):
         options = {"include_usage": told, "continuous_usage_stats": True}
@@ -153,6 +161,9 @@ COMPLETION = {"choices": [{"index": 0, "message": {"content": "Hello"}, "finish_
         (b'{"choices":[' + b"0," * MOST_NODES + b'0], "usage":' + b'{"a":' * 2000, "estimated"),
         (b'{"error":{"message":"It is broken."}}', None),
         (orjson.dumps(COMPLETION)[:-20], "estimated"),
+        (orjson.dumps({**COMPLETION, "usage": COUNT})[:-1], 12),
+        (b"[]", "estimated"),
+        (b" \n", None),
         (b"nonsense", "estimated"),
         (b"", None),
     ],

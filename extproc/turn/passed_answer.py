@@ -39,15 +39,14 @@ _usage_name = b'"usage":'
 def passed_completion(body: bytes, spec: ResponseSpec, sent: Sent | None) -> Rewritten:
     """A whole answer, whatever it is, and what it cost."""
     tally = Tally()
-    if len(body) > MOST_NODES and count_nodes(body, MOST_NODES) > MOST_NODES:
-        count, cost = _told_last(body), estimated(sent, ()) if sent is not None else None
+    too_many = len(body) > MOST_NODES and count_nodes(body, MOST_NODES) > MOST_NODES
+    answer = _object(body) if not too_many else None
+    if answer is None:
+        count, cost = _told_last(body), estimated(sent, ()) if sent is not None and body.strip() else None
     else:
-        found = _object(body)
-        answer = found or {}
         choices = _choices(answer)
         count, cost = counted(answer.get("usage")), None
-        begun = choices or (found is None and body)  # which an error has not
-        if begun and sent is not None and count is None:
+        if choices and sent is not None and count is None:
             messages = (message for choice in choices if isinstance(message := choice.get("message"), dict))
             cost = estimated(sent, written(messages))
         reasons = (choice.get("finish_reason") for choice in choices)
@@ -113,7 +112,11 @@ class PassedStream(AnswerStream):
         """The backend's stream has ended, in whichever way."""
         rest = bytes(self._buffer)
         self._buffer.clear()
-        return self._event(rest) if rest and not self._ended else b""
+        if not rest or self._ended:
+            return b""
+        data = _data_of(rest)
+        self._begun = self._begun or (data != b"" and _object(data) is None)  # half an event
+        return self._event(rest)
 
     def fail(self, error: ApiError) -> bytes:
         """End the stream with an error, where its bytes themselves can't be had; what comes behind it is dropped."""
