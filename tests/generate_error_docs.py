@@ -27,7 +27,7 @@ REQUEST = {
     ),
     "batch_limit_exceeded": Told(
         "429",
-        "batch requests already use their whole share of the backend, or this client its part of that",
+        "batch requests already use all of their places at the backend, or this client its share of them",
         "wait as long as `Retry-After` says; raise [`max_batch_requests`](configuration.md#interactive-and-batch)",
     ),
     "context_length_exceeded": Told(

@@ -89,7 +89,7 @@ class TestPlaces:
         _, error = refused(asker.asks("search/alice", HELLO)[1])
         assert error["code"] == "batch_limit_exceeded"
         assert "3 batch requests of this client are under way" in error["message"]
-        assert "its share of the 6" in error["message"]
+        assert "its share of the 6 that batch requests may have" in error["message"]
         assert asker.asks("shop/carol", HELLO)[1].WhichOneof("response") == "request_body"
 
     def test_who_gets_no_place_holds_none(self) -> None:

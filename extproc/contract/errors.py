@@ -193,7 +193,7 @@ def too_many_batch_requests(of_client: int, of_all: int, most: int) -> ApiError:
     if of_all < most:
         message = (
             f"{of_client} batch requests of this client are under way at this model's backend, which is its share of "
-            f"the {most} that may be. Wait for one of them to end."
+            f"the {most} that batch requests may have there. Wait for one of them to end."
         )
     else:
         message = (
