@@ -162,7 +162,37 @@ def test_a_place_of_a_team_that_is_given_back_too_early_is_found(monkeypatch: py
         return lease
 
     monkeypatch.setattr(Concurrency, "take", short)
-    assert "requests of a team are under way" in (wrong(80) or "")
+    assert "requests of the team are under way" in (wrong(80) or "")
+
+
+def test_a_share_that_is_too_large_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    take = Concurrency.take
+
+    def generous(self: Concurrency, *told: Any, **more: Any) -> Lease | None:
+        return take(self, *told, **{**more, "alone": True})
+
+    monkeypatch.setattr(Concurrency, "take", generous)
+    assert "requests of one client, at one backend are under way" in found_at(0).why
+
+
+def test_a_team_that_may_have_less_than_it_should_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    take = Concurrency.take
+
+    def mean(self: Concurrency, client: str, resource: str, capacity: int, *told: Any, **more: Any) -> Lease | None:
+        return take(self, client, resource, 1 if resource == TEAMS else capacity, *told, **more)
+
+    monkeypatch.setattr(Concurrency, "take", mean)
+    assert "others are under way, and it gets" in found_at(1).why
+
+
+def test_half_an_answer_that_costs_nothing_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    answered = ExchangeStats.answered
+
+    def told(self: ExchangeStats, usage: Any, tally: Tally, cost: Any = None) -> None:
+        answered(self, usage, tally, cost if tally.finish_reasons else None)
+
+    monkeypatch.setattr(ExchangeStats, "answered", told)
+    assert "an answer isn't counted" in found_at(0).why
 
 
 def test_a_model_that_a_team_may_not_ask_is_found(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -95,7 +95,8 @@ class RequestHalf:
         self.layout = OWN
         self.way = _BUFFERED
         """What of the request has come, and may be said."""
-        self._inner = inner
+        self.inner = inner
+        """Whether it is one of the gateway's own: a round of a run."""
         self._round: dict[str, str] = {}  # which of a run it is, for the access log
         self._modes_known = False
         self._path = CHAT_PATH
@@ -124,9 +125,9 @@ class RequestHalf:
         if not fields.keys() >= {":path", ":method"}:
             raise ProtocolError("configure Envoy's ext_proc filter without forward_rules that hide :path or :method")
         self.surface = dialect_of(fields, self.context)
-        if self._inner and ROUND_HEADER in fields:
+        if self.inner and ROUND_HEADER in fields:
             self._round = {"round": fields[ROUND_HEADER][:8]}
-        match admit(fields, self.context, foreign=self.host is not None, inner=self._inner):
+        match admit(fields, self.context, foreign=self.host is not None, inner=self.inner):
             case Refused(error, extra, client):
                 return self.refuse(error, keep=extra, client=client)
             case Answered(body, client, what):
@@ -155,7 +156,7 @@ class RequestHalf:
             return self.refuse(NO_BODY, client=admitted.client)
         reply = ProcessingResponse(request_headers=HeadersResponse())
         if read:
-            self.leases.let_in(length, counted=not self._inner)
+            self.leases.let_in(length, counted=not self.inner)
         elif admitted.ours:
             backend = self.context.config.default_backend
             self._take_place(backend, reply)
@@ -245,10 +246,10 @@ class RequestHalf:
             memory.goes_by(config)
         secret = memory.secret if memory is not None else None
         self._size = len(data)
-        team = None if self._inner else self.leases.team  # what we ask for somebody isn't bounded
+        team = None if self.inner else self.leases.team  # what we ask for somebody isn't bounded
         batch = self.leases.team is not None and self.leases.team.is_batch
         out = self.context.out()
-        work = Prepare(data, config, client, self._content_type, self._path, self._inner, team, batch, secret, out)
+        work = Prepare(data, config, client, self._content_type, self._path, self.inner, team, batch, secret, out)
         try:
             read = self._read_at_once(work)
         except TakesTimeError:

@@ -7,11 +7,12 @@ import random
 from collections.abc import Callable
 
 import h11
+import orjson
 
 from extproc.names import BACKEND_HEADER
 from tests.simulation.answers import streamed, whole
 from tests.simulation.checking import check
-from tests.simulation.judging import MARKER
+from tests.simulation.judging import MARKER, check_priority
 from tests.simulation.plans import Plan, Second
 
 
@@ -50,6 +51,7 @@ class InnerListener:
         (marked,) = set(MARKER.findall(body))
         plan = self._plans[marked]
         check(plan.second is not None, "a backend is asked again that needn't be")
+        check_priority(plan, orjson.loads(bytes(body)))
         check(marked not in self.asked, "a backend is asked a third time")
         check(self._known(backend), f"it is asked of {backend}, which Envoy doesn't know")
         self.asked.add(marked)

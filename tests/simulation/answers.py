@@ -50,7 +50,9 @@ def streamed(rng: random.Random, mode: str, said: Said, *, cut: bool) -> list[by
                 deltas.append({"tool_calls": [{"index": index, "function": {"arguments": piece}}]})
     events = [_event(delta, None) for delta in deltas]
     if cut:
-        return events[: rng.randrange(1, len(deltas) + 1)]
+        events = events[: rng.randrange(1, len(deltas) + 1)]
+        amid = len(said.text) % 3 == 0  # not drawn: seeds keep what comes behind it
+        return [*events[:-1], events[-1][:-20]] if amid else events
     usage = {**_HEAD, "object": "chat.completion.chunk", "choices": [], "usage": _USAGE}
     reason = "tool_calls" if native and said.calls else "stop"
     return [*events, _event({}, reason), b"data: " + orjson.dumps(usage) + b"\n\n", b"data: [DONE]\n\n"]

@@ -24,12 +24,11 @@ from extproc.control.process import _begin_envoy, _Beginning, _beginning, _when_
 from extproc.control.publishing import EnvoyFiles
 from extproc.control.reloading import Reloading, Source
 from extproc.control.watched import Watched
-from extproc.exchange.api_keys import hash_line
 from extproc.observability.telemetry import Telemetry
 from extproc.server.processor import Processor
 from tests.simulation.checking import check
 from tests.simulation.configurations import BACKENDS, settings, version_of
-from tests.simulation.plans import KEYS, TEAM_KEYS
+from tests.simulation.plans import KEYS, TEAM_KEYS, lines_of, owner
 
 ADMIN = "/admin.sock"
 _FILES = {
@@ -277,7 +276,7 @@ class Control:
     def _write_keys(self, keys: tuple[str, ...], *, spoilt: bool = False) -> None:
         if keys and self._team:
             keys += TEAM_KEYS
-        lines = [hash_line(key.partition("-")[0], key) for key in keys]
+        lines = lines_of(keys)
         self._write(self._keys, "\n".join([*lines, "what is this"] if spoilt else lines))
         if not (keys == () == self._keys_there):
             self._keys_there, self._keys_since = keys, self._loop.time()
@@ -306,7 +305,7 @@ class Control:
         keys, there = self._processor.context.keys, self._keys_there
         assert keys is not None
         if self._loop.time() - self._keys_since > _SOON + (0.0 if there else _GRACE):
-            names = {key.partition("-")[0] for key in there}
+            names = {*map(owner, there)}
             check(
                 keys.names == names, f"the keys of {set(keys.names)} are in force, and in the file are those of {names}"
             )

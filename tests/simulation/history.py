@@ -16,7 +16,7 @@ from functools import partial
 
 from extproc.conformance.host.outcome import Outcome
 from extproc.conformance.host.settings import HttpMessage
-from extproc.exchange.api_keys import ApiKeys, hash_line
+from extproc.exchange.api_keys import ApiKeys
 from extproc.exchange.concurrency import Concurrency
 from extproc.exchange.context import ExchangeContext
 from extproc.names import BACKEND_HEADER, RUNNER
@@ -29,11 +29,11 @@ from tests.simulation.control import ADMIN, Control
 from tests.simulation.envoy import EnvoyConnection
 from tests.simulation.judging import Seen, judge
 from tests.simulation.layouts import FOREIGN, INNER, Layout
-from tests.simulation.plans import KEYS, TEAM_KEYS, Fate, Plan, drawn
+from tests.simulation.plans import KEYS, TEAM_KEYS, Fate, Plan, drawn, lines_of
 from tests.simulation.player import Player, Upstream
 from tests.simulation.runs import Runs, judge_run
 from tests.simulation.serving import SOCKET, Served
-from tests.simulation.teams import Team, judge_told
+from tests.simulation.teams import TeamExchanges, judge_told
 from tests.simulation.virtual_time import VirtualLoop
 from tests.simulation.workers import Trouble, simulated_workers
 
@@ -51,7 +51,7 @@ class Report:
     fates: Counter[str] = field(default_factory=Counter)
 
 
-_KEYS = ApiKeys.parse("\n".join(hash_line(key.partition("-")[0], key) for key in (*KEYS[:-1], *TEAM_KEYS)).encode())
+_KEYS = ApiKeys.parse("\n".join(lines_of((*KEYS[:-1], *TEAM_KEYS))).encode())
 _EVER = frozenset(f"b{place}" for place in range(BACKENDS))
 """The backends that there are in any configuration."""
 
@@ -83,7 +83,7 @@ class World:
         self.context = ExchangeContext(config(0, team=team), keys, concurrency=Concurrency(loop.time), memory=Memory())
         self._version = 0
         self._telemetry = Telemetry(self.context.config)
-        self._team = Team(lambda: self._served.processor)
+        self._team = TeamExchanges()
         self._stopping: asyncio.Task[None] | None = None
         self._stopped = False
         self._served: Served
@@ -158,7 +158,7 @@ class World:
             self.report.fates["turned away"] += 1
             return None
         player = Player(plan, connection, self._rng, self._route, self._answers, ended)
-        self._team.begun(player)
+        self._team.begun(player, self._served)
         self._players.append(player)
         self.report.exchanges += 1
         self.report.fates[plan.fate.value] += 1
@@ -185,7 +185,7 @@ class World:
             check(backend == RUNNER, f"a run goes to {backend!r}")
             return self._runs.ask(plan, request)
         [player] = (each for each in self._players if each.plan is plan)
-        self._team.forwarded(player, backend)
+        self._team.forwarded(player, backend, self._serves[player.connection])
         # The next processor tells Envoy of its configuration, and doesn't know what the last one still has to do. And a
         # call whose time is up uses nothing, though this host gets to what it was told before only now.
         late = plan.fate is Fate.LATE and player.stream.time_is_up
@@ -203,11 +203,14 @@ class World:
 
     def _judge(self, player: Player, outcome: Outcome | None) -> None:
         self._some_over = True
-        plan, crowded = player.plan, self._team.over(player)
+        plan = player.plan
+        self._team.over(player, outcome)
+        if outcome is not None:
+            self._judge_outcome(player, plan, outcome)
         if player.stream.begun is not None:
             judge_told(plan, player.stream.begun[0].config, player.told, outcome)
-        if outcome is None:
-            return
+
+    def _judge_outcome(self, player: Player, plan: Plan, outcome: Outcome) -> None:
         cut = self._serves[player.connection].cuts(player.stream.begun and player.stream.begun[1])
         if player.stream.begun is None:  # the processor never heard of it
             check(cut, f"a call ends before it has begun: {outcome.closed}")
@@ -224,8 +227,6 @@ class World:
             cut=cut,
             asked_again=plan.marker in self._inner.asked,
             forbidden=plan.team is not None and plan.layout is not INNER and plan.mode not in TEAM_MODELS,
-            crowded=crowded,
-            by_priority=self._has_team,
             counted=self._has_team,
         )
         story = self._runs.stories.get(plan.marker)

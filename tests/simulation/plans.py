@@ -5,6 +5,7 @@ from __future__ import annotations
 import gzip
 import random
 import zlib
+from collections.abc import Iterable
 from dataclasses import dataclass
 from enum import Enum
 from typing import Any
@@ -12,6 +13,7 @@ from typing import Any
 import orjson
 
 from extproc.conformance.host.settings import Headers, HttpExchange, HttpMessage
+from extproc.exchange.api_keys import hash_line, team_of
 from extproc.turn.turn import Dialect
 from tests.simulation.answers import Said, in_pieces, streamed, whole
 from tests.simulation.layouts import OWN, Layout
@@ -22,7 +24,7 @@ SERVED = "served"
 """The model whose tools run on our side."""
 KEYS = ("alice-0123456789abcdef", "bob-0123456789abcdef", "nobody-0123456789abcdef")
 """Of clients; the last is never let in."""
-TEAM_KEYS = ("crew/carol-0123456789abcdef", "crew/dave-0123456789abcdef")
+TEAM_KEYS = tuple(f"crew/{name}-0123456789abcdef" for name in ("carol", "dave", "erin"))
 """Of clients of the team, where there is one."""
 _WORDS = ("Ähre", "look", "<tool", "{", "`", "at", "the", "line\n", '"quoted"', "</", "end", "\U0001f600")
 
@@ -107,12 +109,11 @@ class Plan:
     @property
     def client(self) -> str:
         """Whose key it has."""
-        return self.key.partition("-")[0]
+        return owner(self.key)
 
     @property
     def team(self) -> str | None:
-        team, slash, _ = self.client.partition("/")
-        return team if slash else None
+        return team_of(self.client)
 
     @property
     def rewritten(self) -> bool:
@@ -130,6 +131,16 @@ class Plan:
     def second_helps(self) -> bool:
         """The client is to get what the model means then."""
         return self.second is Second.CALL or (self.made_up and self.second is Second.WORDS)
+
+
+def owner(key: str) -> str:
+    """The name that a key stands under."""
+    return key.partition("-")[0]
+
+
+def lines_of(keys: Iterable[str]) -> list[str]:
+    """Of a file with these keys."""
+    return [hash_line(owner(key), key) for key in keys]
 
 
 def marker(number: int) -> bytes:
@@ -171,7 +182,7 @@ def drawn(
     calls = () if second or not tools else (("look", {"q": f"{told} {rng.choice(_WORDS)}", "n": rng.randrange(100)}),)
     key = KEYS[-1] if rng.random() < 0.05 else rng.choice(KEYS[:-1])
     if team and number % 2:  # not drawn: seeds keep what comes behind it
-        key = TEAM_KEYS[number // 2 % 2]
+        key = TEAM_KEYS[number // 2 % len(TEAM_KEYS)]
     asked = _asked(told, dialect, mode, fate, tools, stream, heavy, demands=second is not None and not made_up)
     request = HttpMessage(_request_head(number, dialect, key, len(asked)), (asked,))
     said = Said(text, calls)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable
-from typing import Any, Protocol
+from typing import Any, Protocol, TypeGuard
 
 from extproc.conformance.host.machine import Host, Play, Playing, Step, Wait
 from extproc.conformance.host.outcome import Closed, Outcome
@@ -72,8 +72,6 @@ class Player:
         self.stream_id = connection.open(plan.layout.metadata, plan.deadline)
         self.stream = connection.streams[self.stream_id]
         self.over = False
-        self.backend: str | None = None
-        """Where its request has gone."""
         self.told: dict[str, Any] = {}
         """What Envoy's metadata has of it."""
         self._answers = answers
@@ -110,7 +108,7 @@ class Player:
             return True
         if self.stream.answers:
             answer = self.stream.answers.popleft()
-            if not isinstance(answer, Closed) and METADATA_NAMESPACE in answer.dynamic_metadata:
+            if _brings_metadata(answer):
                 self.told |= answer.dynamic_metadata.get_or_create_struct(METADATA_NAMESPACE)
             if self.stalls and not isinstance(answer, Closed) and _ends(answer):
                 self._stalled_to_its_end(answer)
@@ -168,6 +166,13 @@ class Player:
             self._step, self._said = self._play.send(answer), 0
         except StopIteration as end:
             self.end(end.value)
+
+
+def _brings_metadata(answer: ProcessingResponse | Closed) -> TypeGuard[ProcessingResponse]:
+    """Of a reply that asks for more time Envoy takes nothing else."""
+    if isinstance(answer, Closed) or answer.HasField("override_message_timeout"):
+        return False
+    return METADATA_NAMESPACE in answer.dynamic_metadata
 
 
 def _ends(answer: ProcessingResponse) -> bool:

@@ -58,6 +58,10 @@ class Served:
         ended, when = self._drained
         return not ended or begun is None or begun >= when
 
+    def under_way(self) -> set[tuple[str, bool]]:
+        """The exchanges that there are, and which of them are the gateway's own."""
+        return {(call.exchange.id, call.exchange.request.inner) for call in self.processor._running}
+
     def busy(self) -> set[str]:
         """The exchanges for which something is being done that takes time."""
         return {call.exchange.id for call in self.processor._running if call._work is not None}
