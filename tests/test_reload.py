@@ -9,6 +9,7 @@ import ssl
 import threading
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +19,7 @@ import trustme
 import yaml
 
 from extproc.control.watched import Watched
+from extproc.envoy.key_check import FILE as KEYS
 from extproc.exchange.api_keys import hash_line
 from scripted_vllm import Reply, ScriptedVLLM
 from tests.gateway import free_port
@@ -497,6 +499,27 @@ def test_a_key_is_taken_back_whatever_else_is_wrong(gateway: Gateway) -> None:
     keys.write_text(hash_line("bob", f"{KEY}-of-bob"))
     eventually(lambda: gateway.metric("extproc_api_keys_valid") == 1)
     assert gateway.metric("extproc_api_keys_unreadable_lines") == 0
+
+
+def _one_more(gateway: Gateway, line: str, before: int) -> bool:
+    return len(gateway.logged(line)) > before
+
+
+def test_keys_that_envoy_can_not_be_told_of_are_told_of_once(gateway: Gateway) -> None:
+    keys, in_the_way = gateway.file.with_name("more-keys"), gateway.files / f".{KEYS}.new"
+    keys.write_text(hash_line("alice", KEY))
+    gateway.reload(gateway.settings("coder", api_keys=str(keys)))
+    told, taken = "Envoy keeps the previous API keys", "Envoy has the API keys that are in force"
+    in_the_way.mkdir()
+    for names in (["bob"], ["alice", "bob"]):  # and between the two it is tried again
+        before = len(gateway.logged("the new API keys are in force"))
+        lines = [hash_line(name, f"{KEY}-of-{name}") for name in names]
+        keys.write_text("\n".join(lines))
+        eventually(partial(_one_more, gateway, "the new API keys are in force", before))
+    assert len(gateway.logged(told)) == 1
+    in_the_way.rmdir()
+    eventually(lambda: len(gateway.logged(taken)) == 1)
+    eventually(lambda: gateway.ask("coder", **{"x-api-key": f"{KEY}-of-bob"}).status_code == 200)
 
 
 def test_keys_are_looked_at_while_envoy_takes_its_time_with_a_configuration(gateway: Gateway) -> None:

@@ -160,6 +160,8 @@ class Reloading:
         """Configurations that exchanges may still go by, the oldest first."""
         self._candidate: _Candidate | None = None
         """What the file says, as long as it could be taken and isn't."""
+        self._keys_kept_back = ""
+        """Why Envoy hasn't the keys in force, if it hasn't."""
         self._valid: dict[File, bool] = {"config": True, "api_keys": True}
         self._keys = KeyReloading(keys, processor, telemetry, self._show_keys, self._publish_keys, keys_grace)
 
@@ -264,15 +266,20 @@ class Reloading:
     def _publish_keys(self, keys: ApiKeys | None) -> bool:
         """Have Envoy refuse what the processor would refuse anyway: that it learns late harms nobody but a new key.
 
-        Whether it learns of them.
+        Whether it learns of them; if not, this is tried again and again, and each reason is told once.
         """
+        reason = ""
         try:
             if self._envoy is not None:
                 self._envoy.publish_keys(keys)
         except OSError as error:
-            log.warning("Envoy keeps the previous API keys, because its files can't be written: %s", error)
-            return False
-        return True
+            reason = str(error)
+        if reason and reason != self._keys_kept_back:
+            log.warning("Envoy keeps the previous API keys, because its files can't be written: %s", reason)
+        elif self._keys_kept_back and not reason:
+            log.info("Envoy has the API keys that are in force")
+        self._keys_kept_back = reason
+        return not reason
 
     async def _prepare(self, config: Config) -> None:
         """Have Envoy know all that `config` needs, and still all that is in use."""
