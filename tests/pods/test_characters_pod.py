@@ -117,14 +117,15 @@ def test_a_broken_character_takes_nothing_from_the_others_and_the_pod_stays_read
     broken = {"broken.py": "TOOLS = 1\n", "other.py": "SYSTEM_PROMPT = 'You are brief.'\n"}
     pod.characterize({**SAMPLE, **broken})
     wait_until(lambda: listed(pod) == {MODEL, NARRATOR, "character/other"})
-    assert pod.runner is not None
-    assert any("broken.py" in line["message"] for line in pod.runner.json_log())
+    runner = pod.runner
+    assert runner is not None
+    wait_until(lambda: any("broken.py" in line["message"] for line in runner.json_log()))  # it reads them by itself
     assert pod.ready
     assert plays(pod, backend)
     assert ask(pod, "character/broken").status_code == 404
     pod.characterize(SAMPLE)
     wait_until(lambda: listed(pod) == {MODEL, NARRATOR})
-    assert [each.restarts for each in (pod.processor, pod.runner, pod.envoy)] == [0, 0, 0]
+    assert [each.restarts for each in (pod.processor, runner, pod.envoy)] == [0, 0, 0]
 
 
 def test_models_are_served_while_the_runner_is_started_again(pod: Pod, backend: ScriptedVLLM) -> None:
