@@ -132,8 +132,9 @@ def test_what_a_stream_cost_is_its_backends_count_or_an_estimate() -> None:
     assert answer.cost == COUNT
 
 
-def test_half_of_the_first_event_costs_its_prompt() -> None:
-    for piece, counts in ((b"data: " + chunk()[:40], True), (b": nothing yet", False), (b"", False)):
+def test_what_passes_unread_costs_its_prompt() -> None:
+    half, nonsense, end = b"data: " + chunk()[:40], b"data: nonsense\n\n", b"data: [DONE]"
+    for piece, counts in ((half, True), (nonsense, True), (end, False), (b": nothing yet", False), (b"", False)):
         answer = begun(told=False)
         left = answer.feed(piece) + answer.close()
         assert left == piece

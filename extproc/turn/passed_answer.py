@@ -18,7 +18,7 @@ import orjson
 from extproc.contract.errors import ApiError
 from extproc.contract.json_body import MOST_NODES
 from extproc.contract.json_nodes import count_nodes
-from extproc.contract.sse import Data, SseDecoder
+from extproc.contract.sse import DONE, Data, SseDecoder
 from extproc.turn import completion
 from extproc.turn.answer import AnswerWriter, Rewritten
 from extproc.turn.answer_stream import AnswerStream
@@ -112,11 +112,7 @@ class PassedStream(AnswerStream):
         """The backend's stream has ended, in whichever way."""
         rest = bytes(self._buffer)
         self._buffer.clear()
-        if not rest or self._ended:
-            return b""
-        data = _data_of(rest)
-        self._begun = self._begun or (data != b"" and _object(data) is None)  # half an event
-        return self._event(rest)
+        return self._event(rest) if rest and not self._ended else b""
 
     def fail(self, error: ApiError) -> bytes:
         """End the stream with an error, where its bytes themselves can't be had; what comes behind it is dropped."""
@@ -146,6 +142,7 @@ class PassedStream(AnswerStream):
             return event
         data = _data_of(event)
         if (chunk := _object(data)) is None:
+            self._begun = self._begun or data.strip() not in (b"", DONE)  # what passes unread costs its prompt
             return event
         try:
             completion.raise_error(chunk, data)
