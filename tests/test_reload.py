@@ -522,6 +522,22 @@ def test_keys_that_envoy_can_not_be_told_of_are_told_of_once(gateway: Gateway) -
     eventually(lambda: gateway.ask("coder", **{"x-api-key": f"{KEY}-of-bob"}).status_code == 200)
 
 
+def test_another_file_of_keys_waits_until_envoy_can_be_told_of_them(gateway: Gateway) -> None:
+    files, in_the_way = [gateway.file.with_name(f"keys-{number}") for number in (1, 2)], gateway.files / f".{KEYS}.new"
+    for file, name in zip(files, ("alice", "bob"), strict=True):
+        file.write_text(hash_line(name, f"{KEY}-of-{name}"))
+    asked = [{"x-api-key": f"{KEY}-of-{name}"} for name in ("alice", "bob")]
+    gateway.reload(gateway.settings("coder", api_keys=str(files[0])))
+    eventually(lambda: [gateway.ask("coder", **one).status_code for one in asked] == [200, 401])
+    before = gateway.metric(REFUSED)
+    in_the_way.mkdir()
+    gateway.refuse(gateway.settings("coder", api_keys=str(files[1])))
+    assert [gateway.ask("coder", **one).status_code for one in asked] == [200, 401]
+    in_the_way.rmdir()
+    accepted_at_last(gateway, before + 1)
+    eventually(lambda: [gateway.ask("coder", **one).status_code for one in asked] == [401, 200])
+
+
 def test_keys_are_looked_at_while_envoy_takes_its_time_with_a_configuration(gateway: Gateway) -> None:
     """Envoy waits for the first health check of a backend that doesn't answer."""
     keys = gateway.file.with_name("keys-meanwhile")

@@ -71,7 +71,12 @@ class KeyReloading:
 
     async def moved(self) -> None:
         """It is in force."""
+        self.tell_envoy()  # anew: the old file may have changed while Envoy learned of the new one
         await self._tell(self.file, self._processor.context.keys)
+
+    def tell_envoy(self) -> None:
+        """Of the keys that are in force, and again later if that can't be now."""
+        self._published = self._publish(self._processor.context.keys)
 
     async def look(self) -> None:
         """Take what has changed, and close when it is time."""
@@ -95,11 +100,11 @@ class KeyReloading:
             log.error("every request is refused now: there has been no API key for %g seconds", self._grace)
             self._telemetry.show_keys(missing=True, closed=True)
         if not self._published:  # a disk may have room again
-            self._published = self._publish(self._processor.context.keys)
+            self.tell_envoy()
 
     async def _put_in_force(self, keys: ApiKeys | None) -> None:
         await self._processor.go_by(replace(self._processor.context, keys=keys))
-        self._published = self._publish(keys)
+        self.tell_envoy()
 
     async def _missing(self, reason: str) -> None:
         closed = not self._processor.context.keys

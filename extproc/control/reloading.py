@@ -227,12 +227,12 @@ class Reloading:
         watched = None if same_keys else await asyncio.to_thread(keys_file, config)
         keys = read_keys(watched)
         try:
-            if not same_keys:
-                self._publish_keys(keys)
+            if not same_keys and self._envoy is not None:
+                self._envoy.publish_keys(keys)
             await self._prepare(config)  # though it be the old one: what was refused may have left traces
         except (ConfigError, RefusedByEnvoyError, OSError):
             if not same_keys:
-                self._publish_keys(self._processor.context.keys)
+                self._keys.tell_envoy()
             raise
         if config == old:
             return
