@@ -190,7 +190,7 @@ def too_many_of_team(team: str, under_way: int) -> ApiError:
 
 def too_many_batch_requests(of_client: int, of_all: int, most: int) -> ApiError:
     """A 429: batch requests have all that they may have of a backend, or this client has its share of that."""
-    if of_all < most:
+    if of_client > 0 and of_all < most:  # else a place has become free meanwhile
         message = (
             f"{of_client} batch requests of this client are under way at this model's backend, which is its share of "
             f"the {most} that batch requests may have there. Wait for one of them to end."
