@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import random
+import zlib
 from dataclasses import dataclass
 from typing import Any, AnyStr
 
@@ -36,8 +37,9 @@ def whole(mode: str, said: Said) -> bytes:
     return orjson.dumps({**_HEAD, "object": "chat.completion", "choices": [choice], "usage": _USAGE})
 
 
-def streamed(rng: random.Random, mode: str, said: Said, *, cut: bool) -> list[bytes]:
-    """A stream's events; `cut`: it ends, as if all were well, before its last words."""
+def streamed(rng: random.Random, mode: str, said: Said, *, cut: bool, amid: bool = False) -> list[bytes]:
+    """A stream's events; `cut`: it ends, as if all were well, before its last words, and with `amid` perhaps amid an
+    event."""
     native = mode == "native"
     deltas: list[dict[str, Any]] = [{"role": "assistant", "content": ""}]
     deltas += [{"content": piece} for piece in in_pieces(rng, said.text if native else _marked_up(said))]
@@ -51,7 +53,7 @@ def streamed(rng: random.Random, mode: str, said: Said, *, cut: bool) -> list[by
     events = [_event(delta, None) for delta in deltas]
     if cut:
         events = events[: rng.randrange(1, len(deltas) + 1)]
-        amid = len(said.text) % 3 == 0  # not drawn: seeds keep what comes behind it
+        amid = amid and zlib.crc32(events[-1]) % 3 == 0  # not drawn: seeds keep what comes behind it
         return [*events[:-1], events[-1][:-20]] if amid else events
     usage = {**_HEAD, "object": "chat.completion.chunk", "choices": [], "usage": _USAGE}
     reason = "tool_calls" if native and said.calls else "stop"

@@ -186,7 +186,8 @@ def drawn(
     asked = _asked(told, dialect, mode, fate, tools, stream, heavy, demands=second is not None and not made_up)
     request = HttpMessage(_request_head(number, dialect, key, len(asked)), (asked,))
     said = Said(text, calls)
-    response = _response(rng, mode, said, stream, cut=fate in (Fate.CUT, Fate.STALLED), coded=heavy is Heavy.CODED)
+    cut, coded = fate in (Fate.CUT, Fate.STALLED), heavy is Heavy.CODED
+    response = _response(rng, mode, said, stream, cut=cut, coded=coded, amid=team)
     return Plan(
         number,
         dialect,
@@ -261,11 +262,13 @@ def _asked(
     return orjson.dumps(fields)
 
 
-def _response(rng: random.Random, mode: str, said: Said, stream: bool, *, cut: bool, coded: bool) -> HttpMessage:
+def _response(
+    rng: random.Random, mode: str, said: Said, stream: bool, *, cut: bool, coded: bool, amid: bool
+) -> HttpMessage:
     kind = b"text/event-stream; charset=utf-8" if stream else b"application/json"
     head: Headers = ((":status", b"200"), ("content-type", kind))
     if stream:
-        return HttpMessage(head, tuple(in_pieces(rng, b"".join(streamed(rng, mode, said, cut=cut)))))
+        return HttpMessage(head, tuple(in_pieces(rng, b"".join(streamed(rng, mode, said, cut=cut, amid=amid)))))
     body = whole(mode, said)
     if cut:
         body = body[: rng.randrange(1, len(body))]

@@ -28,7 +28,7 @@ from tests.simulation.checking import WrongError, check
 from tests.simulation.configurations import MOST_ROUNDS, RUN_SECONDS
 from tests.simulation.judging import MARKER, heard, not_as_if_whole, only_own
 from tests.simulation.layouts import INNER
-from tests.simulation.plans import SERVED, Fate, Plan
+from tests.simulation.plans import SERVED, TEAM_KEYS, Fate, Plan
 
 _METRICS = RunMetrics()
 _TOOL = "web__find"
@@ -124,7 +124,8 @@ class Runs:
         many = rng.choice((0, 1, 1, 2)) if number + 1 < MOST_ROUNDS or rng.random() < 0.1 else 0
         calls = tuple((_TOOL, {"q": f"{told} {number}.{place}"}) for place in range(many))
         said = Said(f"{told} round {number}", calls)
-        pieces = in_pieces(rng, b"".join(streamed(rng, SERVED, said, cut=fate is not Fate.WHOLE)))
+        amid = self.stories[marked].key in TEAM_KEYS
+        pieces = in_pieces(rng, b"".join(streamed(rng, SERVED, said, cut=fate is not Fate.WHOLE, amid=amid)))
         head = ((":status", b"200"), ("content-type", b"text/event-stream"))
         fields = {":method": "POST", ":path": request.url.path, ":scheme": "http", ":authority": "gateway"}
         told_headers = [*fields.items(), *((name.lower(), value) for name, value in request.headers.items())]
