@@ -203,14 +203,14 @@ class World:
 
     def _judge(self, player: Player, outcome: Outcome | None) -> None:
         self._some_over = True
-        plan = player.plan
         self._team.over(player, outcome)
         if outcome is not None:
-            self._judge_outcome(player, plan, outcome)
+            self._judge_outcome(player, outcome)
         if player.stream.begun is not None:
-            judge_told(plan, player.stream.begun[0].config, player.told, outcome)
+            judge_told(player.plan, player.stream.begun[0].config, player.told, outcome)
 
-    def _judge_outcome(self, player: Player, plan: Plan, outcome: Outcome) -> None:
+    def _judge_outcome(self, player: Player, outcome: Outcome) -> None:
+        plan = player.plan
         cut = self._serves[player.connection].cuts(player.stream.begun and player.stream.begun[1])
         if player.stream.begun is None:  # the processor never heard of it
             check(cut, f"a call ends before it has begun: {outcome.closed}")

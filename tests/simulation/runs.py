@@ -124,14 +124,14 @@ class Runs:
         many = rng.choice((0, 1, 1, 2)) if number + 1 < MOST_ROUNDS or rng.random() < 0.1 else 0
         calls = tuple((_TOOL, {"q": f"{told} {number}.{place}"}) for place in range(many))
         said = Said(f"{told} round {number}", calls)
-        amid = self.stories[marked].key in TEAM_KEYS
-        pieces = in_pieces(rng, b"".join(streamed(rng, SERVED, said, cut=fate is not Fate.WHOLE, amid=amid)))
+        key = self.stories[marked].key
+        events = streamed(rng, SERVED, said, cut=fate is not Fate.WHOLE, amid=key in TEAM_KEYS)
+        pieces = in_pieces(rng, b"".join(events))
         head = ((":status", b"200"), ("content-type", b"text/event-stream"))
         fields = {":method": "POST", ":path": request.url.path, ":scheme": "http", ":authority": "gateway"}
         told_headers = [*fields.items(), *((name.lower(), value) for name, value in request.headers.items())]
         asked = HttpMessage(tuple((name, value.encode()) for name, value in told_headers), (body,))
         exchange = HttpExchange(asked, HttpMessage(head, tuple(pieces)))
-        key = self.stories[marked].key
         return Plan(int(told[4:8]), "chat", SERVED, True, True, fate, said, exchange, INNER, key=key)
 
 
