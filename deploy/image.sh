@@ -45,7 +45,7 @@ chmod +x "$work/list"
 rootfs() { # DIRECTORY PACKAGE...
   local into=$1 packages
   shift
-  packages=$(IFS=,; echo "base-files,base-passwd,ca-certificates,coreutils,dash,libc-bin,python3,python-is-python3${*:+,$*}")
+  packages=$(IFS=,; echo "base-files,base-passwd,ca-certificates,coreutils,dash,libc-bin,libstdc++6,python3,python-is-python3${*:+,$*}")
   quietly mmdebstrap --variant=extract --mode=root --hook-dir=/usr/share/mmdebstrap/hooks/merged-usr --include="$packages" \
     --extract-hook="$work/list" --format=tar bookworm "$work/root.tar" ${DEBIAN:+"$DEBIAN"}
   tar --extract --file "$work/root.tar" --directory "$into"
