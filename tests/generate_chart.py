@@ -19,7 +19,7 @@ import yaml
 from tests.chart.made import Values, made, overlays
 from tests.chart.text import template
 from tests.chart.tree import Plain, Template
-from tests.chart.values import GROUPS, VALUES, Value
+from tests.chart.values import DEFINITIONS, GROUPS, VALUES, Value
 
 CHART = Path(__file__).parents[1] / "deploy/helm/extproc"
 
@@ -128,7 +128,7 @@ def schema() -> dict[str, Any]:
     """Strict: a value that the chart doesn't know is a slip of the pen."""
     made = _schema(_tree(VALUES))
     made["properties"]["global"] = {"type": "object"}  # Helm's own, where this is part of another chart
-    return {"$schema": "http://json-schema.org/draft-07/schema#", **made}
+    return {"$schema": "http://json-schema.org/draft-07/schema#", **made, "definitions": DEFINITIONS}
 
 
 def _schema(tree: Tree) -> dict[str, Any]:

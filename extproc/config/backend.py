@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from typing import Annotated, Any, Self
+from typing import Annotated, Any, Self, TypeAlias
 
 from pydantic import AfterValidator, BeforeValidator, Field, model_validator
 
@@ -65,6 +65,9 @@ def _check_header(name: str) -> str:
     return name
 
 
+_Addresses: TypeAlias = Annotated[tuple[AddressText, ...], Field(min_length=1)]
+
+
 def _one_or_more(value: Any) -> Any:
     return [check_address(value)] if isinstance(value, str) else value
 
@@ -73,14 +76,16 @@ class Backend(Settings):
     """One entry of `backends`."""
 
     name: ClusterName
-    address: Annotated[tuple[AddressText, ...], BeforeValidator(_one_or_more), Field(min_length=1)]
+    address: Annotated[_Addresses, BeforeValidator(_one_or_more, json_schema_input_type=AddressText | _Addresses)]
     """`host:port` of the server, or a list of those of its replicas. A DNS name stands for all its addresses."""
     tls: BackendTls | None = None
     api_key: AbsolutePath | None = None
     """The file that holds the key that the backend asks for. A client's own key never goes to a backend."""
     affinity: bool = False
     """Keep a conversation on one replica, where the prompt of its earlier turns is cached."""
-    health_check: Annotated[HealthCheck | None, BeforeValidator(_written_health_check)] = HealthCheck()
+    health_check: Annotated[
+        HealthCheck | None, BeforeValidator(_written_health_check, json_schema_input_type=bool | HealthCheck)
+    ] = HealthCheck()
     """Ask each replica how it is, by what is said here, and pass by the ones that are ill. None (`false`): don't."""
     max_requests: Annotated[int, Field(ge=1)] = 1024
     """How many requests may be under way at all replicas together; one more is a 503 at once."""

@@ -11,7 +11,7 @@ from extproc.config.bounds import Bounds
 from extproc.config.response_template import read_response_template
 from extproc.config.tools import ServerName
 from extproc.contract.parameters import TOOL_PARAMETERS, parameter_problems, with_integers
-from extproc.toolcalls import CHECKPOINT, call_syntax, checkpoint_format, get_format
+from extproc.toolcalls import CHECKPOINT, NAMED, call_syntax, checkpoint_format, get_format
 from extproc.toolcalls.syntax.forcing import can_be_forced_amid_text
 
 Mode: TypeAlias = Literal["native", "template", "prompt"]
@@ -25,6 +25,10 @@ def _check_format(name: str) -> str:
     if name != CHECKPOINT:
         get_format(name)
     return name
+
+
+def _name_formats(schema: dict[str, Any]) -> None:
+    schema["enum"] = sorted({CHECKPOINT, *(name for one in NAMED for name in (one.name, *one.aliases))})
 
 
 class Model(Settings):
@@ -41,9 +45,11 @@ class Model(Settings):
     that was read, models with `auto` are at one of their steps (`Config.ladders`)."""
     steering: Bounds = Bounds()
     """With `tools: auto`: when to change."""
-    format: Annotated[str, AfterValidator(_check_format)] = "hermes"
+    format: Annotated[str, AfterValidator(_check_format), Field(json_schema_extra=_name_formats)] = "hermes"
     """How the model writes a call, named as vLLM names its parser. In prompt mode: what the prompt asks for."""
-    response_template: Annotated[str | None, BeforeValidator(read_response_template)] = None
+    response_template: Annotated[
+        str | None, BeforeValidator(read_response_template, json_schema_input_type=str | dict[str, Any] | None)
+    ] = None
     """With `format: hf`: the checkpoint's own grammar of answers. Given as the path of its file, from this file's own
     directory; read with it, it is JSON text."""
     thinking: Literal["tags", "open"] = "tags"

@@ -21,6 +21,7 @@ from extproc.config.base import (
     AliasName,
     FieldError,
     FieldErrors,
+    Name,
     ParameterName,
     Settings,
 )
@@ -71,7 +72,9 @@ class Config(Settings):
     """Whose keys may do what, by the part of a key's name before its slash. Unless given, a key's team is only told."""
     models: Annotated[tuple[Model, ...], Field(min_length=1)]
     backends: Annotated[tuple[Backend, ...], Field(min_length=1)]
-    aliases: dict[AliasName, Annotated[Alias, BeforeValidator(Alias.written)]] = Field(default_factory=dict)
+    aliases: dict[AliasName, Annotated[Alias, BeforeValidator(Alias.written, json_schema_input_type=Name | Alias)]] = (
+        Field(default_factory=dict)
+    )
     """Other names that clients may ask for, and the model that is meant, or several. A `*` at the end stands for
     anything: `claude-*`. The models' own names come first, then the longest alias."""
     other_paths: tuple[Annotated[str, AfterValidator(check_exact_path)], ...] = OTHER_PATHS
@@ -99,7 +102,12 @@ class Config(Settings):
     """The directory of the sockets between Envoy, the processor and the runner."""
     transport: Literal["lean", "grpcio"] = "lean"
     """What carries gRPC between Envoy and the processor: HTTP/2 of our own, or gRPC's library."""
-    workers: Annotated[int | Literal["auto"], BeforeValidator(_check_workers)] = 1
+    workers: Annotated[
+        int | Literal["auto"],
+        BeforeValidator(
+            _check_workers, json_schema_input_type=Annotated[int, Field(ge=1, le=MOST_WORKERS)] | Literal["auto"]
+        ),
+    ] = 1
     """In how many processes exchanges run: a number, or `auto` for one on each core that this process may use."""
     recording: Recording | None = None
     """Put exchanges into files, for bug reports."""

@@ -202,6 +202,11 @@ def test_numbers_of_a_file_of_values_stay_what_they_are() -> None:
     assert '"16"' in json.dumps(objects)
 
 
+def test_what_is_null_stays_null() -> None:
+    objects = helm.objects(helm_python.values_from_yaml("config: {limits: {requests_per_minute: null}}\n"))
+    assert parse(settings(objects)).limits.requests_per_minute is None
+
+
 def test_the_text_of_a_file_is_taken_as_it_is() -> None:
     text = (BASE / "extproc.yaml").read_text(encoding="utf-8")
     assert settings(helm.objects({"configText": text})) == text
@@ -225,6 +230,9 @@ def test_the_values_that_the_readme_prints_are_taken() -> None:
     [
         ({"imgae": {}}, "imgae"),
         ({"replicas": "2"}, "replicas"),
+        ({"config": {"teamz": []}}, "teamz"),
+        ({"config": {"limits": {"tokens_per_minute": "many"}}}, "/config/limits/tokens_per_minute"),
+        ({"config": {"models": []}}, "/config/models"),
         ({"image": {"digest": "sha256:0"}}, "digest"),
         ({"configText": "a: ["}, "configText is no YAML"),
         ({"configText": "models: []\n", "tls": {"enabled": True}}, "tls.enabled needs"),

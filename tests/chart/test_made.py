@@ -16,6 +16,8 @@ from tests.chart.tree import Either, Plain, Template, node, plain
 from tests.chart.values import VALUES
 from tests.generate_chart import BY_HAND, CHART, files, schema
 
+CONFIG = yaml.safe_load((CHART / "values.yaml").read_text(encoding="utf-8"))["config"]
+
 
 def test_the_chart_is_up_to_date() -> None:
     there = {path.relative_to(CHART).as_posix() for path in CHART.rglob("*") if path.is_file()}
@@ -49,6 +51,11 @@ def test_the_schema_takes_the_values_and_those_of_the_overlays() -> None:
         {"image": {"pullPolicy": "always"}},
         {"config": {"listen": "0.0.0.0:8080"}},
         {"config": {"models": {}}},
+        {"config": {"teamz": []}},
+        {"config": {"limits": {"tokens_per_minute": "many"}}},
+        {"config": {"aliases": 3}},
+        {"config": {"models": [{"name": "m", "backend": "b", "tools": "sometimes"}]}},
+        {"replicas": 0},
         {"autoscaling": {"enabled": "yes"}},
         {"autoscaling": {"minReplicas": 0}},
         {"tls": {"certificate": {"dnsNames": []}}},
@@ -60,7 +67,11 @@ def test_the_schema_takes_the_values_and_those_of_the_overlays() -> None:
     ids=json.dumps,
 )
 def test_the_schema_refuses_what_is_wrong(values: dict[str, Any]) -> None:
-    assert not jsonschema_rs.Draft7Validator(schema()).is_valid(values)
+    validator = jsonschema_rs.Draft7Validator(schema())
+    if "config" in values:  # as Helm does it: beside the defaults
+        values = values | {"config": CONFIG | values["config"]}
+        assert validator.is_valid({"config": CONFIG})
+    assert not validator.is_valid(values)
 
 
 def test_the_readme_and_the_values_tell_of_every_value() -> None:

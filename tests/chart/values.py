@@ -8,11 +8,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import Enum, auto
-from typing import Any
 
+from tests.chart.settings_schema import Schema, settings_schema
 from tests.chart.tree import Plain
-
-Schema = dict[str, Any]
 
 BOOLEAN: Schema = {"type": "boolean"}
 TEXT: Schema = {"type": "string"}
@@ -23,6 +21,7 @@ OBJECTS: Schema = {"type": "array", "items": OBJECT}
 STRINGS: Schema = {"type": "object", "additionalProperties": TEXT}
 DIGEST: Schema = {"type": "string", "pattern": "^(sha256:[0-9a-f]{64})?$"}
 PULL: Schema = {"enum": ["", "Always", "IfNotPresent", "Never"]}
+SETTINGS, DEFINITIONS = settings_schema()
 VARIABLES: Schema = {
     "type": "array",
     "items": {"type": "object", "required": ["name"], "properties": {"name": NAME}},
@@ -87,10 +86,7 @@ VALUES: Sequence[Value] = [
     Value(
         "config",
         "The settings, as in docs/configuration.md. Running pods take a change.",
-        {
-            "type": "object",
-            "properties": {"listen": {"type": "string", "pattern": ":10000$"}, "models": OBJECTS, "backends": OBJECTS},
-        },
+        SETTINGS | {"properties": SETTINGS["properties"] | {"listen": {"type": "string", "pattern": ":10000$"}}},
     ),
     Value(
         "configText",
@@ -279,7 +275,7 @@ VALUES: Sequence[Value] = [
         Use.INSTEAD,
         ["HorizontalPodAutoscaler/extproc:spec.metrics[0].containerResource.target.averageUtilization"],
     ),
-    Value("replicas", "The number of pods, without an autoscaler.", {"type": "integer", "minimum": 0}, default=2),
+    Value("replicas", "The number of pods, without an autoscaler.", NUMBER, default=2),
     Value(
         "disruptionBudget.enabled", "Whether there is one.", BOOLEAN, Use.SWITCH, ["PodDisruptionBudget/extproc"], True
     ),
