@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import tempfile
 from collections.abc import Iterable, Mapping, Sequence
 from functools import cache
@@ -13,16 +14,22 @@ import yaml
 from tests.chart.merge import templates
 from tests.chart.places import find, of
 from tests.chart.tree import Block, Entry, Further, Hole, Item, Map, Plain, Seq, Template, plain
-from tests.chart.values import ENVOY, PROCESSOR, RUNNER, VALUES, Use, Value
-from tests.k8s.rendered import BASE, K8S, Object, of_kind, render, rendered
+from tests.chart.values import COUNTERS, ENVOY, PROCESSOR, RATE_LIMIT, RATE_LIMIT_POD, RUNNER, VALUES, Use, Value
+from tests.k8s.rendered import BASE, K8S, Object, of_kind, render, rendered, settings
 
 PARTS = {
     ".Values.tls.enabled": "tls",
     ".Values.runner.enabled": "runner",
     ".Values.monitoring.enabled": "monitoring",
     ".Values.dashboards.enabled": "dashboards",
+    ".Values.rateLimit.enabled": "rate-limit",
 }
 """The components of deploy/k8s that the chart has, by what switches each on."""
+
+LIMITS = K8S / "overlays/rate-limit/ratelimit.yaml"
+"""The component leaves to an overlay what the service reads: the chart takes it as a value."""
+LIMITS_NAME = "extproc-ratelimit"
+NAMED = "extproc.limits.name"
 
 Values = dict[str, Plain]
 """By their paths."""
@@ -32,12 +39,15 @@ Values = dict[str, Plain]
 def with_components(*names: str) -> tuple[Object, ...]:
     """What kustomize makes of the base with these components."""
     with tempfile.TemporaryDirectory(prefix="chart") as folder:
-        kustomization = {
+        kustomization: dict[str, Plain] = {
             "apiVersion": "kustomize.config.k8s.io/v1beta1",
             "kind": "Kustomization",
             "resources": [os.path.relpath(BASE, folder)],
             "components": [os.path.relpath(K8S / "components" / name, folder) for name in names],
         }
+        if "rate-limit" in names:
+            shutil.copy(LIMITS, folder)  # kustomize takes no files from elsewhere
+            kustomization["configMapGenerator"] = [{"name": LIMITS_NAME, "files": [LIMITS.name]}]
         Path(folder, "kustomization.yaml").write_text(yaml.safe_dump(kustomization), encoding="utf-8")
         return render(Path(folder))
 
@@ -49,6 +59,7 @@ def made() -> tuple[list[Template], Values]:
     defaults |= {each.path: each.default for each in VALUES if each.use is Use.BY_HAND and each.default is not None}
     for each in VALUES:
         _place(each, all_of)
+    _limits(all_of)
     defaults |= _images(all_of) | _settings(all_of) | _concurrency(all_of) | _egress(all_of)
     deployment = find(all_of, "Deployment/extproc:spec").value
     assert isinstance(deployment, Map)
@@ -95,11 +106,18 @@ def _if_said(key: str, value: Value) -> Entry:
 
 
 def _images(all_of: Sequence[Template]) -> Values:
-    return _image("image", all_of, [PROCESSOR, RUNNER]) | _image("envoy.image", all_of, [ENVOY])
+    made = _image("image", all_of, [_pod(PROCESSOR), _pod(RUNNER)]) | _image("envoy.image", all_of, [_pod(ENVOY)])
+    for path, place in (("rateLimit.image", RATE_LIMIT), ("rateLimit.counters.image", COUNTERS)):
+        made |= _image(path, all_of, [place])
+    return made
+
+
+def _pod(container: str) -> str:
+    return f"Deployment/extproc:spec.template.spec.{container}"
 
 
 def _image(path: str, all_of: Sequence[Template], containers: Iterable[str]) -> Values:
-    images = [find(all_of, f"Deployment/extproc:spec.template.spec.{each}.image") for each in containers]
+    images = [find(all_of, f"{each}.image") for each in containers]
     (image,) = {str(each.value) for each in images}
     for each in images:
         each.value = Hole(f'include "extproc.image" .Values.{path}')
@@ -116,6 +134,18 @@ def _settings(all_of: Sequence[Template]) -> Values:
     return {"config": said}
 
 
+def _limits(all_of: Sequence[Template]) -> None:
+    """The name has a hash of the text in it, as kustomize makes it: changed limits roll the service's pods."""
+    (there,) = [each for each in all_of if each.kind == "ConfigMap" and each.name.startswith(f"{LIMITS_NAME}-")]
+    for tree, key, value in (
+        (find([there], f"ConfigMap/{there.name}:metadata"), "name", Hole(f'include "{NAMED}" .')),
+        (find([there], f"ConfigMap/{there.name}:data"), LIMITS.name, Block(".Values.rateLimit.limits", literal=True)),
+        (find(all_of, f"{RATE_LIMIT_POD}.volumes[limits].configMap"), "name", Hole(f'include "{NAMED}" .')),
+    ):
+        assert isinstance(tree.value, Map)
+        tree.value.entry(key).value = value
+
+
 def _concurrency(all_of: Sequence[Template]) -> Values:
     arguments = find(all_of, f"Deployment/extproc:spec.template.spec.{ENVOY}.args").value
     assert isinstance(arguments, Seq)
@@ -128,13 +158,14 @@ def _concurrency(all_of: Sequence[Template]) -> Values:
 
 
 def _egress(all_of: Sequence[Template]) -> Values:
-    """The first rule is that of the cluster's DNS, the others are those of backends."""
+    """The first rule is that of the cluster's DNS; the others are those of backends, and then of components."""
     there = find(all_of, "NetworkPolicy/extproc:spec.egress").value
     assert isinstance(there, Seq)
-    dns, *backends = [each for each in there.items if isinstance(each, Item)]
+    dns, *backends = [each for each in there.items if isinstance(each, Item) and each.when is None]
+    components = [each for each in there.items if isinstance(each, Item) and each.when is not None]
     assert "kube-dns" in str(plain(dns.value))
     further = [each for each in there.items if isinstance(each, Further)]
-    there.items = [dns, Further("networkPolicy.backends"), *further]
+    there.items = [dns, Further("networkPolicy.backends"), *components, *further]
     return {"networkPolicy.backends": [plain(each.value) for each in backends]}
 
 
@@ -147,5 +178,16 @@ def overlays() -> Mapping[str, Mapping[str, Plain]]:
     return {
         "characters": {"runner": {"enabled": True, "characters": files}},
         "monitoring": {"monitoring": {"enabled": True}, "dashboards": {"enabled": True}},
+        "rate-limit": {
+            "config": _besides(K8S / "overlays/rate-limit", "rate_limit_service"),
+            "rateLimit": {"enabled": True, "limits": LIMITS.read_text(encoding="utf-8")},
+        },
         "tls": {"tls": {"enabled": True}},
     }
+
+
+def _besides(overlay: Path, told: str) -> Plain:
+    """The settings of an overlay that the base has otherwise, without the one that the chart itself says."""
+    base, own = (yaml.safe_load(settings(rendered(folder))) for folder in (BASE, overlay))
+    assert base.keys() <= own.keys()
+    return {name: value for name, value in own.items() if value != base.get(name) and name != told}

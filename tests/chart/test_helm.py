@@ -17,7 +17,7 @@ import yaml
 
 from extproc.config import parse
 from tests.chart import helm
-from tests.chart.made import PARTS, with_components
+from tests.chart.made import LIMITS, PARTS, with_components
 from tests.chart.values import VALUES
 from tests.generate_chart import CHART
 from tests.k8s.rendered import BASE, K8S, OF_OTHERS, Object, of_kind, one, rendered, settings
@@ -29,6 +29,7 @@ pytestmark = pytest.mark.chart
 
 OVERLAYS = {path.name.removesuffix("-values.yaml"): path for path in sorted((CHART / "ci").iterdir())}
 TLS = {"certificate": "/etc/tls/tls.crt", "key": "/etc/tls/tls.key"}
+SERVICE = {"address": "extproc-ratelimit:8081"}
 
 
 def told(objects: Iterable[Object]) -> dict[tuple[str, str], Object]:
@@ -56,10 +57,15 @@ def test_the_name_of_the_release_changes_nothing() -> None:
     "conditions", [some for number in range(1, len(PARTS) + 1) for some in combinations(PARTS, number)], ids=" ".join
 )
 def test_with_any_switches_it_is_the_base_with_the_same_components(conditions: Sequence[str]) -> None:
-    ours = told(helm.objects({when.split(".")[2]: {"enabled": True} for when in conditions}))
+    switches = nested({when.removeprefix(".Values."): True for when in conditions})
+    if "rateLimit" in switches:  # which kustomize leaves to an overlay, too
+        switches["rateLimit"]["limits"] = LIMITS.read_text(encoding="utf-8")
+    ours = told(helm.objects(switches))
     theirs = told(with_components(*(PARTS[when] for when in conditions)))
     if ".Values.tls.enabled" in conditions:  # which kustomize leaves to the settings of an overlay
         assert ours["ConfigMap", "extproc"]["data"]["extproc.yaml"].pop("tls") == TLS
+    if "rateLimit" in switches:
+        assert ours["ConfigMap", "extproc"]["data"]["extproc.yaml"].pop("rate_limit_service") == SERVICE
     assert ours == theirs
 
 
@@ -67,6 +73,13 @@ def test_with_any_switches_it_is_the_base_with_the_same_components(conditions: S
 def test_with_an_overlays_values_it_is_the_overlay(name: str) -> None:
     values = yaml.safe_load(OVERLAYS[name].read_text(encoding="utf-8"))
     assert told(helm.objects(values)) == told(rendered(K8S / "overlays" / name))
+
+
+def test_limits_of_a_file_of_settings_are_those_of_the_overlay() -> None:
+    """As the README of the chart has them, and that of the overlay."""
+    text = (LIMITS.parent / "extproc.yaml").read_text(encoding="utf-8")
+    limits = {"enabled": True, "limits": LIMITS.read_text(encoding="utf-8")}
+    assert told(helm.objects({"configText": text, "rateLimit": limits})) == told(rendered(LIMITS.parent))
 
 
 @pytest.mark.parametrize("name", ["", *OVERLAYS])
@@ -108,6 +121,21 @@ OTHER: dict[str, Any] = {
     "monitoring.labels": {"release": "prometheus"},
     "monitoring.prometheus": [{"podSelector": {"matchLabels": {"app": "prometheus"}}}],
     "dashboards.enabled": True,
+    "rateLimit.enabled": True,
+    "rateLimit.limits": "domain: extproc\ndescriptors: []\n",
+    "rateLimit.image.repository": "registry.example/ratelimit",
+    "rateLimit.image.tag": "12345678",
+    "rateLimit.image.digest": DIGEST,
+    "rateLimit.image.pullPolicy": "IfNotPresent",
+    "rateLimit.replicas": 3,
+    "rateLimit.resources": {"limits": {"memory": "4Gi"}},
+    "rateLimit.counters.image.repository": "registry.example/valkey",
+    "rateLimit.counters.image.tag": "9.0.0",
+    "rateLimit.counters.image.digest": DIGEST,
+    "rateLimit.counters.image.pullPolicy": "Always",
+    "rateLimit.counters.resources": {"limits": {"memory": "5Gi"}},
+    "rateLimit.counters.storage": "2Gi",
+    "rateLimit.counters.storageClassName": "fast",
     "networkPolicy.enabled": False,
     "networkPolicy.clients": [{"ipBlock": {"cidr": "192.0.2.0/24"}}],
     "networkPolicy.backends": [],
@@ -136,7 +164,13 @@ OTHER: dict[str, Any] = {
 }  # fmt: skip
 """For each value another one than its default."""
 
-SWITCHES = {"tls.enabled": True, "runner.enabled": True, "monitoring.enabled": True}
+SWITCHES: dict[str, Any] = {
+    "tls.enabled": True,
+    "runner.enabled": True,
+    "monitoring.enabled": True,
+    "rateLimit.enabled": True,
+    "rateLimit.limits": "domain: extproc\n",
+}
 
 
 def nested(values: dict[str, Any]) -> dict[str, Any]:
@@ -153,6 +187,8 @@ def nested(values: dict[str, Any]) -> dict[str, Any]:
 @pytest.mark.parametrize("path", [each.path for each in VALUES])
 def test_every_value_changes_what_it_says_and_nothing_that_kubernetes_refuses(path: str) -> None:
     common = {} if path in {*SWITCHES, "configText"} else dict(SWITCHES)
+    if path.startswith("rateLimit"):
+        common |= {"rateLimit.limits": SWITCHES["rateLimit.limits"], "rateLimit.enabled": path != "rateLimit.enabled"}
     if path == "replicas":
         common["autoscaling.enabled"] = False
     before, after = (helm.objects(nested(values)) for values in (common, common | {path: OTHER[path]}))
@@ -186,8 +222,10 @@ def test_all_of_them_at_once() -> None:
     pod = one(objects, "Deployment", "extproc")["spec"]["template"]["spec"]
     assert {each["image"] for each in pod["initContainers"]} == {f"registry.example/extproc@{DIGEST}"}
     assert one(objects, "Deployment", "extproc")["spec"]["replicas"] == 5
-    (policy,) = of_kind(objects, "NetworkPolicy")
-    assert [each["ports"][0]["port"] for each in policy["spec"]["egress"]] == [53, 443]
+    policy = one(objects, "NetworkPolicy", "extproc")
+    assert [each["ports"][0]["port"] for each in policy["spec"]["egress"]] == [53, 8081, 443]
+    (claim,) = of_kind(objects, "PersistentVolumeClaim")
+    assert claim["spec"]["storageClassName"] == "fast"
     (characters,) = (each for each in objects if each["metadata"]["name"] == "extproc-characters")
     assert characters["data"] == OTHER["runner.characters"]
     (rule,) = (each for each in of_kind(objects, "PrometheusRule") if each["metadata"]["name"] == "extproc")
@@ -242,6 +280,11 @@ def test_the_values_that_the_readme_prints_are_taken() -> None:
             "runner.characters needs",
         ),
         ({"config": {"characters": "/etc/characters"}}, "set runner.enabled"),
+        ({"rateLimit": {"enabled": True}}, "extproc limits"),
+        (
+            {"configText": "models: []\n", "rateLimit": {"enabled": True, "limits": "domain: extproc\n"}},
+            "rateLimit.enabled needs in configText",
+        ),
         ({"config": {"tool_servers": [{"name": "a"}]}}, "set runner.enabled"),
     ],
     ids=lambda value: value if isinstance(value, str) else "",

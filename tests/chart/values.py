@@ -59,10 +59,19 @@ def _pod(path: str) -> list[str]:
     return [f"Deployment/extproc:spec.template.spec.{path}"]
 
 
+def _pods(path: str) -> list[str]:
+    """Of all Deployments."""
+    return [*_pod(path), f"{RATE_LIMIT_POD}.{path}", f"{COUNTERS_POD}.{path}"]
+
+
 PROCESSOR, ENVOY, RUNNER = "initContainers[processor]", "containers[envoy]", "initContainers[runner]"
 MONITORS = ("PodMonitor/extproc", "PodMonitor/vllm")
 RULES = ("PrometheusRule/extproc", "PrometheusRule/extproc-objectives", "PrometheusRule/extproc-envoy")
 LABELS = "metadata.labels"
+RATE_LIMIT_POD = "Deployment/extproc-ratelimit:spec.template.spec"
+RATE_LIMIT = f"{RATE_LIMIT_POD}.containers[ratelimit]"
+COUNTERS_POD = "Deployment/extproc-counters:spec.template.spec"
+COUNTERS = f"{COUNTERS_POD}.containers[valkey]"
 
 GROUPS = {
     "image": "The image of the processor and the runner, which you build: deploy/Dockerfile, or `make image`.",
@@ -72,6 +81,7 @@ GROUPS = {
     "runner": "Characters, and the tools of MCP servers. It sets `characters` in `config` if there are any.",
     "monitoring": "Metrics and alerts, for the Prometheus Operator.",
     "dashboards": "Dashboards for Grafana's sidecar, one ConfigMap each.",
+    "rateLimit": "Limits in tokens, which all pods count together. It sets `rate_limit_service` in `config`.",
     "networkPolicy": "Who may reach the gateway, and what it may reach.",
     "autoscaling": "The HorizontalPodAutoscaler; it needs metrics-server.",
     "disruptionBudget": "The PodDisruptionBudget.",
@@ -110,7 +120,7 @@ VALUES: Sequence[Value] = [
         "Secrets for the registry: `[{name: ...}]`.",
         OBJECTS,
         Use.IF_SAID,
-        _pod("imagePullSecrets"),
+        _pods("imagePullSecrets"),
         [],
     ),
     Value("envoy.image.repository", "Where Envoy's image is.", NAME),
@@ -210,12 +220,58 @@ VALUES: Sequence[Value] = [
         ["NetworkPolicy/extproc:spec.ingress[1].from"],
     ),
     Value("dashboards.enabled", "Whether there are dashboards.", BOOLEAN, default=False),
+    Value("rateLimit.enabled", "Whether there is what counts tokens.", BOOLEAN, default=False),
+    Value(
+        "rateLimit.limits",
+        "What `extproc limits` prints of the settings: `--set-file rateLimit.limits=ratelimit.yaml`.",
+        TEXT,
+        default="",
+    ),
+    Value("rateLimit.image.repository", "Where the service's image is.", NAME),
+    Value("rateLimit.image.tag", "Its tag.", NAME),
+    Value("rateLimit.image.digest", "Its digest, instead of the tag.", DIGEST, default=""),
+    Value("rateLimit.image.pullPolicy", "When to pull it.", PULL, Use.IF_SAID, [f"{RATE_LIMIT}.imagePullPolicy"], ""),
+    Value(
+        "rateLimit.replicas",
+        "The number of its pods.",
+        NUMBER,
+        Use.INSTEAD,
+        ["Deployment/extproc-ratelimit:spec.replicas"],
+    ),
+    Value("rateLimit.resources", "Its resources.", OBJECT, Use.INSTEAD, [f"{RATE_LIMIT}.resources"]),
+    Value("rateLimit.counters.image.repository", "Where Valkey's image is, which keeps the counts.", NAME),
+    Value("rateLimit.counters.image.tag", "Its tag.", NAME),
+    Value("rateLimit.counters.image.digest", "Its digest, instead of the tag.", DIGEST, default=""),
+    Value(
+        "rateLimit.counters.image.pullPolicy",
+        "When to pull it.",
+        PULL,
+        Use.IF_SAID,
+        [f"{COUNTERS}.imagePullPolicy"],
+        "",
+    ),
+    Value("rateLimit.counters.resources", "Its resources.", OBJECT, Use.INSTEAD, [f"{COUNTERS}.resources"]),
+    Value(
+        "rateLimit.counters.storage",
+        "The size of its volume.",
+        NAME,
+        Use.INSTEAD,
+        ["PersistentVolumeClaim/extproc-counters:spec.resources.requests.storage"],
+    ),
+    Value(
+        "rateLimit.counters.storageClassName",
+        "The volume's StorageClass; empty for the cluster's default.",
+        TEXT,
+        Use.IF_SAID,
+        ["PersistentVolumeClaim/extproc-counters:spec.storageClassName"],
+        "",
+    ),
     Value(
         "networkPolicy.enabled",
-        "Whether there is one. It has an effect only where the network plugin enforces policies.",
+        "Whether there are any. They have an effect only where the network plugin enforces policies.",
         BOOLEAN,
         Use.SWITCH,
-        ["NetworkPolicy/extproc"],
+        ["NetworkPolicy/extproc", "NetworkPolicy/extproc-ratelimit", "NetworkPolicy/extproc-counters"],
         True,
     ),
     Value(
@@ -277,11 +333,16 @@ VALUES: Sequence[Value] = [
     ),
     Value("replicas", "The number of pods, without an autoscaler.", NUMBER, default=2),
     Value(
-        "disruptionBudget.enabled", "Whether there is one.", BOOLEAN, Use.SWITCH, ["PodDisruptionBudget/extproc"], True
+        "disruptionBudget.enabled",
+        "Whether there are any: of the gateway, and of the service that counts tokens.",
+        BOOLEAN,
+        Use.SWITCH,
+        ["PodDisruptionBudget/extproc", "PodDisruptionBudget/extproc-ratelimit"],
+        True,
     ),
     Value(
         "disruptionBudget.maxUnavailable",
-        "How many pods may be evicted at once: a number, or a percentage such as `25%`.",
+        "How many pods of the gateway may be evicted at once: a number, or a percentage such as `25%`.",
         {"type": ["integer", "string"]},
         Use.INSTEAD,
         ["PodDisruptionBudget/extproc:spec.maxUnavailable"],
@@ -334,10 +395,10 @@ VALUES: Sequence[Value] = [
         ["Deployment/extproc:spec.template.metadata.labels"],
         {},
     ),
-    Value("nodeSelector", "Labels of the nodes that pods may run on.", STRINGS, Use.IF_SAID, _pod("nodeSelector"), {}),
-    Value("tolerations", "Taints that pods tolerate.", OBJECTS, Use.IF_SAID, _pod("tolerations"), []),
+    Value("nodeSelector", "Labels of the nodes that pods may run on.", STRINGS, Use.IF_SAID, _pods("nodeSelector"), {}),
+    Value("tolerations", "Taints that pods tolerate.", OBJECTS, Use.IF_SAID, _pods("tolerations"), []),
     Value("affinity", "What to place pods near, or away from.", OBJECT, Use.IF_SAID, _pod("affinity"), {}),
-    Value("priorityClassName", "The pods' PriorityClass.", TEXT, Use.IF_SAID, _pod("priorityClassName"), ""),
+    Value("priorityClassName", "The pods' PriorityClass.", TEXT, Use.IF_SAID, _pods("priorityClassName"), ""),
     Value(
         "topologySpreadConstraints",
         "How to spread pods over nodes and zones.",

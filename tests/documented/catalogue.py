@@ -89,6 +89,11 @@ _ENTRIES: dict[str, list[tuple[str, str, Held | Why]]] = {
     "deploy/helm/extproc/README.md": [
         ("bash", "helm install", Why.HELM),
         (
+            "bash",
+            "extproc limits",
+            Held("tests/chart/test_helm.py", "test_limits_of_a_file_of_settings_are_those_of_the_overlay"),
+        ),
+        (
             "yaml",
             "# my-values.yaml",
             Held("tests/chart/test_helm.py", "test_the_values_that_the_readme_prints_are_taken"),

@@ -17,6 +17,9 @@ refused here.
 {{- if .Values.tls.enabled }}
 {{- $config = merge $config (dict "tls" (dict "certificate" "/etc/tls/tls.crt" "key" "/etc/tls/tls.key")) }}
 {{- end }}
+{{- if .Values.rateLimit.enabled }}
+{{- $config = merge $config (dict "rate_limit_service" (dict "address" "extproc-ratelimit:8081")) }}
+{{- end }}
 {{- if $characters }}
 {{- $config = merge $config (dict "characters" "/etc/characters") }}
 {{- end }}
@@ -27,6 +30,12 @@ refused here.
 {{- if and $config.tls (not .Values.tls.enabled) }}
 {{- fail "the settings have `tls`, and no certificate is mounted: set tls.enabled" }}
 {{- end }}
+{{- if and .Values.rateLimit.enabled (not .Values.rateLimit.limits) }}
+{{- fail "rateLimit.enabled needs the limits that `extproc limits` prints: --set-file rateLimit.limits=ratelimit.yaml" }}
+{{- end }}
+{{- if and .Values.rateLimit.enabled (not $config.rate_limit_service) }}
+{{- fail "rateLimit.enabled needs in configText: rate_limit_service: {address: extproc-ratelimit:8081}" }}
+{{- end }}
 {{- if and $characters (not $config.characters) }}
 {{- fail "runner.characters needs in configText: characters: /etc/characters" }}
 {{- end }}
@@ -34,4 +43,15 @@ refused here.
 {{- fail "the settings have `characters` or `tool_servers`, and nothing runs them: set runner.enabled" }}
 {{- end }}
 {{- .Values.configText | default (toYaml $config) }}
+{{- end }}
+
+{{- /*
+The name of the limits' ConfigMap, with a hash of what is in it, so that changed limits roll the pods: the one that kustomize
+makes, which hashes no name.
+*/ -}}
+{{- define "extproc.limits.name" -}}
+{{- $said := dict "kind" "ConfigMap" "name" "" "data" (dict "ratelimit.yaml" .Values.rateLimit.limits) }}
+{{- $hash := toJson $said | sha256sum | trunc 10 }}
+{{- $hash = $hash | replace "0" "g" | replace "1" "h" | replace "3" "k" | replace "a" "m" | replace "e" "t" }}
+{{- printf "extproc-ratelimit-%s" $hash }}
 {{- end }}
