@@ -30,7 +30,11 @@ class ChoiceMetrics:
             "extproc_split_requests", "Requests for an alias of several models, by which was asked.", "alias", "model"
         )
         self._fallbacks = Counter(
-            "extproc_fallbacks", "Those of them whose conversation is another model's.", "alias", "model", "reason"
+            "extproc_fallbacks",
+            "Requests for an alias that went to another model than their conversation's, by why.",
+            "alias",
+            "model",
+            "reason",
         )
         self._with_fallback: frozenset[str] = frozenset()
 

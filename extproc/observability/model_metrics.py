@@ -151,7 +151,7 @@ class ModelMetrics:
         )
         self._per_token = Histogram(
             "gen_ai_server_time_per_output_token_seconds",
-            "Per token behind the first one of such a stream.",
+            "Time per token behind the first one of a stream that the processor reads.",
             PER_TOKEN,
             *OF_MODEL,
             *OF_OURS,
@@ -162,7 +162,7 @@ class ModelMetrics:
         )
         self._repaired = Counter(
             "extproc_repaired_calls",
-            "Valid ones that were malformed, by what was repaired.",
+            "Valid calls that were malformed, by what was repaired.",
             *of_model,
             "repair",
         )

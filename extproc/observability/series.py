@@ -193,7 +193,7 @@ class OfQuality:
         from prometheus_client.metrics_core import GaugeMetricFamily
 
         family = GaugeMetricFamily(
-            "extproc_recent_calls", "The last calls of each model, by mode.", labels=("model", "mode", "result")
+            "extproc_recent_calls", "The last 200 calls of each model, by mode.", labels=("model", "mode", "result")
         )
         for (model, mode), rate in self.source.rates().items() if self.source is not None else ():
             family.add_metric((model, mode, "valid"), rate.valid)

@@ -77,12 +77,12 @@ File: TypeAlias = Literal["config", "api_keys"]
 
 TRANSPORT = (
     ("extproc_transport_connections", "Connections of Envoy's, and of probes."),
-    ("extproc_transport_streams", "gRPC calls on them that are open."),
+    ("extproc_transport_streams", "gRPC calls that are open."),
     ("extproc_transport_unsent_bytes", "Bytes of replies that Envoy hasn't taken yet."),
 )
 READING = (
     ("extproc_reading_queue", "Bodies that are read by other processes, or wait for it."),
-    ("extproc_reading_queue_bytes", "Their bytes."),
+    ("extproc_reading_queue_bytes", "Bytes of the bodies that are read by other processes, or wait for it."),
 )
 
 LAGS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0)
@@ -102,7 +102,7 @@ class Telemetry:
         self._series: list[Series] = []
         counter = self._counter
         self._requests = counter("requests", "Chat completions sent on to a backend.", "model")
-        self._with_tools = counter("requests_with_tools", "Those of them whose answers are rewritten.", "model")
+        self._with_tools = counter("requests_with_tools", "Chat completions whose answers are rewritten.", "model")
         self._refused = counter("refused_requests", "Requests refused before any backend.", "code")
         self._backend_errors = counter("backend_errors", "Errors instead of answers, by status.", "model", "status")
         self._stream_errors = counter("stream_errors", "Streams that ended with an error event.", "model", "code")
@@ -113,9 +113,13 @@ class Telemetry:
         self._diagnosed = counter(
             "diagnosed", "Answers of which it was found why there is no call in them, by the cause.", "model", "cause"
         )
-        self._tokens = counter("tokens", "Tokens of exchanges with tools, as backends count them.", "model", "kind")
+        self._tokens = counter(
+            "tokens", "Tokens of the answers that are read, as backends count them.", "model", "kind"
+        )
         self._team_requests = counter("team_requests", "Chat completions sent on, by the team of the key.", "team")
-        self._team_tokens = counter("team_tokens", "Tokens of exchanges with tools, by the same.", "team", "kind")
+        self._team_tokens = counter(
+            "team_tokens", "Tokens of the answers that are read, by the team of the key.", "team", "kind"
+        )
         self._unfinished = counter("unfinished_exchanges", "Exchanges that ended before their answer.", "phase")
         self._aborted = counter("aborted_exchanges", "Exchanges that the processor broke off.", "reason")
         self._worker_restarts = counter("worker_restarts", "Workers started again, because they died or hung.")
@@ -138,18 +142,20 @@ class Telemetry:
         self._config = Info("extproc_config", "The configuration in force.")
         self._series.append(self._config)
         self._valid: dict[File, Gauge] = {
-            "config": self._gauge("extproc_config_valid", "1 if the file is in force as it is."),
-            "api_keys": self._gauge("extproc_api_keys_valid", "The same of the API keys' file."),
+            "config": self._gauge("extproc_config_valid", "1 if the configuration file is in force as it is."),
+            "api_keys": self._gauge("extproc_api_keys_valid", "1 if every line of the API keys' file is in force."),
         }
         self._reloads: dict[File, Counter] = {
             "config": counter("config_reloads", "Changes of the configuration file, by what came of them.", "result"),
-            "api_keys": counter("api_keys_reloads", "The same of the API keys' file.", "result"),
+            "api_keys": counter("api_keys_reloads", "Changes of the API keys' file, by what came of them.", "result"),
         }
         self._keys_unreadable = self._gauge(
-            "extproc_api_keys_unreadable_lines", "Lines of the file that let nobody in."
+            "extproc_api_keys_unreadable_lines", "Lines of the API keys' file that let nobody in."
         )
-        self._keys_missing = self._gauge("extproc_api_keys_missing", "1 while there is no key in the file any more.")
-        self._keys_closed = self._gauge("extproc_api_keys_closed", "1 while nobody comes in for want of a key.")
+        self._keys_missing = self._gauge(
+            "extproc_api_keys_missing", "1 while there is no API key in the file any more."
+        )
+        self._keys_closed = self._gauge("extproc_api_keys_closed", "1 while nobody is let in for want of an API key.")
         for file in self._valid:
             self._valid[file].set(1)
             for result in ("ok", "refused"):
