@@ -75,6 +75,14 @@ def test_a_value_of_the_wrong_kind_is_told_in_the_words_that_all_messages_have(w
     assert complaints(f"{wrong}\n{GOOD}") == [f"f:1: {message}"]
 
 
+def test_the_name_and_the_url_of_a_tool_server_are_told_in_words() -> None:
+    """Every pattern has some: the reference (tests/test_configuration_docs.py) is made of them."""
+    assert complaints(f"tool_servers: [{{name: A b, url: ftp}}]\n{GOOD}") == [
+        "f:1: tool_servers[0].name: expected lower-case letters and digits, with single '-' and '_' between them",
+        "f:1: tool_servers[0].url: expected a URL such as https://tools.example.org/mcp, without spaces and '#'",
+    ]
+
+
 def test_a_format_with_digits_is_hidden_and_what_may_be_meant_is_not() -> None:
     assert complaints(GOOD.replace("hermes", "qwen3_cod")) == [
         "f:5: models[0].format: no tool-call format is named '...'; did you mean 'qwen3_coder'?"

@@ -11,6 +11,7 @@ from extproc.config.base import ALIAS_NAME, CLUSTER_NAME, PARAMETER_NAME, Locati
 from extproc.config.jwt import CLAIM_NAME, PLAIN_TEXT
 from extproc.config.settings import Config
 from extproc.config.team import TEAM_NAME
+from extproc.config.tools import SERVER_NAME, SERVER_URL
 
 _EXPECTED = {
     "bool_parsing": "true or false",
@@ -30,14 +31,17 @@ _EXPECTED = {
     "tuple_type": "a list",
 }
 """By pydantic's names of what may be wrong."""
-_PATTERNS = {
+PATTERNS = {
     PLAIN_TEXT: "1 to 512 printable ASCII characters without spaces",
     CLAIM_NAME: "the name of a claim: 1 to 128 letters, digits, '_', '-', '.', ':', '/' and '@'",
     ALIAS_NAME: "a name of at most 256 characters, with a '*' at its end at most",
     PARAMETER_NAME: "a name of 1 to 64 letters, digits, '_', '.' and '-'",
     TEAM_NAME: "a name of 1 to 64 letters, digits, '_', '.', '@' and '-'",
     CLUSTER_NAME: "a name of 1 to 63 letters, digits, '_', '.' and '-', of which the first is a letter or digit",
+    SERVER_NAME: "lower-case letters and digits, with single '-' and '_' between them",
+    SERVER_URL: "a URL such as https://tools.example.org/mcp, without spaces and '#'",
 }
+"""What settings with a pattern expect, in words."""
 
 
 def message_of(fault: ErrorDetails) -> str:
@@ -66,7 +70,7 @@ def message_of(fault: ErrorDetails) -> str:
         case "string_too_long":
             return f"expected at most {told['max_length']} characters"
         case "string_pattern_mismatch":
-            return f"expected {_PATTERNS[told['pattern']]}"
+            return f"expected {PATTERNS[told['pattern']]}"
     return f"expected {_EXPECTED[kind]}" if kind in _EXPECTED else fault["msg"]
 
 

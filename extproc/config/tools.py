@@ -9,6 +9,7 @@ from pydantic import Field, model_validator
 from extproc.config.base import AbsolutePath, FieldError, Settings
 
 SERVER_NAME = r"^[a-z0-9]+(?:[-_][a-z0-9]+)*$"
+SERVER_URL = r"^https?://[^\s/?#]+[^\s#]*$"
 ServerName = Annotated[str, Field(pattern=SERVER_NAME, max_length=32)]
 ToolName = Annotated[str, Field(min_length=1, max_length=128)]
 Policy: TypeAlias = Literal["auto", "never"]
@@ -20,7 +21,9 @@ class ServedTool(Settings):
     """What holds for one tool of a server."""
 
     run: Policy | None = None
+    """Who runs a call of it; as the server's unless given."""
     seconds: _ToolSeconds | None = None
+    """How long one call of it may take; as the server's unless given."""
 
 
 class ToolServer(Settings):
@@ -28,7 +31,7 @@ class ToolServer(Settings):
 
     name: ServerName
     """The model knows its tools as `NAME__TOOL`."""
-    url: Annotated[str, Field(pattern=r"^https?://[^\s/?#]+[^\s#]*$", max_length=2048)] | None = None
+    url: Annotated[str, Field(pattern=SERVER_URL, max_length=2048)] | None = None
     """Where it speaks streamable HTTP."""
     api_key: AbsolutePath | None = None
     """The file that holds the bearer token for `url`."""
@@ -40,6 +43,7 @@ class ToolServer(Settings):
     allowed_tools: tuple[ToolName, ...] | None = None
     """The only tools of it that models are offered, by the server's names."""
     run: Policy = "auto"
+    """Who runs a call: `auto`, the gateway, without asking; `never`, the client, as with tools of its own."""
     seconds: _ToolSeconds = 30.0
     """How long one call may take."""
     tools: dict[ToolName, ServedTool] = Field(default_factory=dict)
