@@ -11,7 +11,7 @@ INSTALL := install --require-hashes --only-binary :all:
 # Bytecode is kept, whatever the environment says: without it each start of a process costs a second of work more.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: run test test-long test-search test-fuzz test-simulation test-envoys test-clients image test-image test-alerts test-browser test-chart test-vllm bench bench-quality judge-others lint site protos requirements wheels sbom audit clean
+.PHONY: run test test-long test-search test-fuzz test-simulation test-envoys test-clients image test-image test-alerts test-browser test-chart test-cluster test-vllm bench bench-quality judge-others lint site protos requirements wheels sbom audit clean
 
 # Done again when a pyproject.toml changes. Without build isolation the build backend is the one that is pinned.
 $(VENV)/.ready: $(VENV)/.installed pyproject.toml scripted_vllm/pyproject.toml
@@ -42,7 +42,7 @@ run: $(VENV)/.ready
 # Three files at a time, on two cores too: many tests wait for a process. tests/conftest.py says which files come first.
 test: $(VENV)/.ready
 	@$(BIN)/pytest --numprocesses 3 --dist loadfile --no-loadscope-reorder \
-		-m 'not long and not alerts and not browser and not chart and not clients and not envoys and not vllm'
+		-m 'not long and not alerts and not browser and not chart and not cluster and not clients and not envoys and not vllm'
 
 # What takes longer: whole processes that start, reload, are killed and end; every sample through Envoy; many examples.
 test-long: $(VENV)/.ready
@@ -120,6 +120,12 @@ build/chart/.installed: requirements/chart.txt | $(VENV)/.ready
 	@rm -rf build/chart
 	@$(BIN)/$(PIP) $(INSTALL) --target build/chart -r $<
 	@touch $@
+
+# A real cluster of one node: its API takes every overlay, and the gateway's pods are rolled, drained, configured anew and
+# killed under load. As root, not part of CI: the first time it builds Kubernetes from Debian's source, a quarter of an hour
+# or so; after that it takes some twenty minutes. EXTPROC_CLUSTER_BIN is a directory with a newer Kubernetes.
+test-cluster: $(VENV)/.ready
+	@$(BIN)/python -m tests.cluster
 
 # This gateway beside its peers, and docs/performance.md of it: some twenty minutes, in which the machine should have
 # nothing else to do. The first time it downloads wrk from Debian and the peers from PyPI, 1 GB outside the checkout.
