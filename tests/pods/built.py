@@ -24,6 +24,7 @@ import pytest
 from tests.k8s.rendered import ROOT, Object
 from tests.pinned import found, needed
 from tests.pods.oci import digest, unpack
+from tests.sbom.bom import of_image, written
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,6 +88,27 @@ def test_each_debian_package_is_named_with_its_licence(image: Image) -> None:
     for path in named:
         assert path.read_text(encoding="utf-8").startswith(f"Package: {path.name}\n")
         assert (image.root / "usr/share/doc" / path.name / "copyright").resolve().name == "copyright"
+
+
+def test_the_sbom_has_each_package_and_is_the_same_of_both_builds(image: Image) -> None:
+    subprocess.run(["make", "sbom"], cwd=ROOT, check=True)
+    python = json.loads((ROOT / "build/sbom.cdx.json").read_text(encoding="utf-8"))
+    bom, other = (of_image(python, archive) for archive in image.archives)
+    assert bom == other
+    debian = {each["name"] for each in bom["components"] if each.get("purl", "").startswith("pkg:deb/debian/")}
+    assert debian == {path.name for path in (image.root / "var/lib/dpkg/status.d").iterdir()}
+    assert [each["name"] for each in bom["components"] if not each.get("licenses")] == ["debian"]
+    subprocess.run([ROOT / "build/tools/bin/python", "-c", VALID], input=written(bom), text=True, check=True)
+
+
+VALID = """
+import sys
+from cyclonedx.schema import SchemaVersion
+from cyclonedx.validation.json import JsonStrictValidator
+fault = JsonStrictValidator(SchemaVersion.V1_6).validate_str(sys.stdin.read())
+sys.exit(fault and str(fault))
+"""
+"""For the Python of the tools: CycloneDX's own library, with its schema."""
 
 
 def test_bytecode_is_there_and_needs_no_time_of_its_source(image: Image) -> None:

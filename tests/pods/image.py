@@ -20,7 +20,7 @@ from pathlib import Path
 import pytest
 from packaging.utils import canonicalize_name
 
-from tests.generate_licence_docs import licences, told, tools
+from tests.generate_licence_docs import OF_THEIR_OWN, apart, licences, told
 from tests.pinned import found, needed
 from tests.pods.dockerfile import GATEWAY, ROOT, SCRIPTED, Dockerfile
 
@@ -136,9 +136,10 @@ def test_the_licences_of_what_is_there_are_on_the_page(opt: Path) -> None:
     assert told("image") == licences(found(packages(opt)))
 
 
-def test_the_licences_of_the_tools_are_on_the_page() -> None:
-    make("build/tools/.installed")
-    assert told("tools") == licences(tools())
+@pytest.mark.parametrize("which", OF_THEIR_OWN)
+def test_the_licences_of_what_is_installed_apart_are_on_the_page(which: str) -> None:
+    make(f"{OF_THEIR_OWN[which]}/.installed")
+    assert told(which) == licences(apart(which))
 
 
 def test_the_sbom_lists_what_is_there_and_nothing_else(opt: Path) -> None:
@@ -147,6 +148,7 @@ def test_the_sbom_lists_what_is_there_and_nothing_else(opt: Path) -> None:
     listed = {canonicalize_name(each["name"]): each["version"] for each in sbom["components"]}
     assert listed == {name: distribution.version for name, distribution in found(packages(opt)).items()}
     assert sbom["metadata"]["component"]["name"] == "extproc"
+    assert not [each["name"] for each in sbom["components"] if not each.get("licenses")]
 
 
 def test_the_sbom_is_the_same_each_time() -> None:

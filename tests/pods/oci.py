@@ -10,7 +10,7 @@ import json
 import os
 import subprocess
 import tarfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -28,16 +28,23 @@ def digest(archive: Path) -> str:
 
 def unpack(archive: Path, root: Path) -> Object:
     """Lay out an image's root file system, as root; returns its configuration."""
+    for content in layers(archive):
+        content.extractall(root, numeric_owner=True, filter="fully_trusted")
     with tarfile.open(archive) as files:
         manifest = _json(files, _blob(digest(archive)))
-        for layer in manifest["layers"]:
+        configuration: Object = _json(files, _blob(manifest["config"]["digest"]))["config"]
+    return configuration
+
+
+def layers(archive: Path) -> Iterator[tarfile.TarFile]:
+    """An image's layers, each over those before; none takes anything away."""
+    with tarfile.open(archive) as files:
+        for layer in _json(files, _blob(digest(archive)))["layers"]:
             packed = files.extractfile(_blob(layer["digest"]))
             with tarfile.open(fileobj=packed, mode="r:gz") as content:
                 names = content.getnames()
                 assert not any(Path(name).name.startswith(".wh.") for name in names), "a layer takes something away"
-                content.extractall(root, numeric_owner=True, filter="fully_trusted")
-        configuration: Object = _json(files, _blob(manifest["config"]["digest"]))["config"]
-    return configuration
+                yield content
 
 
 def _json(files: tarfile.TarFile, name: str) -> Any:
