@@ -95,12 +95,12 @@ def _labels(collector: Any, family: Any) -> tuple[str, ...]:
     tells."""
     if family.type == "info":
         return tuple(family.samples[0].labels)
-    named: Sequence[str] = getattr(family, "_labelnames", None) or getattr(collector, "_labelnames", ())
+    named: Sequence[str] = getattr(family, "_labelnames", ()) or getattr(collector, "_labelnames", ())
     return tuple(named)
 
 
 def _bounds(collector: Any) -> tuple[float, ...]:
-    bounds: Sequence[float] = getattr(collector, "_bounds", None) or getattr(collector, "_upper_bounds", ())
+    bounds: Sequence[float] = getattr(collector, "_bounds", ()) or getattr(collector, "_upper_bounds", ())
     return tuple(bound for bound in bounds if bound != float("inf"))
 
 

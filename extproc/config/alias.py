@@ -26,6 +26,7 @@ class Share(Settings):
     """How much of what an alias gets is one model's."""
 
     model: Name
+    """One of `models`."""
     weight: Annotated[int, Field(ge=0, le=1_000_000)] = 1
     """In proportion to those of the others; 0: none, for one that is to come or to go."""
 

@@ -76,9 +76,11 @@ class Backend(Settings):
     """One entry of `backends`."""
 
     name: ClusterName
+    """What `models` call it."""
     address: Annotated[_Addresses, BeforeValidator(_one_or_more, json_schema_input_type=AddressText | _Addresses)]
     """`host:port` of the server, or a list of those of its replicas. A DNS name stands for all its addresses."""
     tls: BackendTls | None = None
+    """It is asked by TLS; `{}` is TLS with what holds unless given."""
     api_key: AbsolutePath | None = None
     """The file that holds the key that the backend asks for. A client's own key never goes to a backend."""
     affinity: bool = False

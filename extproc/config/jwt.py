@@ -53,8 +53,9 @@ class Jwks(Settings):
     """Where the keys are by which tokens are signed: a JSON Web Key Set, in a file or at a URL."""
 
     file: AbsolutePath | None = None
+    """Which Envoy reads when it starts, and not when it changes."""
     url: Annotated[str, AfterValidator(_check_url)] | None = None
-    """Which Envoy asks, every five minutes; a provider's discovery document names it as `jwks_uri`."""
+    """Where Envoy fetches them, every five minutes; a provider's discovery document names it as `jwks_uri`."""
     ca: AbsolutePath | None = None
     """Certificates that the one of the URL's server has to lead to; the system's unless given."""
 
@@ -75,6 +76,7 @@ class Jwt(Settings):
     audiences: Annotated[tuple[Annotated[str, Field(pattern=PLAIN_TEXT)], ...], Field(min_length=1)]
     """A token has to be meant for one of them (`aud`): the issuer's tokens for others let nobody in."""
     jwks: Jwks
+    """The keys by which the issuer signs."""
     client_claim: Annotated[str, Field(pattern=CLAIM_NAME)] = "sub"
     """The claim that is the client's name."""
     team_claim: Annotated[str, Field(pattern=CLAIM_NAME)] | None = None

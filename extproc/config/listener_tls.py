@@ -11,5 +11,6 @@ class ListenerTls(Settings):
     certificate: AbsolutePath
     """The certificate, with those that lead to its root, in PEM."""
     key: AbsolutePath
+    """Its private key, in PEM."""
     client_ca: AbsolutePath | None = None
     """Clients have to show a certificate that leads to one of these."""

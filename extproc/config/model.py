@@ -35,14 +35,16 @@ class Model(Settings):
     """One entry of `models`."""
 
     name: Name
+    """What clients ask for."""
     backend: ClusterName
+    """Which of `backends` serves it."""
     upstream_model: Name | None = None
     """The model's name at the backend; the same as `name` unless given."""
     tools: Tools
     """How tools reach the model: `native` leaves tool calling to the backend; `template` has the backend's chat
     template show them, and reads the calls from the text; `prompt` writes them into the system prompt, and reads the
-    text; `auto` begins with `template`, and changes how the model is asked by how well it calls. Of a configuration
-    that was read, models with `auto` are at one of their steps (`Config.ladders`)."""
+    text; `auto` begins with `template`, and changes how the model is asked by how well it calls."""
+    # Of a configuration that was read, models with `auto` are at one of their steps (`Config.ladders`).
     steering: Bounds = Bounds()
     """With `tools: auto`: when to change."""
     format: Annotated[str, AfterValidator(_check_format), Field(json_schema_extra=_name_formats)] = "hermes"
@@ -51,7 +53,8 @@ class Model(Settings):
         str | None, BeforeValidator(read_response_template, json_schema_input_type=str | dict[str, Any] | None)
     ] = None
     """With `format: hf`: the checkpoint's own grammar of answers. Given as the path of its file, from this file's own
-    directory; read with it, it is JSON text."""
+    directory."""
+    # Once it is read, it is the template's JSON text.
     thinking: Literal["tags", "open"] = "tags"
     """`open`: the chat template has begun the thinking, so that the text starts inside it."""
     special_tokens: tuple[Name, ...] | None = None

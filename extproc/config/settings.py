@@ -63,7 +63,9 @@ class Config(Settings):
     """The whole file."""
 
     listen: Annotated[str, AfterValidator(check_listen)] = "127.0.0.1:10000"
+    """Where clients connect. `[::]:PORT` takes IPv4 and IPv6, at all of the machine's addresses."""
     tls: ListenerTls | None = None
+    """Clients connect by TLS, with this certificate."""
     api_keys: AbsolutePath | None = None
     """The file with the keys of those who may come in: a line `name: sha256 of the key, in hexadecimal` for each."""
     jwt: Jwt | None = None
@@ -71,7 +73,9 @@ class Config(Settings):
     teams: tuple[Team, ...] = ()
     """Whose keys may do what, by the part of a key's name before its slash. Unless given, a key's team is only told."""
     models: Annotated[tuple[Model, ...], Field(min_length=1)]
+    """What clients may ask for."""
     backends: Annotated[tuple[Backend, ...], Field(min_length=1)]
+    """The model servers."""
     aliases: dict[AliasName, Annotated[Alias, BeforeValidator(Alias.written, json_schema_input_type=Name | Alias)]] = (
         Field(default_factory=dict)
     )
@@ -89,6 +93,7 @@ class Config(Settings):
     """Where content parts may send backends for images, audio and video: nowhere (`none`), to what can be told to be
     `public`, or `any` place, files of the backend among them."""
     limits: Limits = Limits()
+    """What one exchange, and one client, may use."""
     rate_limit_service: RateLimitService | None = None
     """What counts tokens for all Envoys together. Without it there can be no limit in tokens."""
     count_every_answer: bool = False
@@ -98,6 +103,7 @@ class Config(Settings):
     tool_servers: tuple[ToolServer, ...] = ()
     """MCP servers whose tools run on our side."""
     runs: Runs = Runs()
+    """What one request may use whose tools run on our side."""
     sockets: AbsolutePath = Path("/run/extproc")
     """The directory of the sockets between Envoy, the processor and the runner."""
     transport: Literal["lean", "grpcio"] = "lean"

@@ -19,6 +19,7 @@ class Team(Settings):
     """One entry of `teams`."""
 
     name: Annotated[str, Field(pattern=TEAM_NAME)]
+    """What stands before the slash of its keys' names, or in the claim of its tokens."""
     models: Annotated[tuple[Name, ...], Field(min_length=1)] | None = None
     """The only models that it may ask, by their names; to it, there are no others. Unless given: all."""
     requests_per_minute: Annotated[int, Field(ge=1, le=1_000_000)] | None = None
