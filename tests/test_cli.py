@@ -585,7 +585,8 @@ def test_a_processor_that_is_killed_while_its_configuration_is_broken_starts_wit
 
     good.unlink()
     done = run_apart("serve", "--config", good, "--envoy", files)
-    assert (logged(done), done.status) == ([f"{good}: can't be read: No such file or directory"], 1)
+    gone = f"{good}: can't be read: No such file or directory; `extproc init --file {good}` writes one"
+    assert (logged(done), done.status) == ([gone], 1)
 
 
 def test_a_processor_that_was_never_in_force_does_not_start_with_a_broken_configuration(good: Path) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import socket
 from collections.abc import Iterator
 from pathlib import Path
@@ -53,7 +54,20 @@ def test_what_argparse_understands_is_not_mistyped(tmp_path: Path) -> None:
     assert said("formats", "--tab", status=2).endswith("--table needs the NAME of a format of the list")
     assert "can't be read" in said("check", "--conf", f"{tmp_path}/--a b", status=1)
     assert "'--nope'" in said("formats", "--", "--nope", status=1)
-    assert said(status=2).endswith("required: COMMAND")
+
+
+def test_no_command_at_all_is_told_where_to_begin() -> None:
+    told = "extproc: error: a command is missing; begin with `extproc up --scripted`, or see `extproc --help`"
+    assert said(status=2) == told
+
+
+def test_without_limits_in_tokens_it_is_told_where_they_belong(tmp_path: Path) -> None:
+    file = tmp_path / "extproc.yaml"
+    file.write_text("models: [{name: m, backend: b, tools: prompt}]\nbackends: [{name: b, address: 'b:1'}]\n")
+    assert said("limits", str(file), status=1) == (
+        f"extproc: {file}: no limit in tokens; set `tokens_per_minute` or `tokens_per_day` in `limits` or in an entry "
+        "of `teams`, and try again"
+    )
 
 
 @pytest.mark.parametrize("command", [["check"], ["up", "--config"], ["envoy", "--config"], ["watch", "--config"]])
@@ -61,6 +75,14 @@ def test_a_configuration_that_is_not_there_can_be_made(command: list[str], tmp_p
     path = tmp_path / "my file.yaml"
     assert said(*command, str(path), status=1) == (
         f"extproc: {path}: can't be read: No such file or directory; `extproc init --file '{path}'` writes one"
+    )
+
+
+@pytest.mark.parametrize("command", ["serve", "runner"])
+def test_so_it_can_for_those_that_log(command: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert json.loads(said(command, "--config", "missing.yaml", status=1))["message"] == (
+        "missing.yaml: can't be read: No such file or directory; `extproc init --file missing.yaml` writes one"
     )
 
 

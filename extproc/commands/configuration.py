@@ -64,7 +64,11 @@ def _limits(options: argparse.Namespace) -> int:
         options.misused("give one FILE")
     config = load(path)
     if not config.token_limits:
-        print(f"extproc: {path}: no limit in tokens: neither in `limits` nor in `teams`", file=sys.stderr)
+        print(
+            f"extproc: {path}: no limit in tokens; set `tokens_per_minute` or `tokens_per_day` in `limits` or in an "
+            f"entry of `teams`, and try again",
+            file=sys.stderr,
+        )
         return 1
     sys.stdout.write(to_yaml(config))
     return 0

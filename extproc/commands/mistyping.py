@@ -14,7 +14,10 @@ from extproc.commands.options import Commands
 
 
 def refuse_mistyped(words: Sequence[str], whole: argparse.ArgumentParser, commands: Commands) -> None:
-    """End with a usage error if the command, or an option of it, isn't there. All else is argparse's to say."""
+    """End with a usage error if there is no command, or not this one, or not an option of it. All else is argparse's
+    to say."""
+    if not words:
+        whole.error("a command is missing; begin with `extproc up --scripted`, or see `extproc --help`")
     name = next(iter(words), "-")
     if name.startswith("-"):
         return

@@ -127,9 +127,7 @@ def _serve(options: argparse.Namespace) -> int:
     try:
         return run(told)
     except (ConfigError, OSError) as error:  # in the form that the rest of its log has, for whoever collects it
-        for line in str(error).splitlines():
-            log.error("%s", line)
-        return 1
+        return _logged(error)
 
 
 def _runner(options: argparse.Namespace) -> int:
@@ -147,9 +145,16 @@ def _runner(options: argparse.Namespace) -> int:
     try:
         return asyncio.run(serve_runs(told))
     except (ConfigError, OSError) as error:
-        for line in str(error).splitlines():
-            log.error("%s", line)
-        return 1
+        return _logged(error)
+
+
+def _logged(error: Exception) -> int:
+    """Why it ends; the exit status."""
+    from extproc.commands.next_step import next_step
+
+    for line in f"{error}{next_step(error)}".splitlines():
+        log.error("%s", line)
+    return 1
 
 
 def _add_up(commands: Commands) -> None:
