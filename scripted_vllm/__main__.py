@@ -53,6 +53,7 @@ async def _serve(options: argparse.Namespace, replies: Sequence[Reply], answers:
         port=options.port,
         pieces=options.pieces or "tokens",
         pace=options.pace,
+        think=options.think,
         speak=None if answers is None else answering(answers),
     )
     server.play(*replies)
@@ -77,6 +78,9 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--answers", type=Path, metavar="FILE", help="JSONL file of answers, see below")
     parser.add_argument(
         "--pace", type=float, default=0.0, metavar="SECONDS", help="pause between pieces of a stream (default: none)"
+    )
+    parser.add_argument(
+        "--think", action="store_true", help="let the built-in model think, in tags, where it has tools (default: no)"
     )
     parser.add_argument("--pieces", type=_size, metavar="N", help="stream N characters at a time (default: tokens)")
     return parser

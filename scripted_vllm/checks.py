@@ -72,6 +72,8 @@ class ChatRequest:
     logprobs: bool
     top_logprobs: int
     return_token_ids: bool
+    may_think: bool
+    """Its answer is held to no grammar, and the chat template isn't told to switch thinking off."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,7 +119,15 @@ def read_chat(body: bytes, served: Served) -> ChatRequest:
         logprobs=bool(data.get("logprobs")),
         top_logprobs=data.get("top_logprobs") or 0,
         return_token_ids=bool(data.get("return_token_ids")),
+        may_think=_may_think(data),
     )
+
+
+def _may_think(data: Mapping[str, Any]) -> bool:
+    form, options = data.get("response_format"), data.get("chat_template_kwargs")
+    is_text = not isinstance(form, Mapping) or form.get("type") == "text"
+    switched_off = isinstance(options, Mapping) and options.get("enable_thinking") is False
+    return data.get("structured_outputs") is None and is_text and not switched_off
 
 
 def read_prompt(body: bytes, served: Served) -> int:

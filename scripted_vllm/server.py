@@ -51,9 +51,11 @@ class ScriptedVLLM:
         pace: float = 0.0,
         tool_parser: bool = False,
         multimodal: bool = False,
+        think: bool = False,
         speak: Callable[[ChatRequest], Reply] | None = None,
     ) -> None:
-        """`pieces` and `pace` are for the built-in model's answers; port 0 takes any free one.
+        """`pieces` and `pace` are for the built-in model's answers, and so is `think`: with it those to requests with
+        tools begin with a thought in tags, as from a server without a reasoning parser. Port 0 takes any free one.
 
         With `tool_parser` it takes tools with any choice, as a server with a parser does; nothing here parses, so a
         reply's calls are given apart from its text. With `multimodal` it takes images, and looks at none. `speak` is a
@@ -65,6 +67,7 @@ class ScriptedVLLM:
         self._wanted_port = port
         self._pieces: Pieces = pieces
         self._pace = pace
+        self._think = think
         self._metrics = metrics.Metrics(model)
         self._changed = threading.Condition()
         self._queue: deque[Reply] = deque()
@@ -245,10 +248,11 @@ class ScriptedVLLM:
         return taken + taken[-1:] * (number - len(taken))
 
     def _built_in(self, request: ChatRequest) -> Reply:
-        return self._said(template.turns(request.messages, request.tools))
+        turns = template.turns(request.messages, request.tools)
+        return self._said(turns, thinks=self._think and request.may_think)
 
-    def _said(self, turns: list[Turn]) -> Reply:
-        return Reply(small_model.answer(turns), pieces=self._pieces, pace=self._pace)
+    def _said(self, turns: list[Turn], *, thinks: bool = False) -> Reply:
+        return Reply(small_model.answer(turns, thinks=thinks), pieces=self._pieces, pace=self._pace)
 
     def _stamp(self, received: Received) -> shapes.Stamp:
         request_id = received.header("x-request-id")

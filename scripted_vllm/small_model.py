@@ -9,6 +9,9 @@ see anything but the turns' text.
 - "please": a sentence before the calls, since real models do that too
 - nothing fits: plain text, unless the prompt demands a call
 - a tool that ends a task (coding clients offer one) takes the place of a final answer in plain text
+
+If it is to think, it does so as models of the Qwen3 family do: in tags, before all else. It thinks about tools, so
+without any it doesn't.
 """
 
 from __future__ import annotations
@@ -30,18 +33,26 @@ _QUOTED_AT_MOST = 1000
 """Characters of a result that an answer repeats."""
 
 
-def answer(turns: Sequence[Turn]) -> str:
+def answer(turns: Sequence[Turn], *, thinks: bool = False) -> str:
     """What the model says next."""
     situation = understand(turns)
+    thought, said = _next(situation)
+    return f"<think>\n{thought}\n</think>\n\n{said}" if thinks and situation.tools else said
+
+
+def _next(situation: Situation) -> tuple[str, str]:
+    """What it thinks, and what it says."""
     if situation.must_call and situation.tools:
         demanded = next((tool for tool in situation.tools if tool.name == situation.demanded), None)
-        return _calls(demanded or _best(situation) or situation.tools[0], situation.request)
+        tool = demanded or _best(situation) or situation.tools[0]
+        return f"I have to call a tool, and take {tool.name}.", _calls(tool, situation.request)
     if situation.results:
-        return _conclude(situation, " ".join(_sentence(result) for result in situation.results))
-    tool = _best(situation)
-    if tool is not None:
-        return _calls(tool, situation.request)
-    return _conclude(situation, f"You said: {situation.request}")
+        told = " ".join(_sentence(result) for result in situation.results)
+        return "There is a result, so I can answer.", _conclude(situation, told)
+    best = _best(situation)
+    if best is not None:
+        return f"The tool {best.name} fits what is asked, so I call it.", _calls(best, situation.request)
+    return "No tool fits what is asked, so I answer myself.", _conclude(situation, f"You said: {situation.request}")
 
 
 def _best(situation: Situation) -> Tool | None:

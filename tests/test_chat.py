@@ -73,6 +73,18 @@ def test_a_call_runs_here_and_its_result_goes_to_the_model(
     assert len(asked(gateway)) == 2
 
 
+def test_thinking_is_shown_as_such_and_is_no_part_of_what_was_said(
+    gateway: Gateway, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    thought = "<think>\nI need\nthe time.\n</think>\n\n"
+    gateway.backend.play(Reply(f"{thought}{call('current_time')}"), Reply(f"{thought}Noon."))
+    assert chat(gateway, monkeypatch, "What time is it?") == 0
+    shown = re.sub(r"<- .*", "<- TIME", capsys.readouterr().out)
+    thinking = "-- thinking: I need\nthe time.\n"
+    assert shown == f"{thinking}-> current_time({{}})\n<- TIME\n{thinking}Noon.\n"
+    assert "I need" not in json.dumps(asked(gateway)[1])
+
+
 def test_an_error_is_told_and_leaves_the_conversation_as_it_was(
     gateway: Gateway, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -200,6 +200,26 @@ def test_replies_are_taken_in_order_and_then_the_built_in_model_answers(
     assert said == ["one", "two", "You said: hello"]
 
 
+@pytest.mark.parametrize(
+    ("fields", "thinks"),
+    [
+        ({}, True),
+        ({"response_format": {"type": "text"}}, True),
+        ({"response_format": {"type": "json_object"}}, False),
+        ({"structured_outputs": {"json": {}}}, False),
+        ({"chat_template_kwargs": {"enable_thinking": False}}, False),
+    ],
+)
+def test_the_built_in_model_thinks_if_it_is_to_and_is_free_to(fields: dict[str, Any], thinks: bool) -> None:
+    shown = {"role": "system", "content": '<tools>\n{"name": "add"}\n</tools>'}
+    with ScriptedVLLM(think=True).running() as server:
+        asked = {**HELLO, "messages": [shown, *HELLO["messages"]], **fields}
+        said = httpx.post(server.url + CHAT, json=asked, timeout=20).json()["choices"][0]["message"]
+    assert said["reasoning"] is None
+    assert said["content"].startswith("<think>\n") is thinks
+    assert said["content"].endswith("You said: hello")
+
+
 def test_it_remembers_what_it_was_sent(client: httpx.Client, vllm: ScriptedVLLM) -> None:
     client.post(CHAT, json=HELLO, headers={"Authorization": "Bearer x"})
     client.get("/health?verbose=1")

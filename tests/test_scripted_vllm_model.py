@@ -109,6 +109,23 @@ def test_only_talks_without_tools() -> None:
     assert answer([Turn("user", "What is the weather in Paris?")]) == "You said: What is the weather in Paris?"
 
 
+@pytest.mark.parametrize(
+    ("turns", "thought"),
+    [
+        ([Turn("user", "What is the weather in Paris?")], "The tool get_weather fits what is asked, so I call it."),
+        ([Turn("user", "Tell me a joke")], "No tool fits what is asked, so I answer myself."),
+        ([Turn("user", "Hm"), Turn("user", "The tool add returned:\n3")], "There is a result, so I can answer."),
+    ],
+)
+def test_it_thinks_before_all_else_if_it_is_to_and_says_the_same(turns: list[Turn], thought: str) -> None:
+    said = answer([SYSTEM, *turns], thinks=True)
+    assert said == f"<think>\n{thought}\n</think>\n\n{answer([SYSTEM, *turns])}"
+
+
+def test_without_tools_it_never_thinks() -> None:
+    assert answer([Turn("user", "Tell me a joke")], thinks=True) == "You said: Tell me a joke"
+
+
 def test_speaks_before_it_calls_when_asked_politely() -> None:
     said = answer([SYSTEM, Turn("user", "Read notes.txt, please")])
     assert said.startswith("Of course, one moment.\n<tool_call>\n")

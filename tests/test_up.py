@@ -192,7 +192,9 @@ def test_the_conversation_that_it_offers_can_be_had_as_printed(scripted: Up) -> 
         text=True,
         timeout=PATIENCE,
     )
-    assert "-> current_time({})\n<- " in done.stdout, done.stderr
+    thought = "-- thinking: The tool current_time fits what is asked, so I call it.\n"
+    assert f"{thought}-> current_time({{}})\n<- " in done.stdout, done.stderr
+    assert "-- thinking: There is a result, so I can answer.\nAccording to current_time, " in done.stdout
     assert done.returncode == 0
 
 

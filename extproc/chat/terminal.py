@@ -112,18 +112,23 @@ class _Column:
     conversation: Conversation
     begun: bool = False
     dim: bool = False
+    line_ended: bool = False
+    """What was shown last ends with a line's end: thinking often does."""
 
     def show(self, text: str, *, dim: bool) -> None:
         if self.begun and dim != self.dim:
             self.end()
-        self.begun, self.dim = True, dim
         shown = printable(text)
+        if dim and not self.begun:
+            shown = f"-- thinking: {shown.lstrip()}"
+        self.begun, self.dim = True, dim
+        self.line_ended = shown.endswith("\n") if shown else self.line_ended
         self.conversation.write(f"{_DIM}{shown}{_PLAIN}" if dim and self.conversation.colours else shown)
 
     def end(self) -> None:
-        if self.begun:
+        if self.begun and not self.line_ended:
             self.conversation.write("\n")
-        self.begun = False
+        self.begun = self.line_ended = False
 
 
 def printable(text: str) -> str:

@@ -95,7 +95,7 @@ class Gateway:
                 "`pip install 'extproc[up]'`, in a checkout with `pip install ./scripted_vllm`, "
                 "or name a server with --backend URL"
             )
-        options = ("--port", "0", "--pace", "0.02", "--model", model)
+        options = ("--port", "0", "--pace", "0.02", "--think", "--model", model)
         self._scripted = await Child.start_python(_SCRIPTED_VLLM, *options, stdout=PIPE)
         line = await self._scripted.first_line()
         found = re.search(r"http://([^/]+)/", line)
