@@ -39,6 +39,8 @@ class Picker:
         body = bytearray()
         async for message in messages:
             match message.WhichOneof("request"):
+                case "request_headers" if message.request_headers.end_of_stream:
+                    yield self._chosen()  # any server will do for what has no body
                 case "request_body":
                     body += message.request_body.body
                     if message.request_body.end_of_stream:

@@ -15,9 +15,13 @@ import pytest
 import yaml
 
 from scripted_vllm import Reply
+from scripted_vllm.checks import ChatRequest
 from tests.endpoint_picker import CHOICE, Picker, inference_gateway
 from tests.gateway import MODEL, AskedVLLM, Gateway, configured_gateway, free_port
 from tests.in_thread import in_thread
+from tests.played_vllm import TAGGED, config_of
+from tests.played_vllm import ask as probed
+from tests.test_probe_servers import is_told
 
 CHAT = "/v1/chat/completions"
 REQUESTS = 80
@@ -35,13 +39,19 @@ async def served(picker: Picker, socket: Path) -> AsyncIterator[None]:
     await server.stop(None)
 
 
+def spoken(request: ChatRequest) -> Reply:
+    """A call where there are tools, and many words where there are none."""
+    shown = f"{request.messages}{request.tools}"
+    called = TAGGED if "get_weather" in shown else CALL if "look" in shown else None
+    return Reply(called or WORDS, pieces=500)
+
+
 @pytest.fixture(scope="module")
-def hops(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Gateway, Picker]]:
-    """The gateway, and the picker behind it. A second listener of the same Envoy stands for the other one's."""
+def hops(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Gateway, Picker, str]]:
+    """The gateway, the picker behind it, and the URL of the other gateway, which has the picker: a second listener of
+    the same Envoy."""
     folder = tmp_path_factory.mktemp("hops")
-    backend = AskedVLLM(
-        model=MODEL, speak=lambda request: Reply(CALL if "look" in str(request.messages) else WORDS, pieces=500)
-    )
+    backend = AskedVLLM(model=MODEL, speak=spoken)
     with backend.running():
         picker, port = Picker(f"127.0.0.1:{backend.port}"), free_port()
         configuration = f"""
@@ -53,13 +63,13 @@ backends: [{{name: pool, address: "127.0.0.1:{port}", health_check: false}}]
             in_thread(served(picker, folder / "picker.sock")),
             configured_gateway(folder, configuration, backend, arguments=second) as gateway,
         ):
-            yield gateway, picker
+            yield gateway, picker, f"http://127.0.0.1:{port}"
 
 
 @pytest.mark.parametrize("stream", [False, True])
 @pytest.mark.parametrize("tools", [False, True])
-def test_every_answer_is_whole(hops: tuple[Gateway, Picker], stream: bool, tools: bool) -> None:
-    gateway, picker = hops
+def test_every_answer_is_whole(hops: tuple[Gateway, Picker, str], stream: bool, tools: bool) -> None:
+    gateway, picker, _ = hops
     body = {"model": "coder", "stream": stream, "messages": [{"role": "user", "content": "Hello!"}]}
     more = {"tools": TOOLS} if tools else {}
 
@@ -75,3 +85,15 @@ def test_every_answer_is_whole(hops: tuple[Gateway, Picker], stream: bool, tools
         ends = Counter(threads.map(ask, range(REQUESTS if not stream else REQUESTS // 4)))
     assert ends.keys() == {"tool_calls" if tools else "stop"}
     assert picker.models == {MODEL}, "it picks by the model that the processor has put there"
+
+
+def test_the_pools_server_is_probed_through_its_gateway(hops: tuple[Gateway, Picker, str]) -> None:
+    report = probed(hops[2])
+    assert is_told("an InferencePool, all paths", report), (report.identity, report.yaml())
+    assert config_of(report).models[0].name == MODEL
+
+
+def test_of_the_gateway_itself_probe_finds_what_it_makes_of_the_server(hops: tuple[Gateway, Picker, str]) -> None:
+    report = probed(hops[0].url)
+    assert is_told("this gateway", report), (report.identity, report.yaml())
+    assert not config_of(report).backends[0].can_force

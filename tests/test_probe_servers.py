@@ -6,13 +6,16 @@ docs/servers.md says which of them were run.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from extproc.probe import ProbeError, Report
 from tests.played_vllm import (
+    CALL,
     CALLED,
     FORCED,
     NAME,
@@ -65,6 +68,65 @@ NO_MODEL_TOOLS: Played = (
     400,
     {"error": {"message": "registry.ollama.ai/library/x does not support tools", "type": "invalid_request_error"}},
 )
+WRITTEN = completion(CALL, prompt=182)
+"""A call that no parser found: the template showed the tools, and the model wrote one without marks."""
+STACK: Mapping[str, Played] = {
+    **PLAIN,
+    "version": (200, {"version": "0.1.9"}),
+    "engines": (200, [{"engine_id": "a", "serving_models": [NAME], "created": 1}]),
+}
+KSERVE: Mapping[str, Played] = {
+    **PLAIN,
+    "version": NOT_FOUND,
+    "models": models({"id": NAME, "object": "model", "owned_by": ""}),
+}
+TOLD: Mapping[str, Mapping[str, Played]] = {
+    "vLLM without a tool parser": PLAIN,
+    "vLLM with a tool parser": {**PLAIN, "auto": CALLED},
+    "SGLang without a tool parser": SGLANG,
+    "SGLang with a tool parser": {**SGLANG, "auto": CALLED},
+    "llama.cpp that found a call": LLAMA_CPP,
+    "llama.cpp that found none": {**LLAMA_CPP, "auto": WRITTEN, "none": WRITTEN},
+    "Ollama, a model with tools": OLLAMA,
+    "Ollama, a model without tools": {**OLLAMA, "auto": NO_MODEL_TOOLS},
+    "text-generation-inference": TGI,
+    "the router of vLLM's production-stack": STACK,
+    "KServe with an empty prefix": KSERVE,
+}
+"""What docs/servers.md has a row for, by its first cell."""
+PAGE = (Path(__file__).parent.parent / "docs" / "servers.md").read_text(encoding="utf-8")
+
+
+def told_of() -> dict[str, tuple[str, str]]:
+    """What the page has probe say, and the `tools` that it prints, by what is asked."""
+    section = PAGE.partition("## What `extproc probe` says\n")[2].partition("\n## ")[0]
+    return {asks: (says, tools) for asks, says, tools in re.findall(r"^\| (.+?) \| (.+?) \| `(\w+)` \|", section, re.M)}
+
+
+def is_told(asks: str, report: Report) -> bool:
+    """Whether the page's row for this says what the report does."""
+    says, tools = told_of()[asks]
+    either = (re.escape(one).replace("VERSION", r"[\w.-]+") for one in says.split(", or "))
+    fits = any(re.fullmatch(one, report.identity) for one in either)
+    return fits and config_of(report).models[0].tools == tools
+
+
+@pytest.mark.parametrize("asks", TOLD)
+def test_the_page_says_what_it_says(asks: str) -> None:
+    report, _ = asked(TOLD[asks])
+    assert is_told(asks, report), (report.identity, report.yaml())
+
+
+def test_every_row_is_held() -> None:
+    """The last two in tests/test_endpoint_picker.py, which has both."""
+    assert told_of().keys() == {*TOLD, "an InferencePool, all paths", "this gateway"}
+
+
+def test_where_no_models_are_listed_it_says_so() -> None:
+    with pytest.raises(ProbeError) as error:
+        asked(PLAIN, models=NOT_FOUND, version=NOT_FOUND)
+    [quoted] = re.findall(r'probe ends with "(this is no vLLM.+?)"', PAGE)
+    assert quoted in str(error.value)
 
 
 def asked(answers: Mapping[str, Played], **others: Any) -> tuple[Report, list[str]]:
@@ -148,8 +210,7 @@ def test_a_model_of_ones_own_at_ollama_is_known_by_the_path() -> None:
 
 
 def test_the_router_of_vllms_production_stack_is_no_vllm_of_that_version() -> None:
-    engines = (200, [{"engine_id": "a", "serving_models": [NAME], "created": 1}])
-    report, _ = asked(PLAIN, version=(200, {"version": "0.1.9"}), engines=engines)
+    report, _ = asked(STACK)
     assert report.identity == "the router 0.1.9 of vLLM's production-stack"
     assert "server:" not in report.yaml()
 
