@@ -1,4 +1,9 @@
-"""docs/tutorial.md does what it says: each block is run as it is printed, at the gateway that `make run` starts."""
+"""docs/tutorial.md does what it says: each agent's block is run as it is printed, but for the gateway's address, and
+shows what is printed below it.
+
+The gateway is what `make run` starts, on another port and without its access log. In the place of npm there is a
+program that puts the agent on PATH which `make test-clients` has installed. Section 6 takes a vLLM, and isn't run.
+"""
 
 from __future__ import annotations
 
@@ -15,7 +20,8 @@ from tests.test_up import Up, up
 
 pytestmark = pytest.mark.clients
 
-PAGE = (Path(__file__).parents[2] / "docs" / "tutorial.md").read_text(encoding="utf-8")
+ROOT = Path(__file__).parents[2]
+PAGE = (ROOT / "docs" / "tutorial.md").read_text(encoding="utf-8")
 COLOURS = re.compile(r"\x1b\[[0-9;]*m")
 
 
@@ -26,7 +32,7 @@ def blocks(heading: str, language: str) -> list[str]:
 
 @pytest.fixture(scope="module")
 def running() -> Iterator[Up]:
-    with up("--scripted", "--quiet") as running:
+    with up("--characters", str(ROOT / "envoy" / "characters"), "--scripted", "--quiet") as running:
         yield running
 
 
@@ -54,7 +60,7 @@ def test_an_agent_gets_its_tool_called(running: Up, sandbox: Sandbox, heading: s
 
 
 def test_the_versions_are_those_of_the_page_of_clients() -> None:
-    clients = (Path(__file__).parents[2] / "docs" / "clients.md").read_text(encoding="utf-8")
+    clients = (ROOT / "docs" / "clients.md").read_text(encoding="utf-8")
     installations = re.findall(r"^npm install .*$", PAGE, re.MULTILINE)
     assert len(installations) == 3
     assert [each for each in installations if each not in clients] == []
