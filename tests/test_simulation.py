@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+import random
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
@@ -27,13 +28,16 @@ from extproc.transport.lean.connection import LeanCall
 from extproc.transport.lean.messages import MessageReader
 from extproc.turn.tally import Tally
 from tests.simulation.__main__ import main
-from tests.simulation.history import EXCHANGES
+from tests.simulation.checking import WrongError
+from tests.simulation.course import WITHOUT, Part
 from tests.simulation.plans import Fate
-from tests.simulation.searching import Found, played, search, smallest, wrong
+from tests.simulation.replaying import Drawn, played, wrong
+from tests.simulation.searching import search
+from tests.simulation.shrinking import REPLAYS, Found, fewest, smallest
 
 pytestmark = pytest.mark.long
 
-FOUND: list[tuple[int, tuple[int, ...]]] = [
+FOUND: list[tuple[int, tuple[int, ...] | Part]] = [
     (1001395, (8,)),  # the simulation's own: where calls went before, answers are rewritten without tools too,
     (20001113, (9, 13)),  # but not a native backend's
     (6000000173, (10,)),  # and half an answer that isn't read passes without its length, to a host that shows all
@@ -46,7 +50,8 @@ FOUND: list[tuple[int, tuple[int, ...]]] = [
     (541, (*range(17), 18, 19)),  # and the gateway went on where that looked as if nothing had been refused
     (70000007189, (*range(16), 17, 19)),  # the simulation's own: a host that forwards long after its call's time is up
 ]
-"""Seeds that have shown something wrong once, and the exchanges of it that did."""
+"""Seeds that have shown something wrong once, and the part of each that did; of these it is exchanges alone, among
+which everything was drawn once more."""
 
 
 def test_histories_go_right() -> None:
@@ -57,8 +62,8 @@ def test_histories_go_right() -> None:
 
 
 @pytest.mark.parametrize(("seed", "keep"), FOUND)
-def test_what_was_found_goes_right(seed: int, keep: tuple[int, ...]) -> None:
-    assert wrong(seed, keep) is None
+def test_what_was_found_goes_right(seed: int, keep: tuple[int, ...] | Part) -> None:
+    assert (Drawn(seed).wrong(keep) if isinstance(keep, Part) else wrong(seed, keep)) is None
     assert wrong(seed) is None
 
 
@@ -67,10 +72,63 @@ def test_a_seed_is_the_same_history_each_time() -> None:
     assert played(7).fates != played(8).fates
 
 
-def found_at(seed: int) -> Found:
-    """The first seed that shows what was planted, and as little of it as does."""
-    assert wrong(seed) is not None, "it isn't found"
-    return smallest(seed)
+# Parts
+
+
+@pytest.mark.parametrize("seed", [2, 5, 8, 17, 80])
+def test_any_part_of_a_history_goes_right(seed: int) -> None:
+    drawn, rng = Drawn(seed), random.Random(seed)
+    assert played(seed, course=drawn.course(drawn.whole)) == played(seed), "the whole is a part as well"
+    for kept in (0.02, 0.1, 0.5, 0.9):
+        events = tuple(number for number in drawn.whole.events if rng.random() < kept)
+        part = Part(events, frozenset(name for name in WITHOUT if rng.random() < 0.3))
+        assert drawn.wrong(part) is None, f"{seed} {part}"
+
+
+def test_a_part_is_written_as_it_is_read() -> None:
+    part = Part((3, 12, 13, 14, 20), frozenset(("team", "pieces")))
+    assert str(part) == "--keep 3,12-14,20 --without pieces,team"
+    assert Part.read("3,12-14,20", "team,pieces") == part
+    with pytest.raises(ValueError, match="'crew' is none of team"):
+        Part.read("", "crew")
+    with pytest.raises(ValueError, match="none of the number 100000"):
+        Drawn(7).course(Part((3, 100_000)))
+
+
+def test_no_smaller_piece_is_enough() -> None:
+    asked = list[Sequence[int]]()
+
+    def enough(those: Sequence[int]) -> bool:
+        asked.append(those)
+        return {3, 40} <= set(those)
+
+    assert fewest(range(100), enough) == [3, 40]
+    assert len(asked) < 40
+    assert fewest(range(100), lambda _: True) == []
+
+
+def test_a_history_that_goes_right_has_no_smallest_part() -> None:
+    with pytest.raises(ValueError, match="nothing goes wrong"):
+        smallest(7)
+
+
+def test_a_part_goes_wrong_again_as_it_was_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Team, "may_ask", lambda _self, _model: True)
+    found = smallest(0)
+    said = str(found).splitlines()
+    assert said[1].startswith("1 of 17 exchanges, 1 of 589 events: begin 5")
+    told = said[2].partition("--seed 0 ")[2].split()
+    assert Drawn(0).wrong(Part.read(told[1], told[3])) == found.why
+    with pytest.raises(WrongError, match="a team asks what it may not"):
+        main(["--seed", "0", *told])
+
+
+def found_at(seed: int, *, exchanges: int, events: int, replays: int = REPLAYS) -> Found:
+    """The first seed that shows what was planted, and as little of it as does: so much at most."""
+    found = smallest(seed, replays)
+    assert len(found.exchanges) <= exchanges
+    assert len(found.events) <= events
+    return found
 
 
 # Planted
@@ -83,9 +141,8 @@ def test_a_reload_that_reaches_exchanges_which_have_begun_is_found(monkeypatch: 
             call.exchange.request.context = context
 
     monkeypatch.setattr(Processor, "go_by", go_by)
-    found = found_at(1)
+    found = found_at(1, exchanges=1, events=3)
     assert "it goes by another configuration" in found.why
-    assert len(found.keep) < EXCHANGES
 
 
 def test_a_prefix_that_is_lost_where_it_is_cut_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -95,7 +152,7 @@ def test_a_prefix_that_is_lost_where_it_is_cut_is_found(monkeypatch: pytest.Monk
         return [] if 0 < len(data) < 5 and not self.amid else feed(self, data)
 
     monkeypatch.setattr(MessageReader, "feed", lossy)
-    assert len(found_at(0).keep) < EXCHANGES
+    assert found_at(0, exchanges=2, events=4).why
 
 
 def test_pieces_that_change_places_are_found(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -112,7 +169,7 @@ def test_pieces_that_change_places_are_found(monkeypatch: pytest.MonkeyPatch) ->
         send(call, held.pop(call))
 
     monkeypatch.setattr(LeanCall, "send", swapping)
-    assert len(found_at(0).keep) < EXCHANGES
+    assert found_at(0, exchanges=1, events=10).why
 
 
 def test_settings_that_a_worker_is_thought_to_have_are_missed(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -124,7 +181,7 @@ def test_settings_that_a_worker_is_thought_to_have_are_missed(monkeypatch: pytes
         return status
 
     monkeypatch.setattr(WorkerProcess, "end", forgetful)
-    assert "INTERNAL" in (wrong(130) or "")
+    assert "INTERNAL" in found_at(130, exchanges=3, events=14).why
 
 
 def test_a_tools_result_that_the_model_isnt_told_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -134,12 +191,12 @@ def test_a_tools_result_that_the_model_isnt_told_is_found(monkeypatch: pytest.Mo
         return receive(self, replace(told, result=ToolResult("")) if isinstance(told, ToolEnded) else told)
 
     monkeypatch.setattr(Run, "receive", forgetful)
-    assert "isn't told" in found_at(1).why
+    assert "isn't told" in found_at(1, exchanges=1, events=2).why
 
 
 def test_a_backend_that_is_forgotten_while_it_is_in_use_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(Processor, "uses", lambda _self, _config: False)
-    assert "Envoy has forgotten" in (wrong(4) or "")
+    assert "Envoy has forgotten" in found_at(4, exchanges=1, events=2).why
 
 
 def test_a_second_answer_that_costs_nothing_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -149,7 +206,7 @@ def test_a_second_answer_that_costs_nothing_is_found(monkeypatch: pytest.MonkeyP
         answered(self, {} if self._tokens else usage, tally, None if self._tokens else cost)
 
     monkeypatch.setattr(ExchangeStats, "answered", once)
-    assert "2 answers count as 15.0 tokens" in found_at(1).why
+    assert "2 answers count as 15.0 tokens" in found_at(1, exchanges=1, events=1).why
 
 
 def test_a_place_of_a_team_that_is_given_back_too_early_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -162,7 +219,7 @@ def test_a_place_of_a_team_that_is_given_back_too_early_is_found(monkeypatch: py
         return lease
 
     monkeypatch.setattr(Concurrency, "take", short)
-    assert "requests of the team are under way" in (wrong(80) or "")
+    assert "requests of the team are under way" in found_at(80, exchanges=4, events=6).why
 
 
 def test_a_share_that_is_too_large_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -172,7 +229,7 @@ def test_a_share_that_is_too_large_is_found(monkeypatch: pytest.MonkeyPatch) -> 
         return take(self, *told, **{**more, "alone": True})
 
     monkeypatch.setattr(Concurrency, "take", generous)
-    assert "requests of one client, at one backend are under way" in found_at(0).why
+    assert "requests of one client, at one backend are under way" in found_at(0, exchanges=2, events=2).why
 
 
 def test_a_team_that_may_have_less_than_it_should_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -182,7 +239,7 @@ def test_a_team_that_may_have_less_than_it_should_is_found(monkeypatch: pytest.M
         return take(self, client, resource, 1 if resource == TEAMS else capacity, *told, **more)
 
     monkeypatch.setattr(Concurrency, "take", mean)
-    assert "others are under way, and it gets" in found_at(1).why
+    assert "others are under way, and it gets" in found_at(1, exchanges=2, events=2).why
 
 
 def test_half_an_answer_that_costs_nothing_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -192,12 +249,12 @@ def test_half_an_answer_that_costs_nothing_is_found(monkeypatch: pytest.MonkeyPa
         answered(self, usage, tally, cost if tally.finish_reasons else None)
 
     monkeypatch.setattr(ExchangeStats, "answered", told)
-    assert "an answer isn't counted" in found_at(0).why
+    assert "an answer isn't counted" in found_at(0, exchanges=1, events=1).why
 
 
 def test_a_model_that_a_team_may_not_ask_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(Team, "may_ask", lambda _self, _model: True)
-    assert "a team asks what it may not" in found_at(0).why
+    assert "a team asks what it may not" in found_at(0, exchanges=1, events=1).why
 
 
 def test_new_terms_before_envoy_knows_of_them_are_found(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -205,7 +262,7 @@ def test_new_terms_before_envoy_knows_of_them_are_found(monkeypatch: pytest.Monk
         pass
 
     monkeypatch.setattr(EnvoyFiles, "_until", until)
-    assert "Envoy has no backend" in (wrong(18) or "")
+    assert "Envoy has no backend" in found_at(18, exchanges=7, events=27).why
 
 
 def test_a_refusal_that_is_overlooked_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -216,7 +273,7 @@ def test_a_refusal_that_is_overlooked_is_found(monkeypatch: pytest.MonkeyPatch) 
             await replace_file(self, name, text)
 
     monkeypatch.setattr(EnvoyFiles, "_replace", careless)
-    assert "Envoy has no backend" in (wrong(337) or "")
+    assert "Envoy has no backend" in found_at(337, exchanges=2, events=5).why
 
 
 def test_a_refusal_between_two_questions_that_is_taken_for_patience_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -226,7 +283,7 @@ def test_a_refusal_between_two_questions_that_is_taken_for_patience_is_found(mon
         await until(self, ready, name)
 
     monkeypatch.setattr(EnvoyFiles, "_until", going_on)
-    assert "Envoy has no backend" in (wrong(541) or "")
+    assert "Envoy has no backend" in found_at(541, exchanges=1, events=8).why
 
 
 def test_a_grace_that_is_none_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -234,13 +291,13 @@ def test_a_grace_that_is_none_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
         pass
 
     monkeypatch.setattr(Processor, "until_idle", until_idle)
-    assert "stopping" in (wrong(8) or "")  # a run's round, which the processor no longer takes
+    assert "stopping" in found_at(8, exchanges=1, events=9).why  # a run's round, which the processor no longer takes
 
 
 def test_a_second_answer_that_gets_lost_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
     chosen = SecondAnswer._chosen
     monkeypatch.setattr(SecondAnswer, "_chosen", lambda self, _second: chosen(self, None))
-    assert len(found_at(1).keep) < EXCHANGES
+    assert found_at(1, exchanges=1, events=1).why
 
 
 def test_a_deadline_that_ends_a_call_as_if_all_were_well_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -250,7 +307,7 @@ def test_a_deadline_that_ends_a_call_as_if_all_were_well_is_found(monkeypatch: p
         finish(self, Status.OK if status is Status.DEADLINE_EXCEEDED else status, message)
 
     monkeypatch.setattr(LeanCall, "finish", well)
-    assert len(found_at(2).keep) < EXCHANGES
+    assert found_at(2, exchanges=1, events=6).why
 
 
 @pytest.fixture(autouse=True)
@@ -271,5 +328,8 @@ def test_the_command_tells_how_many_went_right(capsys: pytest.CaptureFixture[str
     said = capsys.readouterr().out
     assert "seeds 0 to" in said
     assert int(said.partition("exchanges")[0].split()[-1]) > exchanges
-    assert main(["--seed", "3", "--keep", "1,2"]) == 0
-    assert "exchanges=2" in capsys.readouterr().out
+    assert main(["--seed", "3", "--keep", "0-40"]) == 0
+    begun = sum(one.event.kind == "begin" for one in Drawn(3).happened[:41])
+    assert f"exchanges={begun}" in capsys.readouterr().out
+    assert main(["--seed", "3", "--without", "workers"]) == 0
+    assert "exchanges=20" in capsys.readouterr().out

@@ -14,8 +14,11 @@ again.py           the inner listener, as it is asked for a second answer
 runs.py            the runner, its rounds and its tools
 teams.py           a team with limits, and what Envoy is told of it
 control.py         files that somebody writes, and an Envoy that takes its own
+course.py          the events of a history, drawn or told
 history.py         plays one history
 judging.py         what may come of an exchange
-searching.py       plays many, and makes one that fails smaller
+replaying.py       the same history again, or a part of it
+shrinking.py       the smallest part that still goes wrong
+searching.py       plays many
 __main__.py        the command
 """

@@ -1,8 +1,8 @@
 """`python -m tests.simulation [--seconds 30] [--processes 2] [--first SEED]` plays histories, others each time.
 
 `--exchanges 5000000` goes on until so many were played; with `--state FILE` it can be ended at any time, and goes on
-from there when it is started again. `--seed SEED [--keep 3,7]` plays one again, or the part of it with these exchanges.
-The exit status is 1 if one went wrong.
+from there when it is started again. `--seed SEED` plays one again; `--keep 3,7-12` of it these events alone, and
+`--without team` without its team. The exit status is 1 if one went wrong.
 """
 
 from __future__ import annotations
@@ -22,7 +22,9 @@ from concurrent.futures import Future, ProcessPoolExecutor
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
-from tests.simulation.searching import played, search
+from tests.simulation.course import DRAWN, WITHOUT, Course, Part
+from tests.simulation.replaying import Drawn, played
+from tests.simulation.searching import search
 
 _AT_ONCE = 100
 """Histories, between two looks at what came of them."""
@@ -59,10 +61,15 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--first", type=int, default=random.randrange(1 << 40), help="the first seed; default: any")
     parser.add_argument("--state", type=Path, help="where is kept what was played")
     parser.add_argument("--seed", type=int, help="this one alone")
-    parser.add_argument("--keep", help="of it these exchanges alone: 3,7")
+    parser.add_argument("--keep", metavar="NUMBERS", help="of it these events alone: 3,7-12")
+    parser.add_argument("--without", default="", help=f"and of what a history has, not this: {', '.join(WITHOUT)}")
     options = parser.parse_args(arguments)
     if options.seed is not None:
-        print(played(options.seed, [int(one) for one in options.keep.split(",")] if options.keep else None))
+        try:
+            course = _course(options.seed, options.keep, options.without)
+        except ValueError as error:
+            parser.error(str(error))
+        print(played(options.seed, course=course))
         return 0
     progress = _Progress(options.first, options.first)
     if options.state is not None and options.state.exists():
@@ -73,6 +80,16 @@ def main(arguments: Sequence[str] | None = None) -> int:
     _play(progress, seconds, many, options.processes, options.state)
     print(progress)
     return int(bool(progress.found))
+
+
+def _course(seed: int, keep: str | None, without: str) -> Course:
+    """Raises ValueError."""
+    if keep is None and not without:
+        return DRAWN
+    drawn = Drawn(seed)
+    if keep is None:
+        return drawn.course(Part(drawn.whole.events, Part.read("", without).without))
+    return drawn.course(Part.read(keep, without))
 
 
 def _play(progress: _Progress, seconds: float, many: float, processes: int, state: Path | None) -> None:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 import random
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 
@@ -26,6 +26,7 @@ from tests.simulation.again import InnerListener
 from tests.simulation.checking import WrongError, check
 from tests.simulation.configurations import BACKENDS, IDLE, TEAM_MODELS, config, version_of
 from tests.simulation.control import ADMIN, Control
+from tests.simulation.course import DRAWN, Chances, Course, Event, Happened, simpler
 from tests.simulation.envoy import EnvoyConnection
 from tests.simulation.judging import Seen, judge
 from tests.simulation.layouts import FOREIGN, INNER, Layout
@@ -41,6 +42,8 @@ EXCHANGES = 20
 """In a history, as clients begin them; the model rounds of runs come on top."""
 _TOGETHER = 8
 _MOST_STEPS = 20_000
+_MOST_SETTLED = 2_000
+"""Of a part, behind its last event."""
 
 
 @dataclass(slots=True)
@@ -59,18 +62,23 @@ _EVER = frozenset(f"b{place}" for place in range(BACKENDS))
 class World:
     """Everything of one history."""
 
-    def __init__(self, seed: int, keep: Sequence[int] | None, loop: VirtualLoop) -> None:
+    def __init__(self, seed: int, keep: Sequence[int] | None, loop: VirtualLoop, course: Course) -> None:
         self._rng = rng = random.Random(seed)
         self._loop = loop
+        self._course = course
+        self._without = without = course.without
         chance = rng.random
-        self._reloads, self._losses, self._stops = chance() < 0.4, chance() < 0.2, chance() < 0.25
-        self._has_team = team = random.Random(f"{seed} crew").random() < 0.3
-        self._control = Control(rng, random.Random(f"{seed} questions"), team=team) if chance() < 0.2 else None
+        self._chances = Chances(reloads=chance() < 0.4, losses=chance() < 0.2, stops=chance() < 0.25)
+        self._has_team = team = random.Random(f"{seed} crew").random() < 0.3 and "team" not in without
+        controlled = chance() < 0.2 and "control" not in without
+        self._control = Control(rng, random.Random(f"{seed} questions"), team=team) if controlled else None
         foreign = rng.choice(FOREIGN) if chance() < 0.25 else None
         much = 0.4 if chance() < 0.1 else 0.02
         drawing = partial(drawn, foreign=foreign, much=much, team=team)
         plans = [drawing(random.Random(f"{seed} {number}"), number) for number in range(EXCHANGES)]
-        self._plans = [plan for plan in plans if keep is None or plan.number in keep]
+        plans = [simpler(plan, without) for plan in plans]
+        self._planned = {plan.number: plan for plan in plans}
+        self._plans = [plan for plan in plans if course.told is None and (keep is None or plan.number in keep)]
         loop.network.rng = rng
         self._ticks = 0.0
         self._trouble = Trouble()
@@ -104,7 +112,7 @@ class World:
 
     async def _start(self) -> None:
         self._stopping = None
-        workers = simulated_workers(self._rng, self._trouble)
+        workers = simulated_workers(self._rng, self._trouble, well="workers" in self._without)
         control = self._control
         beginning = control.beginning() if control is not None else None
         if beginning is not None:
@@ -158,6 +166,8 @@ class World:
             self.report.fates["turned away"] += 1
             return None
         player = Player(plan, connection, self._rng, self._route, self._answers, ended)
+        if "leaving" in self._without:
+            player.stay()
         self._team.begun(player, self._served)
         self._players.append(player)
         self.report.exchanges += 1
@@ -247,13 +257,10 @@ class World:
     async def play(self) -> Report:
         """To the end of all exchanges."""
         await self._start()
-        rng = self._rng
-        for _ in range(_MOST_STEPS):
-            if not (self._plans or self._players):
-                break
-            if self._plans and len(self._players) < _TOGETHER and rng.random() < 0.3:
-                self._begin(self._plans.pop(0), self._judge)
-            await self._anything(rng.random())
+        for event in self._drawn() if self._course.told is None else self._told(self._course.told):
+            if self._course.noted is not None:
+                self._course.noted.append(Happened.now(event, self._rng))
+            await self._do(event)
             if self._some_over:
                 self._some_over = False
                 self._players = [player for player in self._players if not player.over]
@@ -264,35 +271,61 @@ class World:
         await self._end()
         return self.report
 
-    async def _anything(self, chance: float) -> None:
+    def _drawn(self) -> Iterator[Event]:
         rng = self._rng
-        if chance < 0.55 and self._players:
-            rng.choice(self._players).act(quiet=False)
-        elif chance < 0.8:
-            if self._envoys:
-                rng.choice(self._envoys).deliver(rng.choice((None, rng.randrange(1, 40), rng.randrange(1, 2000))))
-        elif chance < 0.88:
-            await asyncio.sleep(0)
-        elif chance < 0.93:
-            for envoy in self._envoys:
-                envoy.make_room()
-        elif chance < 0.95:
-            if self._envoys:
-                rng.choice(self._envoys).pause(paused=rng.random() < 0.5)
-        elif chance < 0.96 and self._reloads:
-            await self._reload()
-        elif chance < 0.963 and self._losses:
-            self._lose()
-        elif chance < 0.965 and self._stops and self._stopping is None:
-            self._stop()
-        elif chance > 0.985:
-            await self._settle()
+        for _ in range(_MOST_STEPS):
+            if not (self._plans or self._players):
+                return
+            if self._plans and len(self._players) < _TOGETHER and rng.random() < 0.3:
+                yield Event("begin", self._plans.pop(0).number)
+            event = self._chances.event(rng, self._players, self._envoys, stopping=self._stopping is not None)
+            if event is not None:
+                yield event
 
-    def _lose(self) -> None:
+    def _told(self, told: Sequence[Happened]) -> Iterator[Event]:
+        for one in told:
+            one.again(self._rng)
+            yield one.event
+        for _ in range(_MOST_SETTLED):
+            if not self._players:
+                return
+            yield Event("settle")
+
+    async def _do(self, event: Event) -> None:
+        match event.kind:
+            case "begin":
+                self._begin(self._planned[event.whom], self._judge)
+            case "act":
+                self._act(event)
+            case "deliver" if self._envoys:
+                self._envoy(event).deliver(None if "pieces" in self._without else event.most)
+            case "yield":
+                await asyncio.sleep(0)
+            case "take":
+                for envoy in self._envoys:
+                    envoy.make_room()
+            case "pause" if self._envoys:
+                self._envoy(event).pause(paused=event.paused)
+            case "reload":
+                await self._reload()
+            case "lose" if self._envoys:
+                self._lose(self._envoy(event))
+            case "stop" if self._stopping is None:
+                self._stop()
+            case "settle":
+                await self._settle()
+
+    def _envoy(self, event: Event) -> EnvoyConnection:
+        return self._envoys[event.whom % len(self._envoys)]
+
+    def _act(self, event: Event) -> None:
+        for player in self._players:
+            if player.plan.number == event.whom and (player.plan.layout is INNER) is event.inner:
+                player.act(quiet=False)
+                return
+
+    def _lose(self, lost: EnvoyConnection) -> None:
         """A connection breaks: a worker of Envoy's has died, or the network."""
-        if not self._envoys:
-            return
-        lost = self._rng.choice(self._envoys)
         lost.lose()
         self._envoys.remove(lost)
         for player in list(self._players):
@@ -361,11 +394,11 @@ class World:
         check(not used, f"places are taken by requests that are over: {used}")
 
 
-def simulate(seed: int, loop: VirtualLoop, keep: Sequence[int] | None = None) -> Report:
+def simulate(seed: int, loop: VirtualLoop, keep: Sequence[int] | None = None, course: Course = DRAWN) -> Report:
     """Play one history; `keep`: only the exchanges of these numbers. Raises WrongError, or what the processor does."""
     loop.begin()
-    return loop.run_until_complete(_played(seed, loop, keep))
+    return loop.run_until_complete(_played(seed, loop, keep, course))
 
 
-async def _played(seed: int, loop: VirtualLoop, keep: Sequence[int] | None) -> Report:
-    return await World(seed, keep, loop).play()
+async def _played(seed: int, loop: VirtualLoop, keep: Sequence[int] | None, course: Course) -> Report:
+    return await World(seed, keep, loop, course).play()

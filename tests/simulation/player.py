@@ -140,6 +140,10 @@ class Player:
             self.act(quiet=False)
         check(self.over, f"a stream that falls silent has no end: {self.trace}")
 
+    def stay(self) -> None:
+        """The client waits as long as it takes."""
+        self._patience = None
+
     def leave(self) -> None:
         """The client leaves."""
         self.connection.reset(self.stream_id)

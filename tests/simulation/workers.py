@@ -54,9 +54,10 @@ class _Child:
 
     pid = 1
 
-    def __init__(self, rng: random.Random, trouble: Trouble) -> None:
+    def __init__(self, rng: random.Random, trouble: Trouble, *, well: bool) -> None:
         self._rng = rng
         self._trouble = trouble
+        self._well = well
         self._config: Any = None
         self._heard = bytearray()
         self._says = io.BytesIO()
@@ -65,7 +66,7 @@ class _Child:
     # As a process
 
     def poll(self) -> int | None:
-        if self.fate is None and self._rng.random() < 0.05:
+        if self.fate is None and not self._well and self._rng.random() < 0.05:
             self.fate = -signal.SIGKILL  # between two jobs
         return self.fate
 
@@ -101,7 +102,7 @@ class _Child:
     def _work(self) -> None:
         stream = io.BytesIO(bytes(self._heard))
         self._heard.clear()
-        job = self._rng.choice(_JOBS)
+        job = Job.DONE if self._well else self._rng.choice(_JOBS)
         settings, effect, size = receive_head(cast(BinaryIO, stream))
         body = exactly(cast(BinaryIO, stream), size)
         if job is not Job.DONE:
@@ -145,21 +146,24 @@ def _uncoded(body: bytes) -> bytes:
 class SimulatedWorker(WorkerProcess):
     """A real one, but for the process."""
 
-    def __init__(self, rng: random.Random, trouble: Trouble) -> None:
+    def __init__(self, rng: random.Random, trouble: Trouble, *, well: bool) -> None:
         super().__init__()
         self._rng = rng
         self._trouble = trouble
+        self._well = well
 
     def _start(self) -> None:
-        child: Any = _Child(self._rng, self._trouble)
+        child: Any = _Child(self._rng, self._trouble, well=self._well)
         self._process = self._connection = self._stream = child
 
 
-def simulated_workers(rng: random.Random, trouble: Trouble) -> Workers:
+def simulated_workers(rng: random.Random, trouble: Trouble, *, well: bool = False) -> Workers:
+    """`well`: none of them dies, nor takes long."""
+
     def seconds() -> float:
-        took = rng.choice((0.0, 0.001, 0.02, 0.02, 0.5, 4.0, 20.0, 70.0))
+        took = 0.001 if well else rng.choice((0.0, 0.001, 0.02, 0.02, 0.5, 4.0, 20.0, 70.0))
         trouble.slow |= took >= 20.0
         return took
 
-    process: Callable[[], WorkerProcess] = lambda: SimulatedWorker(rng, trouble)  # noqa: E731
+    process: Callable[[], WorkerProcess] = lambda: SimulatedWorker(rng, trouble, well=well)  # noqa: E731
     return Workers(process, lambda _: VirtualThread(seconds))
