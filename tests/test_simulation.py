@@ -11,13 +11,17 @@ from typing import Any
 
 import pytest
 
-from extproc.config import Team
+from extproc.config import Choice, Team
 from extproc.control.envoy_admin import Taken
 from extproc.control.publishing import EnvoyFiles, RefusedByEnvoyError
+from extproc.exchange import request
 from extproc.exchange.accounting import ExchangeStats
 from extproc.exchange.concurrency import TEAMS, Concurrency, Lease
 from extproc.exchange.context import ExchangeContext
+from extproc.exchange.outages import Outages
+from extproc.exchange.replies import choice_shown
 from extproc.exchange.second_answer import SecondAnswer
+from extproc.observability.choice_metrics import ChoiceMetrics
 from extproc.runner.run import Run
 from extproc.runner.steps import Input, Step, ToolEnded
 from extproc.runner.tools import ToolResult
@@ -255,6 +259,35 @@ def test_half_an_answer_that_costs_nothing_is_found(monkeypatch: pytest.MonkeyPa
 def test_a_model_that_a_team_may_not_ask_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(Team, "may_ask", lambda _self, _model: True)
     assert "a team asks what it may not" in found_at(0, exchanges=1, events=1).why
+
+
+def test_a_choice_that_is_counted_twice_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    chosen = ChoiceMetrics.chosen
+
+    def twice(self: ChoiceMetrics, choice: Choice) -> None:
+        chosen(self, choice)
+        chosen(self, choice)
+
+    monkeypatch.setattr(ChoiceMetrics, "chosen", twice)
+    assert "1 requests for any-native count as 2" in found_at(9, exchanges=1, events=1).why
+
+
+def test_a_backend_that_is_asked_while_it_is_out_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Outages, "out", lambda _self: {})
+    assert "which can't be reached, and there is another one" in found_at(20, exchanges=2, events=17).why
+
+
+def test_a_fallback_without_a_reason_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Outages, "out", lambda _self: dict.fromkeys(("b0", "b1", "b2"), "failing"))
+    assert "which is said to be failing" in found_at(9, exchanges=1, events=1).why
+
+
+def test_an_answer_that_names_another_model_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    def own(choice: Choice | None) -> dict[str, str]:
+        return choice_shown(choice and replace(choice, model=choice.instead_of or choice.model))
+
+    monkeypatch.setattr(request, "choice_shown", own)
+    assert "an answer says x-extproc-model" in found_at(9, exchanges=2, events=4).why
 
 
 def test_new_terms_before_envoy_knows_of_them_are_found(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import random
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 
 import h11
 import orjson
@@ -19,11 +19,14 @@ from tests.simulation.plans import Plan, Second
 class InnerListener:
     """Serves a connection at a time; `plans` knows the exchanges by their markers."""
 
-    def __init__(self, plans: dict[bytes, Plan], rng: random.Random, known: Callable[[str], bool]) -> None:
-        """`known`: whether Envoy has a backend of this name."""
+    def __init__(
+        self, plans: dict[bytes, Plan], rng: random.Random, known: Callable[[str], bool], first: Mapping[bytes, str]
+    ) -> None:
+        """`known`: whether Envoy has a backend of this name; `first`: which backend was asked at first, by marker."""
         self._plans = plans
         self._rng = rng
         self._known = known
+        self._first = first
         self.asked: set[bytes] = set()
         self.wrong: list[str] = []
 
@@ -54,6 +57,7 @@ class InnerListener:
         check_priority(plan, orjson.loads(bytes(body)))
         check(marked not in self.asked, "a backend is asked a third time")
         check(self._known(backend), f"it is asked of {backend}, which Envoy doesn't know")
+        check(backend == self._first[marked], f"{self._first[marked]} is asked, and then {backend}")
         self.asked.add(marked)
         await asyncio.sleep(self._rng.choice((0.0, 0.01, 3.0, 100.0)))
         await self._answer(http, plan, reader, writer)

@@ -153,9 +153,10 @@ class _Files(EnvoyFiles):
 class Control:
     """Everything that has to do with files in one history."""
 
-    def __init__(self, rng: random.Random, losses: random.Random, *, team: bool) -> None:
+    def __init__(self, rng: random.Random, losses: random.Random, *, team: bool, aliases: bool) -> None:
         self._rng = rng
         self._team = team
+        self._aliases = aliases
         self._loop = asyncio.get_running_loop()
         self._folder = folder = _directory()
         for path in sorted(folder.rglob("*"), reverse=True):
@@ -271,7 +272,7 @@ class Control:
         self._write(self._file, text)
 
     def _settings(self, version: int) -> str:
-        return settings(version, self._keys, team=self._team)
+        return settings(version, self._keys, team=self._team, aliases=self._aliases)
 
     def _write_keys(self, keys: tuple[str, ...], *, spoilt: bool = False) -> None:
         if keys and self._team:

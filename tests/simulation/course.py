@@ -20,9 +20,10 @@ from tests.simulation.plans import Plan
 from tests.simulation.player import Player
 
 Kind: TypeAlias = Literal["begin", "act", "deliver", "yield", "take", "pause", "reload", "lose", "stop", "settle"]
-Without: TypeAlias = Literal["team", "hosts", "control", "workers", "deadlines", "leaving", "pieces"]
-"""What may be taken out of a whole history: the team; hosts that aren't our Envoy; files, and who writes them; workers
-that die or take long; deadlines; clients that leave; answers in pieces, and bytes that come a few at a time."""
+Without: TypeAlias = Literal["team", "aliases", "hosts", "control", "workers", "deadlines", "leaving", "pieces"]
+"""What may be taken out of a whole history: the team; aliases of several models; hosts that aren't our Envoy; files,
+and who writes them; workers that die or take long; deadlines; clients that leave; answers in pieces, and bytes that
+come a few at a time."""
 WITHOUT: tuple[Without, ...] = get_args(Without)
 
 

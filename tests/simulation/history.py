@@ -12,34 +12,35 @@ import random
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
-from functools import partial
 
+from extproc.config import Config
 from extproc.conformance.host.outcome import Outcome
 from extproc.conformance.host.settings import HttpMessage
 from extproc.exchange.api_keys import ApiKeys
 from extproc.exchange.concurrency import Concurrency
 from extproc.exchange.context import ExchangeContext
+from extproc.exchange.outages import Outages
 from extproc.names import BACKEND_HEADER, RUNNER
 from extproc.observability.telemetry import Telemetry
 from extproc.turn.memory import Memory
 from tests.simulation.again import InnerListener
 from tests.simulation.checking import WrongError, check
+from tests.simulation.choices import Choices
 from tests.simulation.configurations import BACKENDS, IDLE, TEAM_MODELS, config, version_of
 from tests.simulation.control import ADMIN, Control
-from tests.simulation.course import DRAWN, Chances, Course, Event, Happened, simpler
+from tests.simulation.course import Course, Event, Happened
 from tests.simulation.envoy import EnvoyConnection
 from tests.simulation.judging import Seen, judge
-from tests.simulation.layouts import FOREIGN, INNER, Layout
-from tests.simulation.plans import KEYS, TEAM_KEYS, Fate, Plan, drawn, lines_of
+from tests.simulation.layouts import INNER, Layout
+from tests.simulation.plans import KEYS, TEAM_KEYS, Fate, Plan, lines_of
 from tests.simulation.player import Player, Upstream
 from tests.simulation.runs import Runs, judge_run
+from tests.simulation.scene import Scene
 from tests.simulation.serving import SOCKET, Served
 from tests.simulation.teams import TeamExchanges, judge_told
 from tests.simulation.virtual_time import VirtualLoop
 from tests.simulation.workers import Trouble, simulated_workers
 
-EXCHANGES = 20
-"""In a history, as clients begin them; the model rounds of runs come on top."""
 _TOGETHER = 8
 _MOST_STEPS = 20_000
 _MOST_SETTLED = 2_000
@@ -55,7 +56,7 @@ class Report:
 
 
 _KEYS = ApiKeys.parse("\n".join(lines_of((*KEYS[:-1], *TEAM_KEYS))).encode())
-_EVER = frozenset(f"b{place}" for place in range(BACKENDS))
+_EVER = frozenset(f"b{other}{place}" for place in range(BACKENDS) for other in ("", "1"))
 """The backends that there are in any configuration."""
 
 
@@ -67,31 +68,32 @@ class World:
         self._loop = loop
         self._course = course
         self._without = without = course.without
-        chance = rng.random
-        self._chances = Chances(reloads=chance() < 0.4, losses=chance() < 0.2, stops=chance() < 0.25)
-        self._has_team = team = random.Random(f"{seed} crew").random() < 0.3 and "team" not in without
-        controlled = chance() < 0.2 and "control" not in without
-        self._control = Control(rng, random.Random(f"{seed} questions"), team=team) if controlled else None
-        foreign = rng.choice(FOREIGN) if chance() < 0.25 else None
-        much = 0.4 if chance() < 0.1 else 0.02
-        drawing = partial(drawn, foreign=foreign, much=much, team=team)
-        plans = [drawing(random.Random(f"{seed} {number}"), number) for number in range(EXCHANGES)]
-        plans = [simpler(plan, without) for plan in plans]
-        self._planned = {plan.number: plan for plan in plans}
-        self._plans = [plan for plan in plans if course.told is None and (keep is None or plan.number in keep)]
+        self._scene = scene = Scene.drawn(seed, rng, without)
+        questions = random.Random(f"{seed} questions")
+        self._control = Control(rng, questions, team=scene.team, aliases=scene.aliases) if scene.control else None
+        self._planned = {plan.number: plan for plan in scene.plans}
+        self._plans = [plan for plan in scene.plans if course.told is None and (keep is None or plan.number in keep)]
         loop.network.rng = rng
         self._ticks = 0.0
         self._trouble = Trouble()
         self._runs = Runs(lambda: self._in_force().config, self._begin_round, rng)
-        self._inner = InnerListener({plan.marker: plan for plan in plans}, rng, self._known)
+        self._backends: dict[bytes, str] = {}
+        """Which were asked, by marker."""
+        self._inner = InnerListener({plan.marker: plan for plan in scene.plans}, rng, self._known, self._backends)
         loop.network.talk(str(config(0).inner_socket), self._inner.talk)
         if self._control is not None:
             loop.network.talk(ADMIN, self._control.envoy.talk)
-        keys = _KEYS if team else None
-        self.context = ExchangeContext(config(0, team=team), keys, concurrency=Concurrency(loop.time), memory=Memory())
+        self.context = ExchangeContext(
+            self._config(0),
+            _KEYS if scene.team else None,
+            concurrency=Concurrency(loop.time),
+            outages=Outages(loop.time),
+            memory=Memory(),
+        )
         self._version = 0
         self._telemetry = Telemetry(self.context.config)
         self._team = TeamExchanges()
+        self._choices = Choices()
         self._stopping: asyncio.Task[None] | None = None
         self._stopped = False
         self._served: Served
@@ -137,8 +139,11 @@ class World:
             self._control.anything()
             return
         self._version += 1
-        self.context = replace(self.context, config=config(self._version % 7, team=self._has_team))
+        self.context = replace(self.context, config=self._config(self._version % 7))
         await self._served.processor.go_by(self.context)
+
+    def _config(self, version: int) -> Config:
+        return config(version, team=self._scene.team, aliases=self._scene.aliases)
 
     def _stop(self) -> None:
         self._stopped = True
@@ -169,6 +174,7 @@ class World:
         if "leaving" in self._without:
             player.stay()
         self._team.begun(player, self._served)
+        self._choices.begun(player)
         self._players.append(player)
         self.report.exchanges += 1
         self.report.fates[plan.fate.value] += 1
@@ -196,6 +202,8 @@ class World:
             return self._runs.ask(plan, request)
         [player] = (each for each in self._players if each.plan is plan)
         self._team.forwarded(player, backend, self._serves[player.connection])
+        self._choices.forwarded(player, backend, self._version_of(player), self._loop.time())
+        self._backends[plan.marker] = backend
         # The next processor tells Envoy of its configuration, and doesn't know what the last one still has to do. And a
         # call whose time is up uses nothing, though this host gets to what it was told before only now.
         late = plan.fate is Fate.LATE and player.stream.time_is_up
@@ -206,9 +214,10 @@ class World:
 
     def _answers(self, player: Player) -> None:
         """Its backend is about to say something."""
+        self._choices.shows(player, self._loop.time())
         begun = player.stream.begun
         if begun is not None and player.plan.fate is not Fate.RUN and not (player.stream.over or self._stopped):
-            backend = f"b{version_of(begun[0].config) % BACKENDS}"
+            backend = self._backends[player.plan.marker]
             check(self._known(backend), f"Envoy has forgotten {backend}, which is in use")
 
     def _judge(self, player: Player, outcome: Outcome | None) -> None:
@@ -217,7 +226,14 @@ class World:
         if outcome is not None:
             self._judge_outcome(player, outcome)
         if player.stream.begun is not None:
+            self._choices.over(player, outcome, self._version_of(player), self._loop.time())
             judge_told(player.plan, player.stream.begun[0].config, player.told, outcome)
+
+    @staticmethod
+    def _version_of(player: Player) -> int:
+        """The configuration that it goes by."""
+        assert player.stream.begun is not None
+        return version_of(player.stream.begun[0].config)
 
     def _judge_outcome(self, player: Player, outcome: Outcome) -> None:
         plan = player.plan
@@ -237,7 +253,7 @@ class World:
             cut=cut,
             asked_again=plan.marker in self._inner.asked,
             forbidden=plan.team is not None and plan.layout is not INNER and plan.mode not in TEAM_MODELS,
-            counted=self._has_team,
+            counted=self._scene.team,
         )
         story = self._runs.stories.get(plan.marker)
         if (
@@ -278,7 +294,7 @@ class World:
                 return
             if self._plans and len(self._players) < _TOGETHER and rng.random() < 0.3:
                 yield Event("begin", self._plans.pop(0).number)
-            event = self._chances.event(rng, self._players, self._envoys, stopping=self._stopping is not None)
+            event = self._scene.chances.event(rng, self._players, self._envoys, stopping=self._stopping is not None)
             if event is not None:
                 yield event
 
@@ -390,15 +406,6 @@ class World:
         check(not wrong, f"{wrong}")
         left_over = asyncio.all_tasks() - {asyncio.current_task()}
         check(not left_over, f"tasks are left: {left_over}")
+        self._choices.judge_counted(self._telemetry)
         used = self.context.concurrency._leases
         check(not used, f"places are taken by requests that are over: {used}")
-
-
-def simulate(seed: int, loop: VirtualLoop, keep: Sequence[int] | None = None, course: Course = DRAWN) -> Report:
-    """Play one history; `keep`: only the exchanges of these numbers. Raises WrongError, or what the processor does."""
-    loop.begin()
-    return loop.run_until_complete(_played(seed, loop, keep, course))
-
-
-async def _played(seed: int, loop: VirtualLoop, keep: Sequence[int] | None, course: Course) -> Report:
-    return await World(seed, keep, loop, course).play()

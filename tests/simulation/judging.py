@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import gzip
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import orjson
@@ -12,7 +12,9 @@ import orjson
 from extproc.config.backend import BATCH_PRIORITY
 from extproc.conformance.host.outcome import Ending, Outcome
 from extproc.conformance.host.settings import HttpMessage
+from extproc.names import FALLBACK_HEADER, MODEL_HEADER
 from tests.simulation.checking import check
+from tests.simulation.configurations import ALIASES, upstream_of
 from tests.simulation.plans import Fate, Plan
 from tests.test_dialects import of_stream, of_whole
 
@@ -124,7 +126,14 @@ def _whole(plan: Plan, outcome: Outcome, seen: Seen) -> None:
     version = seen.version
     check_priority(plan, asked)
     check(plan.marker in upstream.body, "the backend isn't asked what the client asks")
-    check(asked["model"] == f"m{version}", f"it goes by another configuration: {asked['model']} for m{version}")
+    known = {upstream_of(model, version) for model in (ALIASES[plan.alias][0] if plan.alias else (plan.mode,))}
+    if plan.alias is not None:
+        known |= {upstream_of(model, version) for model in ALIASES[plan.alias][1]}
+    check(asked["model"] in known, f"it goes by another configuration: {asked['model']} for {' or '.join(known)}")
+    if plan.trouble is not None:
+        check(outcome.status == 503, f"a backend that doesn't answer has status {outcome.status}")
+        check(any(error in client.body for error in _ERRORS), "a backend that doesn't answer is no error")
+        return
     if (plan.rewritten or seen.counted) and not plan.layout.rewrites:
         check((outcome.status or 0) >= 500, f"what can't be rewritten goes to the client with {outcome.status}")
         return
@@ -152,8 +161,16 @@ def _plain(message: HttpMessage) -> bytes:
     return gzip.decompress(message.body) if message.first("content-encoding") == b"gzip" else message.body
 
 
+def _as_said(client: HttpMessage | None) -> HttpMessage | None:
+    """Without what the processor says of the alias."""
+    if client is None:
+        return None
+    told = (MODEL_HEADER, FALLBACK_HEADER)
+    return replace(client, headers=tuple(field for field in client.headers if field[0] not in told))
+
+
 def _cut(plan: Plan, outcome: Outcome, seen: Seen) -> None:
-    client, response = outcome.client, plan.exchange.response
+    client, response = _as_said(outcome.client), plan.exchange.response
     if outcome.upstream is not None:
         check_priority(plan, orjson.loads(outcome.upstream.body))
     passes = outcome.ending is Ending.LEFT or (client is not None and client == response)

@@ -14,6 +14,7 @@ import orjson
 
 from extproc.conformance.host.settings import Headers, HttpExchange, HttpMessage
 from extproc.exchange.api_keys import hash_line, team_of
+from extproc.names import REPLY_HEADER
 from extproc.turn.turn import Dialect
 from tests.simulation.answers import Said, in_pieces, streamed, whole
 from tests.simulation.layouts import OWN, Layout
@@ -78,6 +79,17 @@ class Second(Enum):
     """Nothing, for ever."""
 
 
+class Trouble(Enum):
+    """What a backend's server answers in the place of an answer."""
+
+    REFUSED = "refused"
+    """A 503 of its own."""
+    UNREACHABLE = "unreachable"
+    """Nothing: Envoy says that it can't be reached,"""
+    FULL = "full"
+    """or has too much under way."""
+
+
 @dataclass(frozen=True, slots=True)
 class Plan:
     """One exchange."""
@@ -100,6 +112,10 @@ class Plan:
     deadline: float | None = None
     """Seconds."""
     key: str = KEYS[0]
+    alias: str | None = None
+    """By which its client asks for one of several models."""
+    trouble: Trouble | None = None
+    """Comes instead of what the model means."""
 
     @property
     def marker(self) -> bytes:
@@ -154,10 +170,16 @@ _CUMULATIVE = tuple(sum(_WEIGHTS[: place + 1]) for place in range(len(_WEIGHTS))
 
 
 def drawn(
-    rng: random.Random, number: int, *, foreign: Layout | None = None, much: float = 0.02, team: bool = False
+    rng: random.Random,
+    number: int,
+    *,
+    foreign: Layout | None = None,
+    much: float = 0.02,
+    team: bool = False,
+    aliases: bool = False,
 ) -> Plan:
     """An exchange. `foreign`: by which host some of them come; `much`: how many of them are a worker's to read;
-    `team`: half of them are clients' of the team."""
+    `team`: half of them are clients' of the team; `aliases`: of three ask two for one of several models."""
     layout = foreign if foreign is not None and rng.random() < 0.4 else OWN
     dialect = rng.choice(_DIALECTS)
     fate = rng.choices(_FATES, cum_weights=_CUMULATIVE)[0]
@@ -183,11 +205,15 @@ def drawn(
     key = KEYS[-1] if rng.random() < 0.05 else rng.choice(KEYS[:-1])
     if team and number % 2:  # not drawn: seeds keep what comes behind it
         key = TEAM_KEYS[number // 2 % len(TEAM_KEYS)]
-    asked = _asked(told, dialect, mode, fate, tools, stream, heavy, demands=second is not None and not made_up)
+    alias = f"any-{mode}" if aliases and number % 3 and fate is not Fate.RUN else None  # not drawn, as above
+    trouble = _trouble(text) if alias is not None and fate in (Fate.WHOLE, Fate.GONE, Fate.LATE) else None
+    asked = _asked(told, dialect, alias or mode, fate, tools, stream, heavy, demands=second is not None and not made_up)
     request = HttpMessage(_request_head(number, dialect, key, len(asked)), (asked,))
     said = Said(text, calls)
     cut, coded = fate in (Fate.CUT, Fate.STALLED), heavy is Heavy.CODED
     response = _response(rng, mode, said, stream, cut=cut, coded=coded, amid=team)
+    if trouble is not None:
+        response = _TROUBLES[trouble]
     return Plan(
         number,
         dialect,
@@ -203,7 +229,16 @@ def drawn(
         made_up,
         rng.choice((0.005, 0.05, 0.5, 20.0)) if fate is Fate.LATE else None,
         key,
+        alias,
+        trouble,
     )
+
+
+_MAY_BE: tuple[Trouble | None, ...] = (None, None, None, *Trouble)
+
+
+def _trouble(text: str) -> Trouble | None:
+    return _MAY_BE[zlib.crc32(text.encode()) % len(_MAY_BE)]
 
 
 def _request_head(number: int, dialect: Dialect, key: str, size: int) -> Headers:
@@ -219,6 +254,24 @@ def _request_head(number: int, dialect: Dialect, key: str, size: int) -> Headers
     )
 
 
+_ERROR = b'{"error": {"message": "not now", "type": "server_error"}}'
+
+
+def _refusal(reply: str = "") -> HttpMessage:
+    """A 503; `reply` is the code of one that is Envoy's own."""
+    head: Headers = (
+        (":status", b"503"),
+        ("content-type", b"application/json"),
+        ("content-length", b"%d" % len(_ERROR)),
+    )
+    return HttpMessage((*head, (REPLY_HEADER, reply.encode())) if reply else head, (_ERROR,))
+
+
+_TROUBLES = {
+    Trouble.REFUSED: _refusal(),
+    Trouble.UNREACHABLE: _refusal("backend_unreachable"),
+    Trouble.FULL: _refusal("backend_overloaded"),
+}
 _PARAMETERS = {"type": "object", "properties": {"q": {"type": "string"}, "n": {"type": "integer"}}}
 _DEMANDS: dict[Dialect, Any] = {"chat": "required", "messages": {"type": "any"}, "responses": "required"}
 _BRACKETS = " ".join(["[]"] * 12_000)
@@ -228,7 +281,7 @@ _BROKEN = "{'q': " + ", ".join(["'so"] * 400)
 def _asked(
     told: str,
     dialect: Dialect,
-    mode: str,
+    model: str,
     fate: Fate,
     tools: bool,
     stream: bool,
@@ -237,7 +290,7 @@ def _asked(
     demands: bool,
 ) -> bytes:
     said = f"{told} {_BRACKETS}" if heavy is Heavy.BRACKETS else told
-    fields: dict[str, Any] = {"model": mode, "stream": stream}
+    fields: dict[str, Any] = {"model": model, "stream": stream}
     if dialect == "responses":
         fields |= {"input": said, "store": False}
         tool: dict[str, Any] = {"type": "function", "name": "look", "parameters": _PARAMETERS}

@@ -6,14 +6,19 @@ import traceback
 from collections.abc import Sequence
 
 from tests.simulation.course import DRAWN, Course, Happened, Part
-from tests.simulation.history import Report, simulate
-from tests.simulation.virtual_time import virtual_time
+from tests.simulation.history import Report, World
+from tests.simulation.virtual_time import VirtualLoop, virtual_time
 
 
 def played(seed: int, keep: Sequence[int] | None = None, course: Course = DRAWN) -> Report:
     """One history in a loop of its own; `keep`: drawn with these exchanges alone. Raises what goes wrong in it."""
     with virtual_time() as loop:
-        return simulate(seed, loop, keep, course)
+        loop.begin()
+        return loop.run_until_complete(_played(seed, keep, loop, course))
+
+
+async def _played(seed: int, keep: Sequence[int] | None, loop: VirtualLoop, course: Course) -> Report:
+    return await World(seed, keep, loop, course).play()
 
 
 def wrong(seed: int, keep: Sequence[int] | None = None, course: Course = DRAWN) -> str | None:
