@@ -65,8 +65,8 @@ test-fuzz: $(VENV)/.ready
 	@$(BIN)/python -m tests.fuzz --seconds $(FUZZ_SECONDS)
 	@$(BIN)/python -m tests.http2.fuzz --seconds $$(( ($(FUZZ_SECONDS) + 5) / 6 ))
 
-# Exchanges of the gateway's core in every order of events, in virtual time, others each time; some 350 a second on two
-# cores.
+# Exchanges of the gateway's core in every order of events, in virtual time, others each time: 288 in a second of
+# processor time, as measured in docs/architecture.md.
 SIMULATION_SECONDS ?= 60
 test-simulation: $(VENV)/.ready
 	@$(BIN)/python -m tests.simulation --seconds $(SIMULATION_SECONDS)

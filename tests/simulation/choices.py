@@ -41,8 +41,8 @@ class _Backend:
     """When it last showed any of these."""
     alone: tuple[Player, float] | None = None
     """Whose answer was that it can't be reached, after nothing had been wrong for long, and when."""
-    known: float | None = None
-    """When a processor was sure to have taken that."""
+    known: int | None = None
+    """How many exchanges had begun when the processor was sure to have taken that."""
 
     def may_be(self, why: object) -> bool:
         if why == "full":
@@ -65,6 +65,8 @@ class Choices:
 
     def __init__(self) -> None:
         self._backends: dict[str, _Backend] = {}
+        self._places: dict[Player, int] = {}
+        """In which order they began: many do at one moment."""
         self._begun = Counter[str]()
         """By alias."""
         self._went = Counter[tuple[str, str]]()
@@ -76,6 +78,7 @@ class Choices:
 
     def begun(self, player: Player) -> None:
         if player.plan.alias is not None:
+            self._places[player] = len(self._places)
             self._begun[player.plan.alias] += 1
 
     def forwarded(self, player: Player, backend: str, version: int, now: float) -> None:
@@ -99,10 +102,10 @@ class Choices:
         self._asked[player] = _Asked(model, f"{own} {why}" if model != own else None, backend)
 
     def _check_may_be_asked(self, player: Player, backend: str, now: float, others: list[str]) -> None:
-        of, begun = self._of(backend), player.stream.begun
+        of = self._of(backend)
         well = all(self._of(other).last <= now - _FORGOTTEN for other in others)
-        if of.alone is not None and of.known is not None and begun is not None and well:
-            out = begun[1] >= of.known and now < of.alone[1] + _OUT
+        if of.alone is not None and of.known is not None and well:
+            out = self._places[player] >= of.known and now < of.alone[1] + _OUT
             check(not out, f"{backend} is asked, which can't be reached, and there is another one")
 
     def backend(self, player: Player) -> str | None:
@@ -127,7 +130,7 @@ class Choices:
             of.alone, of.known = (player, now), None
         of.last = now
 
-    def over(self, player: Player, outcome: Outcome | None, version: int, now: float) -> None:
+    def over(self, player: Player, outcome: Outcome | None, version: int) -> None:
         """Raises WrongError."""
         asked = self._asked.pop(player, None)
         if asked is None:
@@ -137,7 +140,7 @@ class Choices:
             return
         of = self._of(asked.backend)
         if of.alone is not None and of.alone[0] is player:
-            of.known = now
+            of.known = len(self._places)
         told = orjson.loads(outcome.upstream.body)["model"]
         name = upstream_of(asked.model, version)
         check(told == name, f"{asked.model} is asked as {told}, and is {name}")

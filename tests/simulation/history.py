@@ -226,7 +226,7 @@ class World:
         if outcome is not None:
             self._judge_outcome(player, outcome)
         if player.stream.begun is not None:
-            self._choices.over(player, outcome, self._version_of(player), self._loop.time())
+            self._choices.over(player, outcome, self._version_of(player))
             judge_told(player.plan, player.stream.begun[0].config, player.told, outcome)
 
     @staticmethod
