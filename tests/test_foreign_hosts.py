@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import logging
+import re
 import subprocess
 from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import AsyncExitStack, asynccontextmanager
@@ -185,10 +186,17 @@ def test_where_overrides_are_ignored_raw_text_is_an_error_and_then_refused(
 
 def test_where_not_even_heads_are_shown_it_is_noticed_and_then_refused(hosts: dict[str, Foreign]) -> None:
     host = hosts["ignoring_and_hiding"]
-    host.backend.play(Reply(CALL), Reply(CALL))
-    host.ask(), host.ask(), host.ask()
-    wait_until(lambda: host.metric("extproc_host_follows_overrides") == 0)
-    assert host.ask().status_code == 503
+    host.backend.play(*[Reply(CALL)] * 3)
+    for before in range(3):
+        raw = host.ask(stream=before == 1)
+        said = "".join(re.findall(r'"content": ?"((?:[^"\\]|\\.)*)"', raw.text))
+        assert (raw.status_code, "tool_call>" in said) == (200, True), "there is nothing to put a status on"
+        wait_until(lambda: host.metric("extproc_ignored_overrides_total") == before + 1)  # noqa: B023  # it is over
+    assert host.metric("extproc_host_follows_overrides") == 0
+    for stream in (False, True):
+        refusal = host.ask(stream=stream)
+        assert refusal.status_code == 503
+        assert refusal.json()["error"]["code"] == "host_ignores_overrides"
 
 
 def test_a_host_that_follows_is_known_by_its_first_answer(hosts: dict[str, Foreign]) -> None:
