@@ -30,6 +30,7 @@ from extproc.conformance.reference_server import serve
 from extproc.conformance.reports import FORMATS
 from extproc.conformance.verdicts import Finding, Report, Result, Verdict
 from extproc.wire import ProcessingRequest, ProcessingResponse
+from tests.gateway import ENVOY
 
 RECIPE = {
     "profiles": ["core", "mutating"],
@@ -158,6 +159,8 @@ def test_a_server_elsewhere_has_to_be_allowed(capsys: pytest.CaptureFixture[str]
     [
         (["--html", "/nobody/there/r.html"], "/nobody/there/r.html"),
         (["--only", "LAY-0*", "--only", "NOPE-1"], "no case is named NOPE-1 in core"),
+        (["--except", "NOPE-*"], "no case is named NOPE-* in core"),
+        (["--only", "LAY-0*", "--except", "LAY-*"], "--except leaves no case"),
     ],
 )
 def test_what_is_wrong_with_the_command_line_is_told_before_anything_is_played(
@@ -188,6 +191,11 @@ def test_ports_and_times_are_possible_ones(words: list[str], capsys: pytest.Capt
 def test_the_list_is_the_catalogue(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["conformance", "--list"]) == 0
     assert [line.split()[0] for line in capsys.readouterr().out.splitlines()] == [case.id for case in CASES]
+
+
+def test_what_is_left_out_is_not_chosen(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["conformance", "--list", "--only", "UNK-*", "--only", "OAI-01", "--except", "UNK-0[1-4]"]) == 0
+    assert [line.split()[0] for line in capsys.readouterr().out.splitlines()] == ["UNK-05", "OAI-01"]
 
 
 @pytest.mark.parametrize(
@@ -286,23 +294,44 @@ def test_a_report_tells_every_verdict_and_is_not_fooled_by_words(name: str) -> N
         assert "| BUFFERED | SKIP | REFUSES | - | - |" in told
 
 
-@pytest.mark.long
-def test_the_cases_are_tests_for_pytest(spurious: str, tmp_path: Path) -> None:
+def by_pytest(target: str, folder: Path, *words: str) -> subprocess.CompletedProcess[str]:
     plugin = "extproc.conformance.pytest_plugin"
     installed = any(each.value == plugin for each in entry_points(group="pytest11"))  # then it is there by itself
     command = [sys.executable, "-m", "pytest", "-p", "no:cacheprovider", "-q", *([] if installed else ["-p", plugin])]
-    command += [f"--rootdir={tmp_path}", "--extproc-target", spurious, "--extproc-only", "LAY-0[15]"]
-    done = subprocess.run(
-        [*command, "--extproc-only", "LAY-21"], capture_output=True, text=True, timeout=60, cwd=tmp_path
-    )
+    command += [f"--rootdir={folder}", "--extproc-target", target, *words]
+    return subprocess.run(command, capture_output=True, text=True, timeout=60, cwd=folder)
+
+
+@pytest.mark.long
+def test_the_cases_are_tests_for_pytest(spurious: str, tmp_path: Path) -> None:
+    done = by_pytest(spurious, tmp_path, "--extproc-only", "LAY-0[15]", "--extproc-only", "LAY-21")
     assert "2 failed, 1 skipped" in done.stdout, done.stdout + done.stderr
     assert "LAY-05 (MUST)" in done.stdout
     assert "< response_headers" in done.stdout
     assert done.returncode == 1
 
 
+@pytest.mark.long
+def test_pytest_takes_profiles_exceptions_and_a_real_envoy(reference: str, tmp_path: Path) -> None:
+    """UNK-05 is not played through one."""
+    words = ["--extproc-profile", "core", "--extproc-profile", "openai", f"--extproc-envoy={ENVOY}", "-rs"]
+    some = ["--extproc-only", "LAY-0[56]", "--extproc-only", "UNK-05", "--extproc-only", "OAI-01"]
+    done = by_pytest(reference, tmp_path, *words, *some, "--extproc-except", "LAY-05")
+    assert "1 failed, 1 passed, 1 skipped" in done.stdout, done.stdout + done.stderr
+    assert "OAI-01 (MUST)" in done.stdout
+    assert "no Envoy can be made to" in done.stdout
+
+
+@pytest.mark.long
+def test_pytest_says_that_there_is_no_such_envoy(reference: str, tmp_path: Path) -> None:
+    done = by_pytest(reference, tmp_path, "--extproc-envoy", "1.2.3")
+    assert done.returncode == pytest.ExitCode.USAGE_ERROR
+    assert "1.2.3" in done.stdout + done.stderr
+
+
 def test_pytest_ends_where_nobody_answers(monkeypatch: pytest.MonkeyPatch) -> None:
-    told = {"--extproc-target": "127.0.0.1:1", "--extproc-recipe": None, "--extproc-allow-remote": False}
+    told: dict[str, object] = {"--extproc-target": "127.0.0.1:1", "--extproc-allow-remote": False}
+    told |= dict.fromkeys(("--extproc-recipe", "--extproc-profile", "--extproc-envoy"))
     monkeypatch.setattr("extproc.conformance.client._CONNECT_SECONDS", 0.2)
     run = _Run(cast("pytest.Config", SimpleNamespace(getoption=told.__getitem__)))
     with pytest.raises(pytest.exit.Exception, match="no gRPC server answers") as caught:

@@ -4,11 +4,14 @@ docs/conformance.md says."""
 from __future__ import annotations
 
 import asyncio
+import re
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
 from extproc.config import load
+from extproc.conformance.cases import CASES
 from extproc.conformance.recipe import PROFILES, Recipe
 from extproc.conformance.runner import chosen, run
 from extproc.conformance.verdicts import Result, Verdict
@@ -16,8 +19,11 @@ from extproc.exchange.context import ExchangeContext
 from extproc.observability.telemetry import Telemetry
 from extproc.server.processor import Processor
 from tests.conformance_ours import FOLDER, IGNORED, RECIPE
+from tests.documented.blocks import block
+from tests.documented.stage import Stage
 from tests.gateway import free_port
 from tests.in_thread import in_thread
+from tests.site.pages import ROOT
 
 REFUSED = {
     *(f"LAY-0{number}" for number in range(1, 5)),  # nothing of a request's body, which names its model
@@ -74,6 +80,22 @@ def test_a_call_reaches_the_client_in_every_layout_that_is_played(results: dict[
         assert (finding.verdict, finding.reason) == (Verdict.PASS, ""), number
     for id_ in IGNORED:
         assert results[id_].finding.reason == "the client gets 502"
+
+
+@pytest.mark.long
+def test_the_documented_runs_pass(tmp_path: Path) -> None:
+    """Each with a fresh server, whose command is the first."""
+    (tmp_path / "tests").symlink_to(ROOT / "tests")
+    stage = Stage(tmp_path, {"127.0.0.1:9000": f"127.0.0.1:{free_port()}"})
+    serve, *judges = block("docs/conformance.md", "extproc serve").splitlines()
+    told = set[str]()
+    for judge in judges:
+        with stage.serving(serve, "is ready"):
+            said = re.findall(r"^([A-Z]+) +([A-Z]{3}-\S+)", stage.run(judge), re.MULTILINE)
+        assert {id_ for _, id_ in said} & told == set(), "no case is played twice"
+        assert "FAIL" not in {verdict for verdict, _ in said}
+        told |= {id_ for _, id_ in said}
+    assert told == {case.id for case in CASES}
 
 
 def test_the_recipe_claims_all_that_is_played(results: dict[str, Result]) -> None:

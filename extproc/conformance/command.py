@@ -18,7 +18,7 @@ PURPOSE = "judge any ext_proc server from outside, by a catalogue of numbered ca
 EXAMPLES = """
 extproc conformance 127.0.0.1:9000
 extproc conformance 127.0.0.1:9000 --recipe recipe.yaml --profile core --profile mutating
-extproc conformance unix:/run/extproc.sock --only 'LAY-*' --html report.html --junit report.xml
+extproc conformance unix:/run/extproc.sock --only 'LAY-*' --except 'LAY-2?' --html report.html --junit report.xml
 extproc conformance 127.0.0.1:9000 --envoy 1.38.3
 extproc conformance --list
 """
@@ -45,6 +45,14 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         default=[],
         metavar="ID",
         help="only these cases; patterns such as `LAY-*`; may be repeated",
+    )
+    parser.add_argument(
+        "--except",
+        action="append",
+        default=[],
+        dest="left_out",
+        metavar="ID",
+        help="leave these cases out; patterns as with --only, from which it takes away; may be repeated",
     )
     parser.add_argument(
         "--envoy",
@@ -81,15 +89,19 @@ def run(options: argparse.Namespace) -> int:
         return _misused(str(error))
     if options.profile:
         recipe = replace(recipe, profiles=tuple(dict.fromkeys(options.profile)))
-    cases = list(chosen(PROFILES if options.list and not options.profile else recipe.profiles, options.only))
+    profiles = PROFILES if options.list and not options.profile else recipe.profiles
+    cases = list(chosen(profiles, options.only, options.left_out))
     if options.list:
         for case in cases:
             print(f"{case.id:10} {case.level.value:6} {case.profile:9} {case.title} ({case.source})")
         return 0
     if options.target is None:
         return _misused("say which server: TARGET is HOST:PORT or unix:/path")
-    if strangers := [pattern for pattern in options.only if not any(chosen(recipe.profiles, [pattern]))]:
+    told = (*options.only, *options.left_out)
+    if strangers := [pattern for pattern in told if not any(chosen(recipe.profiles, [pattern]))]:
         return _misused(f"no case is named {', '.join(strangers)} in {', '.join(recipe.profiles)}")
+    if not cases:
+        return _misused("--except leaves no case")
     try:
         _try_reports(options)
     except OSError as error:
@@ -129,6 +141,7 @@ def _played(options: argparse.Namespace, recipe: object) -> int:
                 options.target,
                 recipe,
                 patterns=options.only,
+                left_out=options.left_out,
                 allow_remote=options.allow_remote,
                 envoy=options.envoy,
                 told=told,

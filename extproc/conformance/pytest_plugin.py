@@ -1,4 +1,4 @@
-"""The cases as tests: `pytest --extproc-target HOST:PORT [--extproc-recipe FILE] [--extproc-only ID]`.
+"""The cases as tests: `pytest --extproc-target HOST:PORT`, and `--extproc-` before the command's options.
 
 Without the first option it does nothing. Each case is a test; a failure shows its reason and its messages, a refused
 layout and what isn't played are skipped, and a warning is a warning.
@@ -8,14 +8,17 @@ from __future__ import annotations
 
 import asyncio
 import warnings
+from contextlib import AsyncExitStack
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from extproc.conformance.recipe import PROFILES
+
 if TYPE_CHECKING:
     from extproc.conformance.cases.case import Case, Session
-    from extproc.conformance.client import GrpcServer
 
 
 class ConformanceWarning(UserWarning):
@@ -26,7 +29,12 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     group = parser.getgroup("extproc", "ext_proc conformance")
     group.addoption("--extproc-target", metavar="HOST:PORT", help="judge this ext_proc server: each case is a test")
     group.addoption("--extproc-recipe", metavar="FILE", type=Path, help="what it lets pass, refuses and mutates")
+    group.addoption(
+        "--extproc-profile", action="append", choices=PROFILES, help="cases of this profile, instead of the recipe's"
+    )
     group.addoption("--extproc-only", metavar="ID", action="append", default=[], help="only these cases, as LAY-*")
+    group.addoption("--extproc-except", metavar="ID", action="append", default=[], help="leave these cases out")
+    group.addoption("--extproc-envoy", metavar="VERSION", help="play the cases through this real Envoy too")
     group.addoption("--extproc-allow-remote", action="store_true", help="the server isn't on the loopback interface")
 
 
@@ -45,35 +53,40 @@ class _Run:
             self.recipe = Recipe() if path is None else load(path)
         except (RecipeError, OSError) as error:
             raise pytest.UsageError(str(error)) from None
+        if profiles := config.getoption("--extproc-profile"):
+            self.recipe = replace(self.recipe, profiles=tuple(dict.fromkeys(profiles)))
+        self._envoy: str | None = config.getoption("--extproc-envoy")
         self._runner = asyncio.Runner()
-        self._server: GrpcServer | None = None
+        self._open = AsyncExitStack()
         self._session: Session | None = None
 
     def judge(self, case: Case) -> Any:
         from extproc.conformance.client import UnreachableError
+        from extproc.conformance.driver import HostError
         from extproc.conformance.runner import judge
 
         if self._session is None:
             try:
                 self._session = self._runner.run(self._connect())
-            except UnreachableError as error:  # it would be for each case, after as many waits
+            except (UnreachableError, HostError) as error:  # it would be for each case, after as many waits
                 pytest.exit(str(error), returncode=pytest.ExitCode.USAGE_ERROR)
         return self._runner.run(judge(case, self._session)).finding
 
     async def _connect(self) -> Session:
         from extproc.conformance.cases.case import Session
         from extproc.conformance.client import GrpcServer
-        from extproc.conformance.runner import at_home
+        from extproc.conformance.runner import at_home, through_envoy
 
-        server = await GrpcServer(
-            self.target, self.recipe.limits, self.recipe.metadata, self.recipe.metadata_context
-        ).__aenter__()
-        self._server = server
-        return await at_home(Session(self.recipe, server.open, server))
+        server = await self._open.enter_async_context(
+            GrpcServer(self.target, self.recipe.limits, self.recipe.metadata, self.recipe.metadata_context)
+        )
+        session = Session(self.recipe, server.open, server)
+        if self._envoy is not None:
+            session, _ = await through_envoy(session, self._envoy, self.target, self._open)
+        return await at_home(session)
 
     def close(self) -> None:
-        if self._server is not None:
-            self._runner.run(self._server.__aexit__())
+        self._runner.run(self._open.aclose())
         self._runner.close()
 
 
@@ -117,7 +130,8 @@ def pytest_collection_modifyitems(session: pytest.Session, config: pytest.Config
     from extproc.conformance.runner import chosen
 
     run = config.stash[_RUN] = _Run(config)
-    for case in chosen(run.recipe.profiles, config.getoption("--extproc-only")):
+    only, left_out = config.getoption("--extproc-only"), config.getoption("--extproc-except")
+    for case in chosen(run.recipe.profiles, only, left_out):
         item: CaseItem = CaseItem.from_parent(session, name=case.id)
         item.case, item.run = case, run
         items.append(item)

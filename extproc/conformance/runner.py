@@ -34,11 +34,17 @@ _BASELINES = tuple(
 )
 
 
-def chosen(profiles: Sequence[str], patterns: Sequence[str] = ()) -> Iterator[Case]:
-    """The cases of these profiles whose id fits one of the patterns (`LAY-*`), if there are any."""
+def chosen(profiles: Sequence[str], patterns: Sequence[str] = (), left_out: Sequence[str] = ()) -> Iterator[Case]:
+    """The cases of these profiles whose id fits one of the patterns (`LAY-*`), if there are any, and none of those that
+    are left out."""
     for case in CASES:
-        if case.profile in profiles and (not patterns or any(fnmatchcase(case.id, pattern) for pattern in patterns)):
+        wanted = not patterns or _fits(case, patterns)
+        if case.profile in profiles and wanted and not _fits(case, left_out):
             yield case
+
+
+def _fits(case: Case, patterns: Sequence[str]) -> bool:
+    return any(fnmatchcase(case.id, pattern) for pattern in patterns)
 
 
 async def at_home(session: Session) -> Session:
@@ -90,12 +96,13 @@ async def run(
     recipe: Recipe,
     *,
     patterns: Sequence[str] = (),
+    left_out: Sequence[str] = (),
     allow_remote: bool = False,
     envoy: str | None = None,
     told: Callable[[Result], None] = lambda _: None,
 ) -> Report:
-    """All chosen cases; `told` hears of each. `envoy` plays them too, and is a version or a program's path. Raises
-    UnreachableError, and with an Envoy ReleaseError and EnvoyError."""
+    """All cases that are `chosen`; `told` hears of each. `envoy` plays them too, and is a version or a program's path.
+    Raises UnreachableError, and with an Envoy ReleaseError and EnvoyError."""
     if not allow_remote and not is_local(target):
         raise UnreachableError(
             f"{target} is not on this machine's loopback interface: say --allow-remote if it is yours"
@@ -110,7 +117,7 @@ async def run(
             session, name = await through_envoy(session, envoy, target, stack)
             target = f"{target} through Envoy {name}"
         session = await at_home(session)
-        for case in chosen(recipe.profiles, patterns):
+        for case in chosen(recipe.profiles, patterns, left_out):
             result = await judge(case, session)
             results.append(result)
             told(result)
