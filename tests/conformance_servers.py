@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import zlib
+from collections.abc import Callable, Sequence
 from itertools import count
 
-from extproc.conformance.driver import DirectLink, Link
+from extproc.conformance.driver import DirectLink, Link, Unread
 from extproc.conformance.host.outcome import Closed
 from extproc.conformance.host.settings import BodyMode
-from extproc.conformance.reference import HEADER, Reference, body_reply
+from extproc.conformance.reference import HEADER, SUFFIX, Reference, body_reply
 from extproc.wire import HttpHeaders, ProcessingRequest, ProcessingResponse
 
 NONE, STREAMED, BUFFERED, PARTIAL, FULL = BodyMode
@@ -141,6 +142,31 @@ class Codes(Reference):
         return super().receive(message)
 
 
+class FirstMember(Reference):
+    """Takes the coding off the responses that it changes, and knows of gzip that it has one member."""
+
+    def receive(self, message: ProcessingRequest) -> Replies:
+        coded = message.HasField("response_headers") and any(
+            header.key == "content-encoding" and header.raw_value == b"gzip"
+            for header in message.response_headers.headers.headers
+        )
+        self.decodes = getattr(self, "decodes", False) or coded
+        replies = super().receive(message)
+        if not (self.decodes and self.mutate and self.modes["response"] is BUFFERED):
+            return replies
+        for reply in replies:
+            assert isinstance(reply, ProcessingResponse)
+            if reply.HasField("response_headers"):
+                reply.response_headers.response.header_mutation.remove_headers.extend(
+                    ["content-encoding", "content-length"]
+                )
+            if reply.HasField("response_body"):
+                decoder = zlib.decompressobj(31)
+                plain = decoder.decompress(message.response_body.body)
+                reply.response_body.response.body_mutation.body = plain + SUFFIX
+        return replies
+
+
 class Wishes(Reference):
     """What is to be mutated is decided otherwise than by the header alone."""
 
@@ -164,7 +190,7 @@ def alternating() -> Callable[[], Reference]:
     return lambda: Wishes(lambda values: values.get(HEADER) == b"mutate" and next(turns) % 2 == 0)
 
 
-def leaking(most: int, *, forgets: bool) -> Callable[[], Reference]:
+def leaking(most: int, *, forgets: str | None) -> Callable[[], Reference]:
     held: list[object] = []
     return lambda: Leaks(held, most, forgets=forgets)
 
@@ -178,9 +204,10 @@ class Ends(Reference):
 
 
 class Leaks(Reference):
-    """Serves no more once too many exchanges are open; `forgets` to close those that the host cancelled."""
+    """Serves no more once too many exchanges are open; `forgets` to close those that the host cancelled, if a message
+    of this kind had come ("": all)."""
 
-    def __init__(self, held: list[object], most: int, *, forgets: bool) -> None:
+    def __init__(self, held: list[object], most: int, *, forgets: str | None) -> None:
         super().__init__()
         self._held, self._most, self._forgets = held, most, forgets
         held.append(self)
@@ -193,7 +220,7 @@ class Leaks(Reference):
         return super().half_closed()
 
     def cancelled(self) -> None:
-        if not self._forgets:
+        if self._forgets is None or self._forgets not in ("", *self.seen):
             self._done()
 
     def _done(self) -> None:
@@ -231,11 +258,30 @@ class FrailLink(DirectLink):
                 link._take([Closed("UNAVAILABLE")])
 
 
+class RestlessLink(DirectLink):
+    """Its call ends when nothing happens."""
+
+    def idle(self) -> None:
+        self._take([Closed("UNAVAILABLE", "idle")])
+
+
 class Sick:
     """A server that has every fault beside `Process`."""
 
     def __init__(self) -> None:
         self._seconds = count()
+        self._links: list[RestlessLink] = []
+
+    def open(self) -> Link:
+        self._links.append(RestlessLink(Reference()))
+        return self._links[-1]
+
+    async def rest(self, _seconds: float) -> None:
+        for link in self._links:
+            link.idle()
+
+    async def unread(self, messages: Sequence[ProcessingRequest]) -> Unread:
+        return Unread(len(messages), lambda: None)
 
     async def health(self, service: str) -> str:
         return "SERVING" if service else "NOT_SERVING"
@@ -254,12 +300,17 @@ class Sick:
 
 
 class Answers(Reference):
-    """Replies to what comes behind its own answer."""
+    """Replies to what comes behind its own answer, if it is of the request or of the response."""
+
+    def __init__(self, way: str) -> None:
+        super().__init__()
+        self._kind = f"{way}_body"
 
     def receive(self, message: ProcessingRequest) -> Replies:
         over = self.over
         replies = super().receive(message)
-        return [body_reply("request")] if over and message.HasField("request_body") else replies
+        late = over and message.WhichOneof("request") == self._kind
+        return [body_reply(self._kind.partition("_")[0])] if late else replies
 
 
 class Repeats(Reference):

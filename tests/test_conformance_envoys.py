@@ -28,6 +28,7 @@ from extproc.conformance.envoys.tap import Tap
 from extproc.conformance.faults import FAULTS
 from extproc.conformance.host.outcome import Closed, Ending, Outcome
 from extproc.conformance.host.settings import Headers, HttpMessage
+from extproc.conformance.recipe import Limits
 from extproc.conformance.reference import Reference
 from extproc.conformance.reference_server import serve
 from extproc.conformance.runner import run
@@ -38,7 +39,9 @@ from tests.gateway import ENVOY
 from tests.test_conformance_cases import RECIPE
 
 LATEST = list(RELEASES)[-1]
-WITH_ENVOYS = replace(RECIPE, limits=replace(RECIPE.limits, reply=1.0))
+SMALL = replace(RECIPE, limits=Limits())
+"""Without the largest bodies, which the reference may take longer over than a host waits."""
+WITH_ENVOYS = replace(SMALL, limits=Limits(reply=1.0))
 SOME_CASES = [
     "LAY-0[69]",
     "LAY-20",
@@ -48,7 +51,7 @@ SOME_CASES = [
     "END-1[36]",
     "HDR-02",
     "HDR-03",
-    "MUT-07",
+    "MUT-0[67]",
     "UNK-01",
 ]
 SOME_FAULTS = [

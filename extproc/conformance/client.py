@@ -12,14 +12,14 @@ import contextlib
 import ipaddress
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from queue import SimpleQueue
 from typing import Any, TypeAlias
 
 import grpc
 from google.protobuf.message import DecodeError
 
-from extproc.conformance.driver import Link
+from extproc.conformance.driver import Link, Unread
 from extproc.conformance.host.machine import Answer, Wait
 from extproc.conformance.host.outcome import Closed
 from extproc.conformance.pings import pings
@@ -35,6 +35,8 @@ _HEALTH = "/grpc.health.v1.Health/Check"
 _SERVING = {0: "UNKNOWN", 1: "SERVING", 2: "NOT_SERVING", 3: "SERVICE_UNKNOWN"}
 _MOST_KEPT = 30_000
 _CONNECT_SECONDS = 10
+_STUCK_SECONDS = 1.0
+"""A server that has taken nothing for so long takes no more."""
 _LARGEST = 300 << 20
 _OPTIONS = [
     ("grpc.max_send_message_length", _LARGEST),
@@ -142,6 +144,7 @@ class GrpcServer:
     ) -> None:
         self._target, self._limits, self._metadata, self._context = target, limits, metadata, context
         self._links: list[GrpcLink] = []
+        self._unread: list[Callable[[], None]] = []
 
     async def __aenter__(self) -> GrpcServer:
         self._channel = grpc.insecure_channel(self._target, options=_OPTIONS)
@@ -158,6 +161,8 @@ class GrpcServer:
     async def __aexit__(self, *_: object) -> None:
         for link in self._links:
             link.cancel()
+        for cancel in self._unread:
+            cancel()
         self._channel.close()
 
     def open(self) -> Link:
@@ -176,6 +181,39 @@ class GrpcServer:
         link = GrpcLink(start, self._limits, self._context)
         self._links.append(link)
         return link
+
+    async def unread(self, messages: Sequence[ProcessingRequest]) -> Unread:
+        """Without a reader gRPC opens the window for replies no further. On a connection of its own: what is stuck
+        there is in nobody's way."""
+        taken = 0
+
+        def sent() -> Iterator[bytes]:
+            nonlocal taken
+            for message in messages:
+                yield message.SerializeToString() + context
+                taken += 1  # it is asked for the next one when this one is on its way
+            forever.wait()
+
+        context, forever = forwarded(self._context), threading.Event()
+        channel = grpc.insecure_channel(self._target, options=[*_OPTIONS, ("grpc.use_local_subchannel_pool", 1)])
+        process: StreamStreamMultiCallable = channel.stream_stream(_PROCESS)
+        call = process(sent(), metadata=self._metadata or None)
+
+        def cancel() -> None:
+            forever.set()
+            call.cancel()
+            channel.close()
+
+        self._unread.append(cancel)
+        before, since = -1, self.clock()
+        while call.is_active() and taken < len(messages) and self.clock() - since < _STUCK_SECONDS:
+            if taken != before:
+                before, since = taken, self.clock()
+            await asyncio.sleep(_STUCK_SECONDS / 20)
+        return Unread(taken, cancel)
+
+    async def rest(self, seconds: float) -> None:
+        await asyncio.sleep(seconds)
 
     def clock(self) -> float:
         return time.monotonic()

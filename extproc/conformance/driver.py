@@ -7,6 +7,8 @@ gRPC is in `client.py`.
 from __future__ import annotations
 
 from collections import deque
+from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Protocol
 
 from google.protobuf.message import DecodeError
@@ -44,6 +46,15 @@ class Link(Protocol):
     async def half_close(self) -> None: ...
 
     def cancel(self) -> None: ...
+
+
+@dataclass(frozen=True, slots=True)
+class Unread:
+    """A call whose replies nobody reads. It stays open until it is cancelled."""
+
+    taken: int
+    """How many messages the server has taken by the time it took no more."""
+    cancel: Callable[[], None]
 
 
 class Processor(Protocol):

@@ -41,7 +41,11 @@ class Limits:
     streams: int = 64
     """Exchanges that are open at once where that is tried."""
     body_mib: int = 5
-    """The largest body that is sent."""
+    """The largest body that is sent to see whether it is taken."""
+    too_large_mib: int = 0
+    """A body that is over the server's own limit, in MiB; 0: the recipe doesn't say."""
+    silence: float = 2.0
+    """How long an open exchange is left alone."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -287,13 +291,14 @@ def _chosen(told: object, where: str, known: tuple[str, ...]) -> tuple[str, ...]
     return tuple(told)
 
 
-_MOST = {"reply": 60, "pause": 1, "case": 600, "streams": 1000, "body_mib": 256}
+_MOST = {"reply": 60, "pause": 1, "case": 600, "streams": 1000, "body_mib": 256, "too_large_mib": 256, "silence": 3600}
+_WHOLE = ("streams", "body_mib", "too_large_mib")
 
 
 def _numbers(told: object) -> dict[str, Any]:
     block = _mapping(told, "limits", set(_MOST))
     for name, value in block.items():
-        whole = name in ("streams", "body_mib")
+        whole = name in _WHOLE
         if (
             isinstance(value, bool)
             or not isinstance(value, int if whole else (int, float))

@@ -6,8 +6,8 @@ it in one way at a time. A request's header `x-conformance` tells it what to do:
     refuse   it answers 403 itself, at the request's headers
     mutate   it appends `SUFFIX` to the bodies of both directions that have no content coding, and drops content-length
 
-Without `protocol_config` it can't know whether a body's reply has to be `streamed_response`. So it refuses, unless it
-was made with the modes to assume.
+A request's body of more than `LARGEST` it answers with 413. Without `protocol_config` it can't know whether a body's
+reply has to be `streamed_response`. So it refuses, unless it was made with the modes to assume.
 """
 
 from __future__ import annotations
@@ -36,6 +36,7 @@ from extproc.wire import (
 HEADER = "x-conformance"
 SUFFIX = b" (mutated)"
 REFUSAL = 403
+LARGEST = 32 << 20
 
 
 class Reference:
@@ -49,6 +50,8 @@ class Reference:
         self.coded = {"request": False, "response": False}
         self.seen: set[str] = set()
         self.ended: set[str] = set()
+        self.received = 0
+        """Bytes of the request's body."""
         self.refused: Closed | None = None
 
     def receive(self, message: ProcessingRequest) -> list[ProcessingResponse | Closed]:
@@ -123,6 +126,10 @@ class Reference:
             return []  # the end came twice
         if body.end_of_stream:
             self.ended.add(way)
+        self.received += len(body.body) if way == "request" else 0
+        if self.received > LARGEST:
+            self.over = True
+            return [refusal(413)]
         suffix = SUFFIX if self._mutates(way) and first_end else b""
         if not full:
             mutation = BodyMutation(body=body.body + suffix) if suffix else None

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Coroutine
+from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Protocol, TypeAlias
 
-from extproc.conformance.driver import Link, UnplayableError, play
+from extproc.conformance.driver import Link, UnplayableError, Unread, play
 from extproc.conformance.host.outcome import Ending, Outcome
 from extproc.conformance.host.settings import BodyMode, HostSettings, HttpExchange, HttpMessage
 from extproc.conformance.invariants import Level
 from extproc.conformance.recipe import Recipe
 from extproc.conformance.verdicts import PASSED, Finding, Verdict, complaint, passed, skipped, worst
+from extproc.wire import ProcessingRequest
 
 REFUSALS = frozenset({"FAILED_PRECONDITION", "INVALID_ARGUMENT", "UNIMPLEMENTED", "OUT_OF_RANGE", "PERMISSION_DENIED"})
 """Statuses that say that something isn't offered. INTERNAL, UNKNOWN and the others say that something broke."""
@@ -34,6 +35,12 @@ class Server(Protocol):
 
     def open_with_deadline(self, seconds: float) -> Link:
         """A call with a `grpc-timeout`."""
+
+    async def unread(self, messages: Sequence[ProcessingRequest]) -> Unread:
+        """A call on which these are sent, as far as the server takes them, and no reply is read."""
+
+    async def rest(self, seconds: float) -> None:
+        """Nothing happens for so long."""
 
 
 Through: TypeAlias = Callable[[HostSettings, HttpExchange, Callable[[], Awaitable[Outcome]]], Awaitable[Outcome]]
@@ -94,6 +101,8 @@ class Case:
     judge: Callable[[Session], Coroutine[Any, Any, Finding]]
     profile: str = "core"
     layout: str = ""
+    rests: bool = False
+    """It leaves an exchange alone for the recipe's `limits.silence`, beside the time that a case may take."""
 
 
 def hosted(
@@ -221,12 +230,13 @@ def scripted(
     script: Callable[[Session], Awaitable[str | Finding | None]],
     *,
     needs_server: bool = False,
+    rests: bool = False,
 ) -> Case:
     """A case that is written out: `script` returns what is wrong, if anything is."""
 
     async def judge(session: Session) -> Finding:
         if session.through is not None:
-            return skipped("its messages are written out: no Envoy can be made to send them")
+            return skipped("the suite writes its messages itself, and not through an Envoy")
         if needs_server and session.server is None:
             return skipped("needs a server over gRPC")
         found = await script(session)
@@ -234,7 +244,7 @@ def scripted(
             return found
         return PASSED if found is None else complaint(level, found)
 
-    return Case(id_, level, title, source, judge)
+    return Case(id_, level, title, source, judge, rests=rests)
 
 
 # Shapes

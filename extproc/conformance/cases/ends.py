@@ -141,6 +141,17 @@ ENDS = (
         odd=True,
     ),
     hosted(
+        "END-12",
+        _SHOULD,
+        "trailers behind a body that has end_of_stream, as no Envoy sends them: their reply, and no second end",
+        "external_processor.proto HttpTrailers",
+        *(
+            Variant(replace(settings, end_before_trailers=True), shaped(with_trailers, with_trailers))
+            for settings in (_WHOLE, _DUPLEX, _STREAM)
+        ),
+        odd=True,
+    ),
+    hosted(
         "END-13",
         _MUST,
         "an event stream without a byte",

@@ -64,6 +64,11 @@ LAYOUTS = (
         "the host ignores mode_override",
         _OVERRIDE,
         *(Variant(HostSettings(*modes, allow_mode_override=False), _PIECES) for modes in _FOUR),
+        Variant(
+            HostSettings(BUFFERED, NONE, response_headers=_SKIP, allow_mode_override=False),
+            _PIECES,
+            "BUFFERED/NONE, no response headers",
+        ),
     ),
     hosted(
         "LAY-26",

@@ -7,12 +7,22 @@ import zlib
 from collections.abc import Callable
 from dataclasses import replace
 
-from extproc.conformance.cases.case import Case, Session, Variant, chain, hosted, shaped, with_header, with_pieces
+from extproc.conformance.cases.case import (
+    Case,
+    Session,
+    Variant,
+    chain,
+    hosted,
+    judged,
+    shaped,
+    with_header,
+    with_pieces,
+)
 from extproc.conformance.host.likeness import same_but_for_words
 from extproc.conformance.host.outcome import WELL, Ending, Outcome
 from extproc.conformance.host.settings import BodyMode, HostSettings, HttpExchange, HttpMessage
 from extproc.conformance.invariants import Level
-from extproc.conformance.verdicts import Finding, complaint, passed, skipped
+from extproc.conformance.verdicts import Finding, Verdict, complaint, passed, skipped, worst
 
 NONE, STREAMED, BUFFERED, PARTIAL, FULL = BodyMode
 _WHOLE, _DUPLEX = HostSettings(BUFFERED, BUFFERED), HostSettings(FULL, FULL)
@@ -65,6 +75,11 @@ def _coded(coding: bytes, encode: Callable[[bytes], bytes]) -> Callable[[HttpMes
     return change
 
 
+def _head(exchange: HttpExchange) -> HttpExchange:
+    request = with_pieces()(with_header((":method", b"HEAD"), without=("content-type",))(exchange.request))
+    return HttpExchange(request, with_pieces()(exchange.response))
+
+
 def _bodiless(outcome: Outcome, _exchange: HttpExchange, _session: Session) -> str | None:
     if outcome.client is not None and outcome.ending is not Ending.IMMEDIATE and outcome.client.body:
         return "a body is made up"
@@ -96,21 +111,29 @@ def _untouched_response(outcome: Outcome, exchange: HttpExchange, _session: Sess
     return None if outcome.client.body == exchange.response.body else "it is changed, and said to be a success"
 
 
+def _longer(exchange: HttpExchange, mib: int) -> HttpExchange:
+    """The request with white space behind its body."""
+    body = exchange.request.body + b" " * (mib << 20)
+    length = ("content-length", str(len(body)).encode())
+    return HttpExchange(with_header(length)(replace(exchange.request, pieces=(body,))), exchange.response)
+
+
+def _unplayable(session: Session) -> str | None:
+    """Why a large request can't be judged, if it can't."""
+    if session.fails:
+        return f"any exchange ends as {session.fails}"
+    return "the home layout doesn't show a request's body" if session.home.request_body is NONE else None
+
+
 def _large(mib: int) -> Case:
     """The recipe's passing request, longer by white space."""
 
     async def judge(session: Session) -> Finding:
         if mib > session.recipe.limits.body_mib:
             return skipped(f"limits.body_mib is {session.recipe.limits.body_mib}")
-        if session.fails:
-            return skipped(f"any exchange ends as {session.fails}")
-        if session.home.request_body is NONE:
-            return skipped("the home layout doesn't show a request's body")
-        request = session.recipe.passes.request
-        body = request.body + b" " * (mib << 20)
-        larger = with_header(("content-length", str(len(body)).encode()))(replace(request, pieces=(body,)))
-        exchange = HttpExchange(larger, session.recipe.passes.response)
-        outcome = await session.play(session.home, exchange)
+        if (why := _unplayable(session)) is not None:
+            return skipped(why)
+        outcome = await session.play(session.home, _longer(session.recipe.passes, mib))
         if outcome.ending is Ending.IMMEDIATE and outcome.status == 413:
             return passed("413")
         if outcome.ending in WELL:
@@ -119,6 +142,78 @@ def _large(mib: int) -> Case:
 
     title = f"a buffered request of {mib} MiB (gRPC's default is 4): taken, or a 413"
     return Case(f"MUT-09.{mib}", _SHOULD, title, "gRPC's max_receive_message_length", judge)
+
+
+def _too_large() -> Case:
+    async def judge(session: Session) -> Finding:
+        if not (mib := session.recipe.limits.too_large_mib):
+            return skipped("the recipe doesn't say limits.too_large_mib")
+        if (why := _unplayable(session)) is not None:
+            return skipped(why)
+        outcome = await session.play(session.home, _longer(session.recipe.passes, mib))
+        if outcome.differs is not None:
+            return complaint(_MUST, f"Envoy isn't as simulated: {outcome.differs}", outcome.trace)
+        if outcome.ending is not Ending.IMMEDIATE or outcome.status != 413:
+            ended = outcome.status or outcome.closed or "no reply"
+            return complaint(_SHOULD, f"ends as {outcome.ending.value}: {ended}", outcome.trace)
+        usual = await session.play(session.home, session.recipe.passes)
+        wrong = f"the next exchange ends as {usual.ending.value}"
+        return passed("413") if usual.ending in WELL else complaint(_SHOULD, wrong, usual.trace)
+
+    title = "a request that is over the server's own limit: a 413, and the next exchange is served"
+    return Case("MUT-10", _SHOULD, title, "RFC 9110, 15.5.14; limits.too_large_mib", judge)
+
+
+def _members() -> Case:
+    """Compared with the same answer without a coding."""
+
+    async def judge(session: Session) -> Finding:
+        if session.recipe.mutated is None:
+            return skipped("the recipe names no exchange that is mutated")
+        findings = []
+        told = session.recipe.mutated.exchange
+        for settings in (_WHOLE, _DUPLEX):
+            plain = [await session.play(settings, told) for _ in range(2)]
+            for label, encode in (("two members", _two_members), ("cut off", _cut_off)):
+                coded = HttpExchange(told.request, _coded(b"gzip", encode)(told.response))
+                outcome = await session.play(settings, coded)
+                finding = judged(outcome, session, settings, False, True, False)
+                if finding.verdict in (Verdict.PASS, Verdict.WARN):
+                    wrong = _of_half(outcome, coded, plain, whole=encode is _two_members)
+                    finding = finding if wrong is None else complaint(_SHOULD, wrong, outcome.trace)
+                elif finding.verdict is Verdict.FAIL and outcome.ending is Ending.CUT and encode is _cut_off:
+                    finding = passed("the response is cut")
+                findings.append((f"{label} {settings.layout}", finding))
+        return worst(findings)
+
+    title = "a response in gzip of two members, or cut off: no part of it passes for the whole"
+    return Case("MUT-06", _SHOULD, title, "RFC 1952, 2.2", judge, _PROFILE)
+
+
+def _two_members(body: bytes) -> bytes:
+    half = len(body) // 2
+    return gzip.compress(body[:half]) + gzip.compress(body[half:])
+
+
+def _cut_off(body: bytes) -> bytes:
+    """By its last third."""
+    coded = gzip.compress(body)
+    return coded[: len(coded) * 2 // 3]
+
+
+def _of_half(outcome: Outcome, coded: HttpExchange, plain: list[Outcome], *, whole: bool) -> str | None:
+    """What is wrong with the client's answer to a response in a coding that holds the `whole` of the plain one, which
+    was played twice."""
+    usual, again = (each.client for each in plain)
+    if outcome.client is None or usual is None or again is None or (outcome.status or 0) >= 400:
+        return None
+    if outcome.client.body == coded.response.body:
+        left = outcome.client.first("content-encoding") == b"gzip"
+        return None if left else "content-encoding is gone, and the body still compressed"
+    if not whole:
+        return "what is cut off becomes a success"
+    alike = same_but_for_words(usual.body, outcome.client.body, again.body)
+    return None if alike else "it isn't what becomes of the same answer without a coding"
 
 
 def _hidden() -> Case:
@@ -203,16 +298,18 @@ MUTATING = (
         Variant(_WHOLE, shaped(None, _coded(b"x-unknown", lambda body: body[::-1]))),
         expect=_untouched_response,
     ),
+    _members(),
     _mutated(
         "MUT-07",
         _MUST,
-        "204 and 304: no body is made up",
+        "HEAD, 204 and 304: no body is made up",
         "RFC 9110, 6.4.1",
         *(
             Variant(settings, shaped(None, chain(with_pieces(), with_header((":status", status)))), status.decode())
             for status in (b"204", b"304")
             for settings in (_WHOLE, _DUPLEX)
         ),
+        *(Variant(settings, _head, "HEAD") for settings in (_WHOLE, _DUPLEX)),
         expect=_bodiless,
     ),
     *(
@@ -227,6 +324,7 @@ MUTATING = (
         for status in (404, 503)
     ),
     *(_large(mib) for mib in (1, 5, 30)),
+    _too_large(),
     hosted(
         "MUT-11",
         _MUST,

@@ -5,14 +5,15 @@ from __future__ import annotations
 import json
 from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
-from extproc.conformance.cases.case import Case, Session, judged
-from extproc.conformance.host.outcome import Ending, Outcome
-from extproc.conformance.host.settings import BodyMode, HostSettings, HttpExchange, HttpMessage
+from extproc.conformance.cases.case import Case, Session, judged, with_header
+from extproc.conformance.host.outcome import WELL, Ending, Outcome
+from extproc.conformance.host.settings import BodyMode, Header, HeaderMode, HostSettings, HttpExchange, HttpMessage
 from extproc.conformance.invariants import Level
 from extproc.conformance.recipe import Openai, exchange
-from extproc.conformance.verdicts import Finding, Verdict, passed
+from extproc.conformance.verdicts import Finding, Verdict, complaint, passed, worst
 
 NONE, STREAMED, BUFFERED, PARTIAL, FULL = BodyMode
 _PROFILE = "openai"
@@ -140,32 +141,80 @@ def _strictly(stream: bool) -> Judge:
     return judge
 
 
+Make = Callable[[Openai], HttpExchange]
+
+
+async def _found(
+    session: Session, settings: HostSettings, make: Make, judge: Judge, *, level: Level, claimed: bool
+) -> Finding:
+    made = make(session.recipe.openai)
+    outcome = await session.play(settings, made)
+    finding = judged(outcome, session, settings, False, True, claimed)
+    if finding.verdict in (Verdict.PASS, Verdict.WARN) and outcome.ending in WELL:
+        wrong = judge(outcome, made)
+        if wrong is not None:
+            return complaint(level, wrong, outcome.trace)
+        if (outcome.status or 0) >= 400 and finding.verdict is Verdict.PASS:
+            return passed(f"the client gets {outcome.status}")
+    return finding
+
+
 def _case(
     id_: str,
     title: str,
     settings: HostSettings,
-    make: Callable[[Openai], HttpExchange],
+    make: Make,
     judge: Judge,
     *,
+    level: Level = Level.MUST,
     claimed: bool = False,
 ) -> Case:
     async def run(session: Session) -> Finding:
-        made = make(session.recipe.openai)
-        outcome = await session.play(settings, made)
-        finding = judged(outcome, session, settings, False, True, claimed)
-        if finding.verdict in (Verdict.PASS, Verdict.WARN) and outcome.ending in (
-            Ending.COMPLETE,
-            Ending.LEFT,
-            Ending.IMMEDIATE,
-        ):
-            wrong = judge(outcome, made)
-            if wrong is not None:
-                return Finding(Verdict.FAIL, wrong, (), outcome.trace)
-            if (outcome.status or 0) >= 400 and finding.verdict is Verdict.PASS:
-                return passed(f"the client gets {outcome.status}")
-        return finding
+        return await _found(session, settings, make, judge, level=level, claimed=claimed)
 
-    return Case(id_, Level.MUST, title, _SOURCE, run, _PROFILE)
+    return Case(id_, level, title, _SOURCE, run, _PROFILE)
+
+
+def _both(id_: str, title: str, settings: HostSettings, *, level: Level = Level.MUST, prefix: str = "") -> Case:
+    """A whole answer and a stream: an error, or the call."""
+
+    async def run(session: Session) -> Finding:
+        how = replace(session.recipe.openai, path=prefix + session.recipe.openai.path)
+        findings = []
+        for label, stream in (("whole", False), ("stream", True)):
+            make = partial(_exchange, stream=stream, size=50)
+            told = replace(session, recipe=replace(session.recipe, openai=how))
+            finding = await _found(told, settings, make, _is_call(stream), level=level, claimed=False)
+            findings.append((label, finding))
+        return worst(findings)
+
+    return Case(id_, level, title, _SOURCE, run, _PROFILE)
+
+
+_TRIES = 6
+"""Exchanges by which a server may notice what kind of host it has."""
+
+
+def _unguarded(number: int, what: str, *, stream: bool) -> Case:
+    """Such a host hands the model's words on, and shows the server no head whose status could say that they are none to
+    go by; nor does anything tell so before. So raw text is a WARN. A server may refuse from the start, or notice."""
+    settings = replace(_PLAYED, response_headers=HeaderMode.SKIP, allow_mode_override=False)
+    make, level = partial(_exchange, stream=stream, size=50), Level.SHOULD
+
+    async def run(session: Session) -> Finding:
+        wrong = []
+        for _ in range(_TRIES):
+            finding = await _found(session, settings, make, _is_call(stream), level=level, claimed=False)
+            if finding.verdict is not Verdict.WARN or finding.broken:  # by the invariants: the text is right
+                break
+            wrong.append(finding)
+        if not wrong or finding.verdict is Verdict.FAIL:
+            return finding
+        first, then = wrong[0], finding.reason if len(wrong) < _TRIES else "no end of it"
+        return replace(first, reason=f"{first.reason}; {len(wrong)} times, then {then}")
+
+    title = f"a call in a {what}, overrides ignored and no response headers shown, {_TRIES} times: never raw text"
+    return Case(f"OAI-{number}", level, title, _SOURCE, run, _PROFILE)
 
 
 def _calls(number: int, settings: HostSettings, title: str, *, strict: bool = False) -> tuple[Case, Case]:
@@ -218,18 +267,31 @@ def _same(outcome: Outcome, exchange: HttpExchange) -> str | None:
     return None if outcome.client.body == exchange.response.body else "the answer is changed"
 
 
-def _failing(how: Openai, status: int, body: bytes) -> HttpExchange:
+def _failing(how: Openai, status: int, body: bytes, *headers: Header) -> HttpExchange:
     made = _exchange(how, stream=False, size=4096, answer=body)
-    headers = tuple(
-        (name, str(status).encode() if name == ":status" else value) for name, value in made.response.headers
+    changed = with_header((":status", str(status).encode()), *headers)
+    return HttpExchange(made.request, changed(made.response))
+
+
+def _failure(status: int, what: str, body: bytes, *headers: Header, level: Level = Level.MUST) -> Case:
+    title = f"the backend answers {status}{what}: an error object"
+    return _case(
+        f"OAI-15.{status}",
+        title,
+        _PLAYED,
+        lambda how: _failing(how, status, body, *headers),
+        _is_error(status),
+        level=level,
     )
-    return HttpExchange(made.request, replace(made.response, headers=headers))
 
 
-def _failure(status: int, body: bytes) -> Case:
-    title = f"the backend answers {status}: an error object"
-    return _case(f"OAI-15.{status}", title, _PLAYED, lambda how: _failing(how, status, body), _is_error(status))
+def _is_patient(outcome: Outcome, exchange: HttpExchange) -> str | None:
+    told = exchange.response.first("retry-after")
+    return None if outcome.client is not None and outcome.client.first("retry-after") == told else "it is lost"
 
+
+_HTML, _IS_HTML = b"<html>broken</html>", ("content-type", b"text/html")
+_LATER = b'{"error": {"message": "later", "type": "rate_limit", "param": null, "code": null}}'
 
 OPENAI = (
     *_calls(1, _PLAYED, "BUFFERED/NONE, overrides followed", strict=True),
@@ -252,9 +314,12 @@ OPENAI = (
         lambda how: _exchange(how, stream=True, size=50, answer=_stream(how, done=False)),
         _cut_stream,
     ),
-    _failure(400, b'{"error": {"message": "no", "type": "invalid_request_error", "param": null, "code": null}}'),
-    _failure(429, b'{"error": {"message": "later", "type": "rate_limit", "param": null, "code": null}}'),
-    _failure(500, b"<html>broken</html>"),
+    _failure(200, " with a page of HTML", _HTML, _IS_HTML, level=Level.SHOULD),
+    _failure(400, "", b'{"error": {"message": "no", "type": "invalid_request_error", "param": null, "code": null}}'),
+    _failure(429, "", _LATER),
+    _failure(500, " with HTML that is said to be JSON", _HTML),
+    _failure(502, " with a page of HTML", _HTML, _IS_HTML),
+    _failure(503, " without a body", b""),
     _case(
         "OAI-17",
         "no tools: the answer stays as it is, byte for byte",
@@ -263,17 +328,30 @@ OPENAI = (
         _same,
     ),
     _case(
+        "OAI-18",
+        "the backend answers 429 with `retry-after`: it is kept",
+        _PLAYED,
+        lambda how: _failing(how, 429, _LATER, ("retry-after", b"7")),
+        _is_patient,
+        level=Level.SHOULD,
+    ),
+    _both(
         "OAI-20",
         "`:path` and `:method` are hidden: an error, never raw text",
         replace(_PLAYED, hidden=(":path", ":method")),
-        lambda how: _exchange(how, stream=False, size=4096),
-        _is_call(False),
     ),
-    _case(
+    _both(
         "OAI-21",
         "send_body_without_waiting_for_header_response: an error or the call, never raw text",
         replace(_PLAYED, send_body_without_waiting=True),
-        lambda how: _exchange(how, stream=False, size=4096),
-        _is_call(False),
     ),
+    _both(
+        "OAI-22",
+        "the path has a prefix, which the route rewrites behind the server: an error or the call, never raw text",
+        _PLAYED,
+        level=Level.SHOULD,
+        prefix="/prefix",
+    ),
+    _unguarded(23, "whole answer", stream=False),
+    _unguarded(24, "stream", stream=True),
 )

@@ -148,6 +148,30 @@ async def _answered_in_flight(session: Session, refused: Refused) -> str | Findi
         link.cancel()
 
 
+async def _behind_its_answer(session: Session) -> str | Finding | None:
+    """A response to what never went anywhere."""
+    if (refused := session.recipe.refused) is None:
+        return skipped("the recipe names no exchange that is refused")
+    request, response = refused.exchange.request, refused.exchange.response
+    link = session.open()
+    try:
+        await link.send(request_headers(session, request))
+        answer = await link.receive(Wait.REPLY)
+        if isinstance(answer, ProcessingResponse) and answer.WhichOneof("response") != "immediate_response":
+            await link.send(messages.body("request", request.body, end=True))
+            answer = await link.receive(Wait.REPLY)
+        if not isinstance(answer, ProcessingResponse) or answer.WhichOneof("response") != "immediate_response":
+            return refused_layout(answer) or skipped(f"no immediate_response, but {told(answer)}")
+        await link.send(messages.headers("response", response.headers, session.home, end=False))
+        await link.send(messages.body("response", response.body, end=True))
+        after = await link.receive(Wait.PAUSE)
+    finally:
+        link.cancel()
+    if isinstance(after, ProcessingResponse):
+        return f"replies {told(after)}"
+    return await unserved(session)
+
+
 _PIPELINED = (
     HostSettings(BodyMode.STREAMED, BodyMode.STREAMED),
     HostSettings(BodyMode.FULL_DUPLEX_STREAMED, BodyMode.FULL_DUPLEX_STREAMED),
@@ -170,5 +194,12 @@ UNKNOWN = (
         "messages that were on their way when it answered itself are ignored",
         "external_processor.proto ImmediateResponse",
         _in_flight,
+    ),
+    scripted(
+        "UNK-06",
+        Level.SHOULD,
+        "messages behind its own answer, as no Envoy sends them: no reply, and the next exchange is served",
+        "external_processor.proto ImmediateResponse",
+        _behind_its_answer,
     ),
 )

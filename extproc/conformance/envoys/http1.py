@@ -49,7 +49,7 @@ async def answer(
         _note(seen, event)
     status = told.first(":status") or b"200"
     fields = [(name, value) for name, value in told.headers if name != ":status"]
-    bodiless = status in _BODILESS
+    bodiless = status in _BODILESS or seen.method == b"HEAD"
     if not bodiless and told.first("content-length") is None:
         fields.append(("transfer-encoding", b"chunked") if told.pieces else ("content-length", b"0"))
     head = h11.Response(status_code=int(status), headers=_fields(fields))

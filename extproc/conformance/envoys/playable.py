@@ -29,6 +29,8 @@ def _of_settings(settings: HostSettings) -> str | None:
         return "Envoy sends a buffered body as one message with end_of_stream"
     if settings.double_end:
         return "Envoy can't be made to end a body twice"
+    if settings.end_before_trailers:
+        return "Envoy ends a body that has trailers with them"
     if settings.early_response and settings.request_body not in _PIECEWISE:
         return "a buffered request reaches its upstream when it has ended"
     return None

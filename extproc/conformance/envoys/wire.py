@@ -29,6 +29,11 @@ class Seen:
     silent: bool = False
     """Whether nothing more came, and nothing ended it."""
 
+    @property
+    def method(self) -> bytes:
+        """Of a request."""
+        return next((value for name, value in self.headers if name == ":method"), b"")
+
     def message(self) -> HttpMessage:
         return HttpMessage(self.headers, (self.body,) if self.body else (), self.trailers)
 

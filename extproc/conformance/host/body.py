@@ -78,6 +78,10 @@ class Way:
     def _local_reply(self) -> bool:
         return self.way == "request" and self.host.settings.early_response
 
+    def _ends_by_itself(self) -> bool:
+        """Whether the body's last piece is told to be the end."""
+        return self.message.trailers is None or self.host.settings.end_before_trailers
+
     def _buffered(self) -> Generator[Step, ProcessingResponse | Closed | None, None]:
         host, message = self.host, self.message
         if not message.pieces:
@@ -90,7 +94,7 @@ class Way:
             over = next((size for size in sizes if size > host.settings.buffer_limit), len(body))
             body, rest = body[:over], body[over:]
         late = host.settings.empty_end and not rest and message.trailers is None
-        end = not rest and message.trailers is None and not late
+        end = not rest and self._ends_by_itself() and not late
         common = yield from self._body_reply(body, end=end)
         self._set(host.with_headers(self.message, common.header_mutation, self.way))
         became = _applied(body, common.body_mutation)
@@ -110,7 +114,7 @@ class Way:
         self._forget_length()
         pieces = self.message.pieces
         for at, piece in enumerate(pieces):
-            end = at == len(pieces) - 1 and self.message.trailers is None
+            end = at == len(pieces) - 1 and self._ends_by_itself()
             common = yield from self._body_reply(piece, end=end)
             self.out.append(_applied(piece, common.body_mutation))
             self.host.headers_held = False
@@ -150,7 +154,7 @@ class Way:
         pieces = message.pieces
         if headers is not None:
             self._forget_length()  # Envoy keeps it behind an override
-        told = message.trailers is None  # trailers that aren't shown end the body without a word
+        told = self._ends_by_itself()  # trailers that aren't shown end the body without a word
         bodies = [messages.body(way, piece, end=at == len(pieces) - 1 and told) for at, piece in enumerate(pieces)]
         last = [messages.trailers(way, message.trailers or (), host.settings)] if trailers else bodies[-1:]
         before = bodies if trailers else bodies[:-1]
@@ -233,7 +237,7 @@ class Way:
         streamed = common_body.body_mutation.streamed_response
         if ended:
             host.break_off("INV-08", f"{got} behind end_of_stream")
-        if streamed.end_of_stream and not sent_all:
+        if streamed.end_of_stream and not sent_all and not host.settings.end_before_trailers:
             host.corrupt("INV-08", f"{got} with end_of_stream before the input's end")
         self.out.append(streamed.body)
         host.headers_held = False

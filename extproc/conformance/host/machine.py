@@ -206,7 +206,8 @@ class Host:
                 typed = any(name == "content-type" for name, _ in headers)
                 headers = without(headers, "content-length") + (() if typed else (("content-type", b"text/plain"),))
                 headers += (("content-length", str(len(immediate.body)).encode()),)
-            self.immediate = HttpMessage(headers, (immediate.body,))
+            shown = self.request.first(":method") != b"HEAD"  # the length is told all the same
+            self.immediate = HttpMessage(headers, (immediate.body,) if shown else ())
             raise _Over(Ending.IMMEDIATE)
         if got == "streamed_immediate_response":
             # A host that doesn't offer it (it is new, and set apart by an option) takes it for spurious.

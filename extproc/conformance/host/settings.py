@@ -82,6 +82,8 @@ class HostSettings:
     """BUFFERED bodies come with `end_of_stream: false`, and an empty message with true behind them (agentgateway)."""
     double_end: bool = False
     """A full-duplex body's end comes twice, as an empty message (envoyproxy/envoy#46237)."""
+    end_before_trailers: bool = False
+    """A body's last piece says that it ends the stream, and trailers come nevertheless."""
     early_response: bool = False
     """The response begins behind the request's headers, and the request's body is never sent: a local reply."""
     listener: tuple[BodyMode, BodyMode] | None = None
