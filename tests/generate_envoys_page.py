@@ -12,8 +12,7 @@ from extproc.conformance.envoys.page import SIMULATED, page
 from extproc.conformance.envoys.releases import RELEASES, binary
 from extproc.conformance.runner import run
 from tests import conformance_ours
-from tests.test_conformance_cases import RECIPE
-from tests.test_conformance_envoys import reference_server
+from tests.test_conformance_envoys import SMALL, reference_server
 
 PAGE = Path(__file__).parents[1] / "docs" / "conformance-envoys.md"
 COMMAND = "python -m tests.generate_envoys_page"
@@ -27,10 +26,11 @@ def main() -> int:
         if envoy is not None:
             lab[release] = asyncio.run(measure(binary(envoy)))
         with reference_server() as target:
-            reference[release] = asyncio.run(run(target, RECIPE, envoy=envoy))
+            reference[release] = asyncio.run(run(target, SMALL, envoy=envoy))
         ours[release] = conformance_ours.judged(envoy)
     PAGE.write_text(
-        page(datetime.date.today().isoformat(), COMMAND, lab, reference, {"extproc": ours}), encoding="utf-8"
+        page(datetime.date.today().isoformat(), COMMAND, lab, reference, {"extproc": ours}, conformance_ours.TOLD),
+        encoding="utf-8",
     )
     return 0
 

@@ -17,15 +17,21 @@ DIFFERS = "Envoy isn't as simulated"
 
 
 def page(
-    date: str, command: str, lab: Lab, reference: Mapping[str, Report], servers: Mapping[str, Mapping[str, Report]]
+    date: str,
+    command: str,
+    lab: Lab,
+    reference: Mapping[str, Report],
+    servers: Mapping[str, Mapping[str, Report]],
+    apart: str,
 ) -> str:
-    """`servers` are others than the reference, by name; each has a report for every release, and one of SIMULATED."""
-    releases = list(lab)
+    """`servers` are others than the reference, by name; each has a report for every release, and one of SIMULATED.
+    `apart` says how they were started, in a sentence."""
+    releases, suite = list(lab), reference[SIMULATED].suite
     lines = [
         "# What real Envoys make of it",
         "",
         f"Measured on {date} by `{command}`, which writes this page: real clients and upstreams, real Envoys",
-        f"({', '.join(releases)}), and the [conformance suite](conformance.md)'s servers.",
+        f"({', '.join(releases)}), and servers of the [conformance suite](conformance.md), version {suite}.",
         "",
         "## Faults",
         "",
@@ -47,10 +53,17 @@ def page(
         "## Servers",
         "",
         "Verdicts of the cases that each host can play. With an Envoy a case fails too where it isn't as simulated.",
+        apart,
         "",
-        *_table(["server", "host", *(verdict.value for verdict in Verdict), "which fail"], _verdicts(servers)),
+        *_table(
+            ["server", "host", *(verdict.value for verdict in Verdict), "which fail", "which are warned of"],
+            _verdicts(servers),
+        ),
         "",
         "## Played by the simulated host alone",
+        "",
+        "Messages that the suite writes itself (LIV, UNK) aren't played through an Envoy, though Envoys send many of",
+        "them too.",
         "",
         *_table(["case", "why"], _alone(reference)),
     ]
@@ -92,19 +105,23 @@ def _verdicts(servers: Mapping[str, Mapping[str, Report]]) -> list[list[str]]:
     rows = []
     for name, reports in servers.items():
         for release, report in reports.items():
-            failed = [each.id for each in report.results if each.verdict is Verdict.FAIL]
+            failed, warned = (
+                [each.id for each in report.results if each.verdict is verdict]
+                for verdict in (Verdict.FAIL, Verdict.WARN)
+            )
             host = "simulated" if release == SIMULATED else f"Envoy {release}"
             counts = [str(report.count(verdict)) for verdict in Verdict]
-            rows.append([name, host, *counts, ", ".join(failed) or "none"])
+            rows.append([name, host, *counts, ", ".join(failed) or "none", ", ".join(warned) or "none"])
     return rows
 
 
 def _alone(reference: Mapping[str, Report]) -> list[list[str]]:
     """With the releases for which it is so, unless it is so for all."""
+    played = {each.id for each in reference[SIMULATED].results if each.verdict is not Verdict.SKIP}
     where: dict[tuple[str, str], list[str]] = {}
     for release, report in reference.items():
         for each in report.results:
-            if release != SIMULATED and each.verdict is Verdict.SKIP:
+            if release != SIMULATED and each.verdict is Verdict.SKIP and each.id in played:
                 reason = each.finding.reason.rpartition(": ")[2]
                 where.setdefault((each.id, reason), []).append(release)
     everywhere = len([release for release in reference if release != SIMULATED])
