@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from extproc.conformance.recipe import PROFILES
-from extproc.conformance.runner import chosen
+from extproc.conformance.runner import SUITE, chosen
 from tests.judged.findings import FINDINGS, Finding
 from tests.judged.page import PAGE, RESULTS, page
 from tests.judged.servers import SERVERS, Judged
@@ -26,13 +26,18 @@ def names(server: Judged) -> str:
 
 @pytest.mark.parametrize("server", SERVERS.values(), ids=names)
 def test_a_row_is_whole(server: Judged) -> None:
-    """Every case of the profiles that its recipe names, with the versions that are pinned."""
+    """Every case of the profiles that its recipe names, with the versions that are pinned. What an older suite found
+    stays until it is judged anew, which not everybody can do: there newer cases are missing, and no others."""
     told = FOUND[server.name]
     recipe = server.read_recipe()
     assert set(recipe.profiles) <= set(PROFILES)
     ids = [case.id for case in chosen(recipe.profiles)]
-    assert [result["id"] for result in told["results"]] == ids
-    assert sum(told["counts"].values()) == len(ids)
+    found = [result["id"] for result in told["results"]]
+    if told["suite"] == SUITE:
+        assert found == ids
+    assert int(told["suite"]) <= int(SUITE)
+    assert found == [id_ for id_ in ids if id_ in found], "no case goes, and none is renamed"
+    assert sum(told["counts"].values()) == len(found)
     assert told["versions"] == server.versions()
     assert len(told["behind envoy"]) >= 22
 
