@@ -15,10 +15,17 @@ from extproc.server.garbage import collector_off
 
 def main(words: Sequence[str] | None = None) -> int:
     """Run one command; returns the exit status."""
+    words = sys.argv[1:] if words is None else words
     with collector_off():
-        from extproc.commands.parser import understood
+        try:
+            from extproc.commands.parser import understood
+        except ModuleNotFoundError as missing:
+            if (missing.name or "extproc").partition(".")[0] == "extproc":
+                raise
+            from extproc.commands.alone import run
 
-        options = understood(sys.argv[1:] if words is None else words)
+            return run(words, missing)
+        options = understood(words)
     try:
         status: int = options.run(options)
         sys.stdout.flush()

@@ -11,6 +11,7 @@
     watching.py       watch
     conformance.py    conformance, conformance tools, conformance model
     completing.py     completion
+    alone.py          conformance and conformance tools without the processor's libraries
     mistyping.py      what was mistyped, and meant
     next_step.py      what to type when one has failed
     options.py        what several of them take

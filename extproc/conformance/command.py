@@ -1,7 +1,7 @@
 """The suite's command line: `extproc conformance`, and `python -m extproc.conformance` where there is no processor.
 
 Exit status: 0, the server conforms; 1, it doesn't, or nothing could be judged; 2, the command line, the recipe or the
-target is wrong.
+target is wrong, or a library is missing.
 """
 
 from __future__ import annotations
@@ -23,6 +23,7 @@ extproc conformance 127.0.0.1:9000 --envoy 1.38.3
 extproc conformance --list
 """
 _REPORTS = ("json", "junit", "tap", "markdown", "html", "badge")
+_LIBRARIES = "grpcio, protobuf, pyyaml and hpack, and for real Envoys h11 and h2"
 _TARGET = re.compile(r"unix:.+|.+:[0-9]{1,5}")
 
 
@@ -161,7 +162,18 @@ def _misused(message: str) -> int:
     return 2
 
 
-def main(words: list[str] | None = None) -> int:
-    parser = argparse.ArgumentParser(prog="python -m extproc.conformance", description=PURPOSE[0].upper() + PURPOSE[1:])
+def main(words: list[str] | None = None, name: str = "python -m extproc.conformance") -> int:
+    """The suite alone, as `name`; returns the exit status."""
+    parser = argparse.ArgumentParser(
+        prog=name,
+        description=PURPOSE[0].upper() + PURPOSE[1:],
+        epilog=EXAMPLES,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
     add_arguments(parser)
-    return run(parser.parse_args(words))
+    try:
+        return run(parser.parse_args(words))
+    except ModuleNotFoundError as missing:
+        if (missing.name or "extproc").partition(".")[0] == "extproc":
+            raise
+        return _misused(f"{missing.name} isn't installed; the suite needs {_LIBRARIES}")

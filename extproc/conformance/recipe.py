@@ -13,8 +13,6 @@ from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import Any, TypeAlias
 
-import yaml
-
 from extproc.conformance.host.settings import REQUESTS, RESPONSES, Headers, HttpExchange, HttpMessage
 
 MetadataContext: TypeAlias = tuple[tuple[str, tuple[tuple[str, str], ...]], ...]
@@ -136,6 +134,8 @@ class Recipe:
 
 def load(path: Path) -> Recipe:
     """Raises RecipeError, and OSError."""
+    import yaml  # where there is no recipe, it isn't needed
+
     try:
         told = yaml.safe_load(path.read_text(encoding="utf-8"))
     except (yaml.YAMLError, UnicodeDecodeError) as error:

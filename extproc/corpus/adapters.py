@@ -1,12 +1,11 @@
-"""Parsers as the judge takes them: ours, and whichever a name says."""
+"""The parser of this package as the judge takes it."""
 
 from __future__ import annotations
 
-import importlib
 from collections.abc import Iterable, Iterator
 from typing import Any
 
-from extproc.corpus.judging import Delta, Given, ParserUnderTest
+from extproc.corpus.judging import Delta, Given
 from extproc.toolcalls import ArgumentsDelta, CallStart, Event, Parser, Reasoning, Text
 
 
@@ -33,19 +32,3 @@ def _deltas(events: Iterable[Event]) -> Iterator[Delta]:
 
 def _call_delta(index: int, function: dict[str, Any]) -> Delta:
     return {"tool_calls": [{"index": index, "function": function}]}
-
-
-def named_parser(name: str) -> ParserUnderTest:
-    """The parser that `extproc`, or `MODULE:FUNCTION`, names. ValueError when there is none."""
-    if name == "extproc":
-        return extproc_parser
-    module, colon, function = name.partition(":")
-    if not (module and colon and function):
-        raise ValueError(f"{name!r} is no MODULE:FUNCTION")
-    try:
-        found: ParserUnderTest = getattr(importlib.import_module(module), function)
-    except (ImportError, AttributeError) as error:
-        raise ValueError(f"no parser {name}: {error}") from error
-    if not callable(found):
-        raise ValueError(f"{name} can't be called")
-    return found

@@ -6,13 +6,14 @@ The exit status is 0 if every row passed, 1 if one did not, 2 if nothing could b
 from __future__ import annotations
 
 import argparse
+import importlib
 import json
 import sys
 from collections.abc import Sequence
 from pathlib import Path
 
 from extproc.corpus.endpoint import EndpointError, answers, judge_url
-from extproc.corpus.judging import judge
+from extproc.corpus.judging import ParserUnderTest, judge
 from extproc.corpus.peers.process import PEERS, PeerError, running
 from extproc.corpus.reports import Report
 from extproc.corpus.rows import KINDS, Row, file_names, load, raw_rows
@@ -38,10 +39,10 @@ Exit status: 0, every row passed; 1, one didn't; 2, nothing could be judged. `py
 """
 
 
-def main(arguments: Sequence[str] | None = None) -> int:
+def main(arguments: Sequence[str] | None = None, name: str = "python -m extproc.corpus") -> int:
     """Judge, and say what came of it; returns the exit status."""
     parser = argparse.ArgumentParser(
-        prog="python -m extproc.corpus",
+        prog=name,
         description=f"{PURPOSE[0].upper() + PURPOSE[1:]}.",
         epilog=EXPLAINED,
         formatter_class=argparse.RawDescriptionHelpFormatter,
@@ -70,9 +71,12 @@ def run(options: argparse.Namespace) -> int:
         elif options.parser in PEERS:
             report = _judge_peer(options.parser, options.python, rows)
         else:
-            from extproc.corpus.adapters import named_parser  # not needed to judge others
-
-            report = judge(named_parser(options.parser), rows)
+            report = judge(_named_parser(options.parser), rows)
+    except ModuleNotFoundError as missing:
+        if (missing.name or "extproc").partition(".")[0] == "extproc":
+            raise
+        print(f"corpus: {missing.name} isn't installed; only servers and our own parser need it", file=sys.stderr)
+        return 2
     except (EndpointError, ServerError, KeyError, PeerError, ValueError, OSError) as error:
         said = error if isinstance(error, OSError) or not error.args else error.args[0]
         print(f"corpus: {said}", file=sys.stderr)
@@ -87,6 +91,24 @@ def _judge_peer(name: str, python: str, rows: list[Row]) -> Report:
         if not claimed:
             raise ValueError(f"{name} claims none of these formats, but {', '.join(sorted(peer.formats))}")
         return judge(peer, claimed)
+
+
+def _named_parser(name: str) -> ParserUnderTest:
+    """The parser that `extproc`, or `MODULE:FUNCTION`, names. ValueError when there is none."""
+    if name == "extproc":
+        from extproc.corpus.adapters import extproc_parser  # not needed to judge others
+
+        return extproc_parser
+    module, colon, function = name.partition(":")
+    if not (module and colon and function):
+        raise ValueError(f"{name!r} is no MODULE:FUNCTION")
+    try:
+        found: ParserUnderTest = getattr(importlib.import_module(module), function)
+    except (ImportError, AttributeError) as error:
+        raise ValueError(f"no parser {name}: {error}") from error
+    if not callable(found):
+        raise ValueError(f"{name} can't be called")
+    return found
 
 
 def _chosen(options: argparse.Namespace) -> list[Row]:

@@ -10,7 +10,6 @@ import json
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
-from extproc.contract.sse import DONE, Data, SseDecoder
 from extproc.corpus.differences import difference
 from extproc.corpus.judging import Delta, joined
 from extproc.corpus.reports import Report, Verdict
@@ -74,6 +73,8 @@ def _whole(answer: str) -> Iterator[Delta]:
 
 
 def _streamed(answer: str) -> Iterator[Delta]:
+    from extproc.contract.sse import DONE, Data, SseDecoder  # nothing else here needs more than Python itself
+
     decoder = SseDecoder()
     events = [*decoder.feed(answer.encode()), *decoder.close()]
     data = [event.data.strip() for event in events if isinstance(event, Data)]

@@ -11,8 +11,6 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
 
-import jsonschema_rs
-
 from extproc.model_checks.calls_as_text import call_as_text
 from extproc.model_checks.cases import Case
 from extproc.model_checks.possible_answers import are_right
@@ -132,6 +130,8 @@ def _schemas(case: Case, answer: Answer) -> str | None:
 @lru_cache(maxsize=512)
 def _validator(schema: str) -> Any:
     """Formats are asserted: who writes them into a tool's schema means them."""
+    import jsonschema_rs  # the corpus's judge asks as these checks do, and runs where there is none
+
     return jsonschema_rs.validator_for(json.loads(schema), validate_formats=True)
 
 
