@@ -86,7 +86,7 @@ test-clients: $(VENV)/.ready
 	@$(BIN)/python -m tests.clients.setup
 	@$(BIN)/python -m tests.clients.offline $(BIN)/pytest --numprocesses 2 --dist loadfile -m clients tests/clients
 
-# What the images install, installed as their Dockerfiles have it, and the SBOM of the gateway's; `extproc[up]` in an empty
+# What the images install, installed as their Dockerfiles have it, and the SBOM of the gateway's; both wheels in an empty
 # environment, which runs; the gateway's image, built twice, and the pod that runs from its root file system. Ten minutes or
 # so where others work too, 160 MB from PyPI, and from Debian, as root, what builds and runs images.
 test-image: $(VENV)/.ready
@@ -203,7 +203,7 @@ requirements: $(TOOLS)/.installed
 	@$(MAKE) --no-print-directory $(TOOLS)/.installed build/mkdocs/.installed build/browser/.installed build/chart/.installed
 	@$(BIN)/python -m tests.generate_licence_docs
 
-# What a package index gets, in build/wheels: the wheel and the source distribution of both packages, as they are committed, the
+# What a package index would get, in build/wheels: the wheel and the source distribution of both packages, as they are committed, the
 # same bytes for the same commit. Nothing is fetched.
 wheels: $(VENV)/.ready
 	@$(BIN)/python -m tests.distributions

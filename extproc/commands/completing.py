@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from extproc.commands.options import Commands, add
+from extproc.installing import by_pip
 
 _SHELLS = ("bash", "zsh", "fish")
 
@@ -31,7 +32,7 @@ def _completion(options: argparse.Namespace) -> int:
     try:
         import shtab
     except ModuleNotFoundError:
-        print("extproc: this needs shtab; install it with pip install 'extproc[completion]'", file=sys.stderr)
+        print(f"extproc: this needs shtab; install it with {by_pip('completion')}", file=sys.stderr)
         return 1
     from extproc.commands.parser import parsers
 

@@ -24,6 +24,7 @@ from extproc.commands.watching import LISTEN as WATCH
 from extproc.config import Config, ConfigError
 from extproc.config.recording import Recording
 from extproc.exchange.api_keys import GRACE
+from extproc.installing import by_pip
 from extproc.observability.logs import log_to
 from extproc.server.descriptors import raise_descriptor_limit
 from extproc.server.garbage import collector_off
@@ -134,9 +135,7 @@ def _runner(options: argparse.Namespace) -> int:
     try:
         from extproc.control.runner import RunnerOptions, serve_runs
     except ModuleNotFoundError as missing:
-        print(
-            f"extproc: the runner needs {missing.name}; install it with pip install 'extproc[runner]'", file=sys.stderr
-        )
+        print(f"extproc: the runner needs {missing.name}; install it with {by_pip('runner')}", file=sys.stderr)
         return 1
     log_to(sys.stderr)
     raise_descriptor_limit()

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 from extproc.commands.options import Commands, add
 from extproc.commands.values import address, interval, number
 from extproc.config import Address, Config, ConfigError, load, reachable
+from extproc.installing import by_pip
 from extproc.observability.logs import log_to
 
 if TYPE_CHECKING:  # nothing of it is loaded unless it is wanted
@@ -92,7 +93,7 @@ def _watch(options: argparse.Namespace) -> int:
     except ModuleNotFoundError as missing:
         package = (missing.name or "").partition(".")[0]
         what, extra = ("--tui", "tui") if package == "textual" else ("the page", "watch")
-        print(f"extproc: {what} needs {package}; install it with pip install 'extproc[{extra}]'", file=sys.stderr)
+        print(f"extproc: {what} needs {package}; install it with {by_pip(extra)}", file=sys.stderr)
         return 1
     from extproc.watch.collecting import Collected
 

@@ -35,7 +35,8 @@ from extproc.control.publishing import EnvoyFiles, RefusedByEnvoyError
 from extproc.control.serving import Serving
 from extproc.control.watched import Watched
 from extproc.exchange.api_keys import GRACE, ApiKeys
-from extproc.observability.open_telemetry import INSTALL, is_installed
+from extproc.installing import by_pip
+from extproc.observability.open_telemetry import is_installed
 from extproc.observability.telemetry import File, Telemetry
 from extproc.tracing.tracers import make_ready as make_tracing_ready
 from extproc.turn.modes import make_ready
@@ -77,7 +78,7 @@ class Source:
         that sends them."""
         for name, settings in (("tracing", config.tracing), ("metrics", config.metrics)):
             if settings is not None and not is_installed():
-                raise self.fault(name, message=f"it needs OpenTelemetry's SDK: {INSTALL}")
+                raise self.fault(name, message=f"it needs OpenTelemetry's SDK: {by_pip('otel')}")
 
     def fault(self, *location: str, message: str) -> ConfigError:
         """For what the file says at this place."""

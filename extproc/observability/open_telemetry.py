@@ -16,7 +16,6 @@ if TYPE_CHECKING:
 
 PROCESSOR, RUNNER = "extproc", "extproc-runner"
 """What our processes are called, unless their environment says otherwise (`OTEL_SERVICE_NAME`)."""
-INSTALL = "pip install 'extproc[otel]'"
 
 EXPORT_SECONDS = 5.0
 """For a batch to be taken."""

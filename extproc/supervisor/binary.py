@@ -7,9 +7,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+from extproc.installing import by_pip
 from extproc.supervisor.errors import GatewayError
-
-_INSTALL = "install it with `pip install 'extproc[up]'`, or name one with --envoy PATH"
 
 
 def find_envoy(wanted: str | None) -> str:
@@ -20,12 +19,16 @@ def find_envoy(wanted: str | None) -> str:
     if wanted is not None:
         found = shutil.which(wanted)
         if found is None:
-            raise GatewayError(f"no Envoy at {wanted}; {_INSTALL}")
+            raise GatewayError(f"no Envoy at {wanted}; {_how()}")
         return found
     found = shutil.which("envoy", path=str(Path(sys.executable).parent)) or shutil.which("envoy")
     if found is None:
-        raise GatewayError(f"Envoy isn't installed; {_INSTALL}")
+        raise GatewayError(f"Envoy isn't installed; {_how()}")
     return found
+
+
+def _how() -> str:
+    return f"install it with `{by_pip('envoy')}`, or name one with --envoy PATH"
 
 
 def validate(envoy: str, bootstrap: Path) -> None:

@@ -91,9 +91,8 @@ class Gateway:
         """Start the scripted vLLM on a port of its own, and tell where it is."""
         if find_spec(_SCRIPTED_VLLM) is None:
             raise GatewayError(
-                "the scripted vLLM isn't installed (it is a separate package); install it with "
-                "`pip install 'extproc[up]'`, in a checkout with `pip install ./scripted_vllm`, "
-                "or name a server with --backend URL"
+                "the scripted vLLM isn't installed (it is a separate package); install its wheel by its path "
+                "(in a checkout: `pip install ./scripted_vllm`), or name a server with --backend URL"
             )
         options = ("--port", "0", "--pace", "0.02", "--think", "--model", model)
         self._scripted = await Child.start_python(_SCRIPTED_VLLM, *options, stdout=PIPE)

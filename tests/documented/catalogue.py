@@ -194,7 +194,7 @@ _ENTRIES: dict[str, list[tuple[str, str, Held | Why]]] = {
     ],
     "docs/conformance.md": [
         ("bash", "extproc conformance 127.0.0.1:9000\n", Held(JUDGE, "test_the_reference_conforms_over_grpc")),
-        ("bash", "pip install --no-deps", Why.OTHERS),
+        ("bash", "make wheels", MAKE),
         ("bash", "extproc serve", Held("tests/test_conformance_gateway.py", "test_the_documented_runs_pass")),
         ("bash", "pytest --extproc-target", Held(JUDGE, "test_the_cases_are_tests_for_pytest")),
         ("yaml", "profiles:", Held(SHOWN, "test_the_recipe_is_one")),

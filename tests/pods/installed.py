@@ -1,5 +1,5 @@
-"""What `pip install 'extproc[up]'` gives somebody with an empty environment: two minutes or so and a package registry,
-so not among `make test`'s. README.md and docs/supply-chain.md print these commands.
+"""What both wheels, with the extra `up`, give somebody with an empty environment: two minutes or so and a package
+registry, so not among `make test`'s. README.md and docs/supply-chain.md print these commands.
 
     make test-image
 
@@ -54,14 +54,16 @@ def made(checkout: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def environment(tmp_path_factory: pytest.TempPathFactory, made: Path) -> Iterator[Path]:
-    """One with `extproc[up]`, and pip's report of what it has installed."""
+    """One with both wheels and the extra `up`, and pip's report of what it has installed."""
     folder = tmp_path_factory.mktemp("environment")
     subprocess.run([sys.executable, "-m", "venv", folder / "venv"], check=True)
     constraints = folder / "constraints.txt"
     constraints.write_text("".join(f"{pin.requirement}\n" for pin in pins("dev").values()))
-    wheels = ("--find-links", made, "--only-binary", ":all:", "--constraint", constraints)
+    ours = (f"extproc-{VERSION}-py3-none-any.whl[up]", f"extproc_scripted_vllm-{VERSION}-py3-none-any.whl")
+    wheels = [f"{made}/{wheel}" for wheel in ours]
+    given = ("--only-binary", ":all:", "--constraint", constraints)
     pip = (folder / "venv/bin/python", "-m", "pip", "--quiet", "--disable-pip-version-check")
-    subprocess.run([*pip, "install", *wheels, "--report", folder / "report.json", "extproc[up]"], check=True)
+    subprocess.run([*pip, "install", *given, "--report", folder / "report.json", *wheels], check=True)
     yield folder
     shutil.rmtree(folder)
 

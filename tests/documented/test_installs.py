@@ -1,0 +1,66 @@
+"""How our packages are installed is by a file's path: `extproc` on PyPI is somebody else's (docs/supply-chain.md)."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+from importlib.metadata import version
+from pathlib import Path
+
+import pytest
+
+from extproc.installing import by_pip
+from tests.pinned import ROOT
+
+PAGE = ROOT / "docs" / "supply-chain.md"
+WARNING = "`pip install extproc`, with an extra or without one"
+BARE = re.compile(
+    r"\b(?:pip3?|uv|pipx)\b[^\n|]*\b(?:install|download|add)\b[^\n|`]*?[ '\"]extproc(?:-scripted-vllm)?(?![\w./-])"
+)
+WHEELS = re.compile(r"\b(extproc(?:_scripted_vllm)?)-([0-9][^-]*)-py3-none-any\.whl")
+
+
+def texts() -> list[Path]:
+    """What people read or are told: pages, sources, manifests, the Makefile."""
+    listed = subprocess.run(["git", "ls-files", "-z"], cwd=ROOT, check=True, capture_output=True, text=True).stdout
+    kinds = {".md", ".py", ".toml", ".sh", ".yaml", ".Dockerfile", ""}
+    names = [name for name in listed.split("\0") if name and not name.startswith("tests/")]
+    return [ROOT / name for name in names if Path(name).suffix in kinds and (ROOT / name).is_file()]
+
+
+def test_nothing_says_to_install_by_the_bare_name() -> None:
+    told = []
+    for path in texts():
+        text = path.read_text(encoding="utf-8")
+        if path == PAGE:
+            assert text.count(WARNING) == 1, "the one place that says why"
+            text = text.replace(WARNING, "")
+        # An image's own step asks no index at all.
+        told += [f"{path.name}: {found[0]}" for found in BARE.finditer(text) if "--no-index" not in found[0]]
+    assert told == []
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "pip install extproc",
+        "gateway/bin/pip install 'extproc[up]'",
+        "pip install --no-deps extproc && pip install grpcio",
+        "pip install --find-links build/wheels extproc-scripted-vllm",
+        "uv add extproc",
+    ],
+)
+def test_a_bare_name_would_be_noticed(line: str) -> None:
+    assert BARE.search(line)
+
+
+def test_a_wheels_path_is_no_bare_name() -> None:
+    assert not BARE.search(
+        "pip install 'build/wheels/extproc-0.1.0-py3-none-any.whl[up]' build/wheels/extproc_scripted_vllm-0.1.0.whl"
+    )
+    assert not BARE.search(by_pip("otel"))
+
+
+def test_wheels_are_named_as_they_are_made() -> None:
+    named = {found.groups() for path in texts() for found in WHEELS.finditer(path.read_text(encoding="utf-8"))}
+    assert named == {(name, version("extproc")) for name in ("extproc", "extproc_scripted_vllm")}
