@@ -199,6 +199,7 @@ _ENTRIES: dict[str, list[tuple[str, str, Held | Why]]] = {
         ("bash", "pytest --extproc-target", Held(JUDGE, "test_the_cases_are_tests_for_pytest")),
         ("yaml", "profiles:", Held(SHOWN, "test_the_recipe_is_one")),
     ],
+    "docs/conformance-others.md": [("bash", "git clone", Why.OTHERS)],
     "docs/corpus.md": [
         ("bash", "extproc conformance tools --parser vllm", Why.GPU),
         (

@@ -15,7 +15,7 @@ from tests.pinned import ROOT
 PAGE = ROOT / "docs" / "supply-chain.md"
 WARNING = "`pip install extproc`, with an extra or without one"
 BARE = re.compile(
-    r"\b(?:pip3?|uv|pipx)\b[^\n|]*\b(?:install|download|add)\b[^\n|`]*?[ '\"]extproc(?:-scripted-vllm)?(?![\w./-])"
+    r"\b(?:pip3?|uv|pipx)\b[^\n|]*\b(?:install|download|add)\b[^\n|`{]*?[ '\"]extproc(?:-scripted-vllm)?(?![\w./-])"
 )
 WHEELS = re.compile(r"\b(extproc(?:_scripted_vllm)?)-([0-9][^-]*)-py3-none-any\.whl")
 

@@ -24,7 +24,7 @@ MAKEFILE = (ROOT / "Makefile").read_text(encoding="utf-8")
 
 OTHERS = frozenset(
     """
-    agentic-api aider cat cd claude cline cn codex curl docker echo gptme grep gzip helm istioctl kilo kimi kind mkdir
+    agentic-api aider cat cd claude cline cn codex curl docker echo git gptme grep gzip helm istioctl kilo kimi kind mkdir
     npm openssl opencode pip pipx pre-commit python3 qwen sed sha256sum skopeo tee vibe
     """.split()
 )

@@ -22,6 +22,12 @@ _NAMED = {
     "gcp_callouts": ("xds-protos", "grpcio"),
     "glovebox": ("glovebox-egress-gateway", "grpcio"),
 }
+_COMMITS = {
+    "b20e6c10532fdc220fbe61be151eb9e9876fafe05269dc53ea3a699b697a0d1f": "063329770ba3",
+    "b5cb1673dcb2577bac894a448ee6f86ca8be0c5826ed2ac5462c56c1e98bb246": "42b497434299",
+    "5439178c7e71bdd152c0e32bdbe844ca36359ca8b4dacc4ab2ee83bff9014d5a": "4f3199922c88",
+}
+"""A commit at which a file with this SHA-256 is so, as far as that is known."""
 Found = Mapping[str, Any]
 
 
@@ -34,7 +40,7 @@ def page(found: Mapping[str, Found]) -> str:
     digests: Mapping[str, str] = next((told["sha256"] for told in found.values() if told["sha256"]), {})
     parts = {
         "{table}": _table(servers, found),
-        "{digests}": [f"- `{name}`: `{digest}`" for name, digest in digests.items()],
+        "{digests}": _digests(digests),
         "{findings}": _findings(found),
         "{rows}": (line for server in servers for line in _row(server, found[server.name])),
     }
@@ -60,6 +66,14 @@ def _table(servers: list[Judged], found: Mapping[str, Found]) -> Iterator[str]:
             f"`{server.command}`",
         ]
         yield f"| {' | '.join(cells)} |"
+
+
+def _digests(digests: Mapping[str, str]) -> Iterator[str]:
+    yield "| file | commit | SHA-256 |"
+    yield "| --- | --- | --- |"
+    for name, digest in digests.items():
+        commit = f"`{_COMMITS[digest]}`" if digest in _COMMITS else "not known"
+        yield f"| `{name}` | {commit} | `{digest}` |"
 
 
 def _findings(found: Mapping[str, Found]) -> Iterator[str]:
