@@ -12,6 +12,7 @@ from extproc.conformance.envoys.page import SIMULATED, page
 from extproc.conformance.envoys.releases import RELEASES, binary
 from extproc.conformance.runner import run
 from tests import conformance_ours
+from tests.checkout import commit
 from tests.test_conformance_envoys import SMALL, reference_server
 
 PAGE = Path(__file__).parents[1] / "docs" / "conformance-envoys.md"
@@ -19,6 +20,7 @@ COMMAND = "python -m tests.generate_envoys_page"
 
 
 def main() -> int:
+    when = f"{datetime.date.today().isoformat()} with {commit()}"
     lab, reference, ours = {}, {}, {}
     for release in (SIMULATED, *RELEASES):
         envoy = None if release == SIMULATED else release
@@ -29,7 +31,7 @@ def main() -> int:
             reference[release] = asyncio.run(run(target, SMALL, envoy=envoy))
         ours[release] = conformance_ours.judged(envoy)
     PAGE.write_text(
-        page(datetime.date.today().isoformat(), COMMAND, lab, reference, {"extproc": ours}, conformance_ours.TOLD),
+        page(when, COMMAND, lab, reference, {"extproc": ours}, conformance_ours.TOLD),
         encoding="utf-8",
     )
     return 0

@@ -22,8 +22,12 @@ def test_the_page_is_that_of_the_results() -> None:
 
 
 def test_the_results_are_of_the_corpus_as_it_is() -> None:
-    digests = {name: found["corpus"] for name, found in FOUND.items()}
-    assert digests == dict.fromkeys(FOUND, results.corpus_digest()), "run python -m bench.parsers NAME --keep"
+    for name, found in FOUND.items():
+        assert found["judged"].keys() == found["scores"].keys() == found["formats"].keys()
+        digests = {format_: run["rows"] for format_, run in found["judged"].items()}
+        assert digests == {format_: results.rows_digest(format_) for format_ in digests}, (
+            f"run python -m bench.parsers {name} --keep, with --format for some"
+        )
     assert set(PARSERS) <= set(FOUND)
     rows = load()
     for name in PARSERS:
@@ -63,3 +67,40 @@ def test_reasons_are_kept_by_the_way_in_which_a_row_failed() -> None:
     kept = results.reasons(verdict)
     assert set(kept) == {"streamed", "cut"}
     assert len(kept["cut"]) < 200
+
+
+def test_a_format_that_is_judged_again_alone_leaves_the_others() -> None:
+    def kept(commit: str, formats: dict[str, int], wrong: dict[str, dict[str, str]]) -> dict[str, object]:
+        return {
+            "name": "vllm",
+            "versions": {"vllm": "1"},
+            "judged": {format_: {"commit": commit} for format_ in formats},
+            "formats": {format_: format_ for format_ in formats},
+            "scores": {format_: {"well_formed": {"rows": rows}} for format_, rows in formats.items()},
+            "wrong": wrong,
+        }
+
+    before = kept("old", {"hermes": 1, "hy_v4": 2}, {"hermes:a": {"whole": "x"}, "hy_v4:a": {"whole": "x"}})
+    now = kept("new", {"hy_v4": 3}, {"hy_v4:b": {"cut": "y"}})
+    assert results.merged(before, now) == kept("old", {"hermes": 1}, {}) | {
+        "judged": {"hermes": {"commit": "old"}, "hy_v4": {"commit": "new"}},
+        "formats": {"hermes": "hermes", "hy_v4": "hy_v4"},
+        "scores": {"hermes": {"well_formed": {"rows": 1}}, "hy_v4": {"well_formed": {"rows": 3}}},
+        "wrong": {"hermes:a": {"whole": "x"}, "hy_v4:b": {"cut": "y"}},
+    }
+    with pytest.raises(ValueError, match=r"vllm: what is kept is of .*, so all formats have to be judged"):
+        results.merged(before, now | {"versions": {"vllm": "2"}})
+
+
+def test_every_bug_has_the_version_in_which_it_was_seen() -> None:
+    known = bugs.read()
+    assert known
+    assert {bug["version"] for bug in known if bug["project"] == "vllm"} == {FOUND["vllm"]["versions"]["vllm"]}
+    assert all(bug["version"] and f"(`{bug['id']}`)" in PAGE.read_text(encoding="utf-8") for bug in known)
+
+
+def test_one_bug_is_run_again_alone() -> None:
+    one, other = bugs.read()[:2]
+    again = bugs.rerun(lambda _: [{"content": "now"}], [one["id"]], "9")
+    assert again[0] == one | {"came": {"content": "now", "reasoning": "", "calls": []}, "version": "9"}
+    assert again[1] == other

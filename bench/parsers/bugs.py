@@ -1,12 +1,13 @@
 """Bugs that judging found, each as the least text that shows it: bugs.json, and what came of it when it was last run.
 
-`python -m bench.parsers NAME --bugs` runs those of one project again. What is right follows from the format's source.
+`python -m bench.parsers NAME --bugs` runs those of one project again, `--bug ID` a single one. `version` is the
+project's when it was last run. What is right follows from the format's source.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -49,9 +50,9 @@ def is_right(came: dict[str, Any], right: dict[str, Any]) -> bool:
     return same([list(call) for call in calls], right["calls"])
 
 
-def rerun(parser: ParserUnderTest, project: str) -> list[dict[str, Any]]:
-    """All bugs, those of this project with what comes of them now."""
-    return [{**bug, "came": run(parser, bug)} if bug["project"] == project else bug for bug in read()]
+def rerun(parser: ParserUnderTest, ids: Collection[str], version: str) -> list[dict[str, Any]]:
+    """All bugs, those of these ids with what comes of them now, in this version."""
+    return [{**bug, "came": run(parser, bug), "version": version} if bug["id"] in ids else bug for bug in read()]
 
 
 def write(bugs: Sequence[dict[str, Any]]) -> None:

@@ -9,6 +9,7 @@ from typing import Any
 
 from bench.parsers import bugs, results
 from extproc.corpus.rows import KINDS, file_names
+from tests.checkout import UNKNOWN
 from tests.corpus_rows.sources import SOURCES
 
 PAGE = Path(__file__).parents[2] / "docs" / "tools-conformance.md"
@@ -43,9 +44,24 @@ def page(found: Found, known: Sequence[Mapping[str, Any]]) -> str:
 def _versions(found: Found) -> str:
     named = {name: one["versions"] for name, one in found.items() if name in _PLACES or name in _GATEWAYS}
     pairs = {f"{package} {version}" for versions in named.values() for package, version in versions.items()}
-    dates = sorted({one["date"] for one in found.values()})
+    runs = [(name, run) for name, one in found.items() for run in one["judged"].values()]
+    dates = sorted({run["date"] for _, run in runs})
     when = dates[0] if len(dates) == 1 else f"{dates[0]} to {dates[-1]}"
-    return f"Judged on {when}: {', '.join(sorted(pairs, key=str.lower))}"
+    return f"Judged on {when}: {', '.join(sorted(pairs, key=str.lower))}.\n{_commits(found)}"
+
+
+def _commits(found: Found) -> str:
+    """Which commits of this checkout had the corpus, the judge, what drives the parsers, and our own parser."""
+    by_commit: dict[str, list[str]] = {}
+    for name, one in found.items():
+        formats: dict[str, list[str]] = {}
+        for format_, run in one["judged"].items():
+            formats.setdefault(run["commit"] or UNKNOWN, []).append(format_)
+        for commit, those in formats.items():
+            some = f" ({', '.join(f'`{format_}`' for format_ in those)})" if len(formats) > 1 and len(those) < 5 else ""
+            by_commit.setdefault(commit, []).append(f"`{name}`{some}")
+    told = "; ".join(f"{', '.join(names)} with {commit}" for commit, names in sorted(by_commit.items()))
+    return f"What judges and what drives them is this checkout, and so is ours: {told}"
 
 
 # Scores
@@ -124,7 +140,7 @@ def _bug(bug: Mapping[str, Any]) -> str:
     opened = ", the prompt having begun the thinking" if bug.get("prompt_opens_thinking") else ""
     source = SOURCES[bug["format"]].where
     return (
-        f"- {_PLACES[bug['project']]}, `{bug['format']}`, {how}{opened}\n"
+        f"- {_PLACES[bug['project']]} {bug['version']}, `{bug['format']}`, {how}{opened} (`{bug['id']}`)\n"
         f"  - text: {_code(bug['text'])}\n"
         f"  - came: {_outcome(bug['came'])}\n"
         f"  - right: {_outcome(bug['right'])}, by {source}"
@@ -208,8 +224,8 @@ parser.
 """
 
 _BUGS_SAY = """
-Each is the least text that shows it, grouped by cause, and was run for this page: `python -m bench.parsers NAME
---bugs` runs those of one project again. The tools on offer are `get_weather` (`city` and `unit`, strings; `days`, an
-integer), `get_time` (no parameters) and `note` (`text`, a string; `place`, an object). What is right follows from the
-source that is named. None of them has been reported yet.
+Each is the least text that shows it, grouped by cause, with the version in which it was last seen.
+`python -m bench.parsers --bug ID` runs one again, `python -m bench.parsers NAME --bugs` all of a project. The tools on
+offer are `get_weather` (`city` and `unit`, strings; `days`, an integer), `get_time` (no parameters) and `note` (`text`,
+a string; `place`, an object). What is right follows from the source that is named. None of them has been reported yet.
 """

@@ -24,8 +24,8 @@ MAKEFILE = (ROOT / "Makefile").read_text(encoding="utf-8")
 
 OTHERS = frozenset(
     """
-    agentic-api aider cat cd claude cline cn codex curl docker echo git gptme grep gzip helm istioctl kilo kimi kind mkdir
-    npm openssl opencode pip pipx pre-commit python3 qwen sed sha256sum skopeo tee vibe
+    agentic-api aider cat cd claude cline cn codex curl docker echo git gptme grep gzip helm istioctl kilo kimi kind
+    mkdir npm openssl opencode pip pipx pre-commit python3 qwen sed sha256sum skopeo tee vibe
     """.split()
 )
 """Programs whose command lines only running them can tell right from wrong: the catalogue says what does."""

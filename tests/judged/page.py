@@ -10,6 +10,7 @@ from typing import Any
 from extproc.conformance.invariants import BY_ID
 from extproc.conformance.reports.matrix import COLUMNS, ROWS
 from extproc.conformance.verdicts import Verdict
+from tests.checkout import UNKNOWN
 from tests.judged.findings import FINDINGS, Finding
 from tests.judged.servers import SERVERS, Judged
 
@@ -108,7 +109,7 @@ def _behind(finding: Finding, found: Mapping[str, Found]) -> str:
 def _row(server: Judged, told: Found) -> Iterator[str]:
     versions = ", ".join(f"{name} {told['versions'][name]}" for name in _NAMED[server.requirements])
     yield from ("", f'<a id="{server.name}"></a>', "", f"### {server.title}: {server.what}", "")
-    yield f"{versions}; suite {told['suite']}, Envoy {told['envoy']}. {summary(told)}."
+    yield f"{versions}; suite {told['suite']} ({told.get('commit', UNKNOWN)}), Envoy {told['envoy']}. {summary(told)}."
     yield ""
     layouts = {result["layout"]: result["verdict"] for result in told["results"] if result["layout"]}
     yield "| request \\ response | " + " | ".join(COLUMNS) + " |"
