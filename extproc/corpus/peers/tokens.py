@@ -29,6 +29,9 @@ _COHERE = (*(f"<|{edge}_{part}|>" for part in _COHERE_PARTS for edge in ("START"
 _DEEPSEEK = tuple(f"<｜tool▁{part}｜>" for part in ("calls▁begin", "calls▁end", "call▁begin", "call▁end", "sep"))
 _GLM = (*_THINK, *_tags("tool_call", "arg_key", "arg_value"))
 _QWEN = (*_THINK, *_tags("tool_call"))
+_HY4 = (*_GLM, *_tags("tool_calls"))
+HY4_SUFFIX = ":6124c78e>"
+"""How the control tokens of the published checkpoint end."""
 _MUSE = ("<|start|>", "<|message|>", "<|eom|>", "<|eot|>")
 
 CONTROL: Mapping[str, tuple[str, ...]] = {
@@ -58,7 +61,7 @@ CONTROL: Mapping[str, tuple[str, ...]] = {
     "hermes": _QWEN,
     "hunyuan_a13b": _THINK,
     "hy_v3": (*_GLM, *_tags("tool_calls"), "<tool_sep>"),
-    "hy_v4": (*_GLM, *_tags("tool_calls"), "<tool_sep>"),
+    "hy_v4": (*_HY4, *(token.replace(">", HY4_SUFFIX) for token in _HY4)),
     "inkling": (
         "<|message_model|>", "<|content_invoke_tool_json|>", "<|content_invoke_tool_text|>", "<|content_text|>",
         "<|content_thinking|>", "<|content_model_end_sampling|>", "<|end_message|>",

@@ -19,7 +19,14 @@ from vllm.parser.parser_manager import ParserManager
 from vllm.tool_parsers import ToolParserManager
 
 from extproc.corpus.judging import Delta, Given
-from extproc.corpus.peers.tokens import CharacterTokenizer, thinking_tags, thinks, whole_tokens
+from extproc.corpus.peers.tokens import (
+    CONTROL,
+    HY4_SUFFIX,
+    CharacterTokenizer,
+    thinking_tags,
+    thinks,
+    whole_tokens,
+)
 
 logging.disable(logging.CRITICAL)  # A parser logs what it can't read, and goes on.
 
@@ -182,6 +189,8 @@ def _variant(format_: str, text: str) -> Iterable[str]:
     """Control tokens that the tokenizer of the model which wrote this doesn't have."""
     if format_ == "mistral" and "[ARGS]" not in text:
         return ("[ARGS]", "[CALL_ID]")
+    if format_ == "hy_v4":
+        return [token for token in CONTROL[format_] if token.endswith(HY4_SUFFIX) is not (HY4_SUFFIX in text)]
     return ()
 
 
