@@ -61,13 +61,11 @@ AGAIN_HEADER = "x-extproc-again"
 backend."""
 
 LIMITS_DOMAIN = "extproc"
-"""Under which limits in tokens stand in the service that counts for all Envoys."""
+"""Under which limits stand in the service that counts for all Envoys."""
 
-TOKENS_LIMIT = "x-ratelimit-limit-tokens"
-TOKENS_LEFT = "x-ratelimit-remaining-tokens"
-TOKENS_RESET = "x-ratelimit-reset-tokens"
-"""Added by that service to an answer: of the limit that is nearest, how many tokens it allows and has left, and how
-many seconds it still has."""
+LIMITED_HEADER = "x-extproc-limited"
+"""Set by Envoy on its reply to a request that a limit has refused: which of its filters that was. Never shown to a
+client."""
 
 CLIENT_HEADER = "x-extproc-client"
 """Set by Envoy on a request: the name of the key that it came with. Never taken from a client."""

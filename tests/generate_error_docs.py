@@ -88,8 +88,9 @@ REQUEST = {
     "rate_limit_exceeded": Told(
         "429",
         "the client, its team or the backend has reached its limit of requests or tokens",
-        "wait as long as `Retry-After` says, if the answer has it; raise `requests_per_minute`, `concurrent_requests` "
-        "or [the limit in tokens](configuration.md#limits-in-tokens)",
+        "wait as long as `Retry-After` says, if the answer has it (of a limit per minute or day it says when one more "
+        "is let in); raise `requests_per_minute`, `concurrent_requests` or "
+        "[the limit in tokens](configuration.md#limits-in-tokens)",
     ),
     "request_timeout": Told(
         "408", "the request didn't arrive in time", "check the network, and whether the client sends slowly"
@@ -209,10 +210,10 @@ GATEWAY = {
     "signing_keys_unavailable": Told(
         "503", "Envoy has no keys to check tokens with", "try again; check that Envoy can reach `jwt.jwks.url`"
     ),
-    "token_limits_unavailable": Told(
+    "rate_limits_unavailable": Told(
         "503",
-        "with `when_down: refuse`: Envoy can't reach the service that counts tokens",
-        "check `rate_limit_service` ([operations](operations.md#limits-in-tokens))",
+        "with `when_down: refuse`: Envoy can't reach the service that counts requests and tokens",
+        "check `rate_limit_service` ([operations](operations.md#limits-that-a-service-counts))",
     ),
     "sent_ahead": Told(
         "503",

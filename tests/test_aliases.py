@@ -168,7 +168,7 @@ def test_a_backend_that_can_not_be_reached_is_passed_by_at_once(asker: Asker) ->
 
 def test_nobody_learns_of_a_backend_from_what_a_limit_keeps_back(asker: Asker) -> None:
     for _ in range(FAILURES):
-        assert asker.ask(503, "token_limits_unavailable") == "old"
+        assert asker.ask(503, "rate_limits_unavailable") == "old"
     assert asker.ask(503, "backend_unreachable") == "old"
     assert asker.ask(429, "rate_limit_exceeded") == "new"
     assert asker.ask() == "new"
@@ -197,7 +197,7 @@ def replies_of_envoy() -> set[str]:
 
 def test_of_envoys_own_replies_those_tell_of_a_backend_that_are_about_one() -> None:
     codes = replies_of_envoy()
-    assert {"token_limits_unavailable", "rate_limit_exceeded", "request_timeout", "gateway_overloaded"} < codes
+    assert {"rate_limits_unavailable", "rate_limit_exceeded", "request_timeout", "gateway_overloaded"} < codes
     for code in codes:
         asker = Asker()
         asked = [asker.ask(503, code) for _ in range(FAILURES + 1)]
@@ -206,7 +206,7 @@ def test_of_envoys_own_replies_those_tell_of_a_backend_that_are_about_one() -> N
 
 @pytest.mark.parametrize(
     ("status", "reply"),
-    [(503, "token_limits_unavailable"), (429, "rate_limit_exceeded"), (408, "request_timeout"), (400, "bad_request")],
+    [(503, "rate_limits_unavailable"), (429, "rate_limit_exceeded"), (408, "request_timeout"), (400, "bad_request")],
 )
 def test_a_reply_that_tells_nothing_of_the_backend_changes_nothing(status: int, reply: str, asker: Asker) -> None:
     assert [asker.ask(503) for _ in range(FAILURES - 1)] == ["old"] * (FAILURES - 1)

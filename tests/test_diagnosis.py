@@ -146,7 +146,7 @@ PLANTED: dict[str, Document] = {
     "unknown_upstream_model": recorded(ASKED, *failed(404, "The model `m` does not exist.")),
     "backend_full": recorded(ASKED, *failed(429, "busy")),
     "limit_reached": recorded(ASKED, *kept_back(429, "rate_limit_exceeded")),
-    "token_limits_unavailable": recorded(ASKED, *kept_back(503, "token_limits_unavailable")),
+    "rate_limits_unavailable": recorded(ASKED, *kept_back(503, "rate_limits_unavailable")),
     "backend_away": recorded(ASKED, *failed(503, "upstream connect error")),
     "backend_error": recorded(ASKED, *failed(500, "CUDA error")),
     "backend_silent": recorded(ASKED, *stream("I wi", None), silent=True),

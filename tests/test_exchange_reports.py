@@ -238,7 +238,7 @@ class TestTelemetry:
         assert counted.all() == {'refused_requests_total{code="request_too_large"}': 1}
 
     @pytest.mark.parametrize(
-        ("status", "code"), [(429, "rate_limit_exceeded"), (503, "token_limits_unavailable")], ids=["used up", "away"]
+        ("status", "code"), [(429, "rate_limit_exceeded"), (503, "rate_limits_unavailable")], ids=["used up", "away"]
     )
     def test_envoys_own_refusal_by_a_limit_behind_the_processor(self, status: int, code: str) -> None:
         counted = Counted()

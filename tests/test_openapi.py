@@ -110,6 +110,11 @@ class TestTables:
         assert {USAGE_HEADER, ROUNDS_HEADER, TOOLS_HEADER, MODEL_HEADER, FALLBACK_HEADER} <= set(
             CHAT["responses"]["200"]["headers"]
         )
+        limits = {
+            f"x-ratelimit-{name}-{of}" for name in ("limit", "remaining", "reset") for of in ("requests", "tokens")
+        }
+        for status, response in CHAT["responses"].items():
+            assert (limits <= set(response["headers"])) is (status != "401"), status
 
     def test_the_parameters(self) -> None:
         known = {"model", "messages"} | TOOL_PARAMETERS | {row.name for row in PARAMETERS}
@@ -334,7 +339,8 @@ def described(path: str, reply: httpx.Response, *, schema: str, method: str = "g
     """Assert that the document has this answer, with all the header fields that it says come with it."""
     response = DOCUMENT["paths"][path][method]["responses"][str(reply.status_code)]
     assert response["content"]["application/json"]["schema"] == {"$ref": f"#/components/schemas/{schema}"}
-    assert set(response["headers"]) - {DROPPED_HEADER} <= set(reply.headers)
+    of_limits = {name for name in response["headers"] if name.startswith("x-ratelimit-")}  # of keys, and here are none
+    assert set(response["headers"]) - of_limits - {DROPPED_HEADER} <= set(reply.headers)
     assert reply.headers["content-type"] == "application/json"
     check(schema, reply.json())
 

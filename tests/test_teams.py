@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import time
 from collections.abc import Iterator
 from typing import Any
 
@@ -286,12 +287,16 @@ def test_envoy_counts_for_the_key_and_for_the_team(gateway: Gateway) -> None:
     left = [answer.headers["x-ratelimit-remaining-requests"] for answer in alices]
     assert left == ["3", "2", "1", "0", "0"]
     assert {answer.headers["x-ratelimit-limit-requests"] for answer in alices} == {str(OF_A_KEY)}
+    resets = [answer.headers["x-ratelimit-reset-requests"] for answer in alices]
+    assert resets == ["15s", "30s", "45s", "1m0s", "1m0s"]
     before = len(gateway.backend.requests)
     # Of two buckets Envoy asks the one that fills slowest first: what the key has no more of didn't count for the team.
     bobs = [ask(gateway, "search/bob") for _ in range(3)]
     assert [answer.status_code for answer in bobs] == [200, 200, 429]
     assert len(gateway.backend.requests) == before + 2
-    assert (bobs[-1].headers["x-ratelimit-limit-requests"], bobs[-1].headers["retry-after"]) == (str(PER_MINUTE), "1")
+    assert bobs[-1].headers["x-ratelimit-limit-requests"] == str(PER_MINUTE)
+    assert 5 <= int(bobs[-1].headers["retry-after"]) <= 10
+    assert 10 <= int(alices[-1].headers["retry-after"]) <= 15  # of 4 a minute
     assert bobs[-1].json()["error"]["code"] == "rate_limit_exceeded"
     assert "of its team" in bobs[-1].json()["error"]["message"]
     assert ask(gateway, "erin").status_code == 200
@@ -313,3 +318,16 @@ def test_the_team_is_in_envoys_log(gateway: Gateway) -> None:
     wait_until(lambda: any(line["request_id"] == mine for line in gateway.whole_access_log()))
     (told,) = (line["extproc"] for line in gateway.whole_access_log() if line["request_id"] == mine)
     assert (told["client"], told["team"]) == ("shop/carol", "shop")
+
+
+def test_who_waits_as_long_as_the_answer_says_is_served(gateway: Gateway) -> None:
+    """And who comes much sooner isn't."""
+    while (refused := ask(gateway, "erin")).status_code == 200:
+        pass
+    wait = int(refused.headers["retry-after"])
+    assert 12 <= wait <= 15
+    time.sleep(wait - 4)
+    sooner = ask(gateway, "erin")
+    assert (sooner.status_code, 2 <= int(sooner.headers["retry-after"]) <= 5) == (429, True)
+    time.sleep(int(sooner.headers["retry-after"]))
+    assert ask(gateway, "erin").status_code == 200

@@ -36,10 +36,13 @@ SETTINGS = """
 models:
   - {{name: small, backend: qwen, upstream_model: {model}, tools: prompt}}
   - {{name: native, backend: qwen, upstream_model: {model}, tools: native}}
-backends: [{{name: qwen, address: "127.0.0.1:{backend}", health_check: false, max_requests: 1000}}]
+  - {{name: again, backend: half, upstream_model: {model}, tools: prompt, retry: true}}
+backends:
+  - {{name: qwen, address: "127.0.0.1:{backend}", health_check: false, max_requests: 1000}}
+  - {{name: half, address: ["127.0.0.1:1", "127.0.0.1:{backend}"], health_check: false, structured_outputs: false}}
 api_keys: {keys}
 rate_limit_service: {{address: "127.0.0.1:{service}", when_down: {when_down}, timeout_seconds: 20}}
-limits: {{requests_per_minute: null, tokens_per_day: {of_keys}}}
+limits: {{requests_per_minute: {per_minute}, tokens_per_day: {of_keys}}}
 teams:
 {teams}
 """
@@ -77,16 +80,16 @@ class Pair:
     settings: str
     running: list[contextlib.ExitStack]
     served: contextlib.ExitStack
+    live: bool
 
     def start(self, number: int) -> None:
         """Have the gateway of that number run."""
-        live = len(self.running) > 1
         running = configured_gateway(
             self.folder / str(number),
             self.settings,
             self.backend,
-            live=live,
-            arguments=ENVOY_ARGUMENTS if live else (),
+            live=self.live,
+            arguments=ENVOY_ARGUMENTS if self.live else (),
         )
         self.gateways[number] = self.running[number].enter_context(running)
 
@@ -113,6 +116,8 @@ def pair(
     when_down: str = "serve",
     n: int = 2,
     more: str = "",
+    per_minute: int | None = None,
+    live: bool | None = None,
 ) -> Iterator[Pair]:
     (folder / "keys").write_text("".join(f"{hash_line(name, key_of(name))}\n" for name in names))
     with contextlib.ExitStack() as stack:
@@ -130,12 +135,14 @@ def pair(
             service=port,
             when_down=when_down,
             of_keys=of_keys,
+            per_minute="null" if per_minute is None else per_minute,
             teams="\n".join(f"  - {{name: {name}, {what}}}" for name, what in teams.items()),
         )
         settings += more
         limits.read(to_yaml(parse(settings)))
         running = [stack.enter_context(contextlib.ExitStack()) for _ in range(n)]
-        made = Pair([], backend, limits, port, clock, folder, settings, running, served)
+        live = n > 1 if live is None else live
+        made = Pair([], backend, limits, port, clock, folder, settings, running, served, live)
         made.gateways = [None] * n  # type: ignore[list-item]
         for number in range(n):
             (folder / str(number)).mkdir()
@@ -165,13 +172,14 @@ def ask(gateway: Gateway, name: str, *, dialect: str = "chat", text: str = "Hell
 
 @pytest.fixture(scope="module")
 def two(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Pair]:
-    names = ["search/alice", "search/bob", "shop/carol", "shop/dave", "slow/erin", "gone/fred", "few/gina"]
+    names = ["search/alice", "search/bob", "shop/carol", "shop/dave", "slow/erin", "gone/fred", "few/gina", "both/hugo"]
     teams = {
         "search": f"tokens_per_day: {FREE}",
         "shop": "tokens_per_minute: 1000",
         "slow": f"tokens_per_minute: {FREE}",
         "gone": f"tokens_per_day: {FREE}",
         "few": "tokens_per_day: 100, tokens_per_minute: 1000",
+        "both": "tokens_per_day: 100, tokens_per_minute: 1000",
     }
     with pair(tmp_path_factory.mktemp("limits"), names, teams) as running:
         yield running
@@ -218,7 +226,7 @@ def test_what_is_used_up_is_a_429_in_each_dialect(two: Pair) -> None:
     assert [first.headers[f"x-ratelimit-{name}-tokens"] for name in ("limit", "remaining", "reset")] == [
         "1000",
         "1000",
-        "60",
+        "1m0s",
     ]
     two.used("team_minute", "shop", 400)
     second = ask(other, "shop/dave", text=costing(601), stream=True)
@@ -238,15 +246,11 @@ def test_what_is_used_up_is_a_429_in_each_dialect(two: Pair) -> None:
         assert refused.headers["retry-after"] == "47"
         assert refused.headers["x-ratelimit-limit-tokens"] == "1000"
         assert refused.headers["x-ratelimit-remaining-tokens"] == "0"
+        assert refused.headers["x-ratelimit-reset-tokens"] == "47s"
     assert len(two.backend.requests) == asked
     other_path = {"model": "small", "prompt": "Hello!"}
     bearer = {"authorization": f"Bearer {key_of('shop/carol')}"}
     assert one.http.post("/v1/completions", json=other_path, headers=bearer).status_code == 429
-    two.limits.environment = {}
-    refused = ask(one, "shop/carol")
-    two.limits.environment = ENVIRONMENT
-    assert refused.status_code == 429
-    assert not {"retry-after", "x-ratelimit-limit-tokens"} & refused.headers.keys()
     assert ask(one, "search/bob").status_code == 200
     two.used("team_minute", "shop", 1001)  # what was refused costs nothing
     two.clock[0] += 47
@@ -259,7 +263,28 @@ def test_a_days_limit_is_told_when_it_is_nearer_than_the_minutes(two: Pair) -> N
     two.used("team_day", "few", 101)
     refused = ask(two.gateways[1], "few/gina")
     assert (refused.status_code, refused.headers["x-ratelimit-limit-tokens"]) == (429, "100")
+    left = 86400 - two.clock[0] % 86400
+    assert int(refused.headers["retry-after"]) == left
+    assert refused.headers["x-ratelimit-reset-tokens"] == f"{left // 3600}h{left // 60 % 60}m{left % 60}s"
+
+
+def test_of_two_limits_that_are_used_up_the_longer_is_told(two: Pair) -> None:
+    ask(two.gateways[0], "both/hugo", text=costing(1001))
+    two.used("team_minute", "both", 1001)
+    refused = ask(two.gateways[1], "both/hugo")
+    assert refused.status_code == 429
     assert int(refused.headers["retry-after"]) == 86400 - two.clock[0] % 86400
+
+
+def test_what_the_service_would_tell_clients_itself_does_no_harm(two: Pair) -> None:
+    names = {"LIMIT_LIMIT_HEADER": "limit", "LIMIT_REMAINING_HEADER": "remaining", "LIMIT_RESET_HEADER": "reset"}
+    telling = {variable: f"x-ratelimit-{name}-tokens" for variable, name in names.items()}
+    two.limits.environment = {**ENVIRONMENT, "LIMIT_RESPONSE_HEADERS_ENABLED": "true", **telling}
+    answer = ask(two.gateways[0], "search/bob")
+    two.limits.environment = ENVIRONMENT
+    told = [(name, value) for name, value in answer.headers.multi_items() if name == "x-ratelimit-reset-tokens"]
+    left = 86400 - two.clock[0] % 86400
+    assert told == [("x-ratelimit-reset-tokens", f"{left // 3600}h{left // 60 % 60}m{left % 60}s")]
 
 
 def test_a_stream_that_its_client_leaves_has_cost_what_came_of_it(two: Pair) -> None:
@@ -328,7 +353,7 @@ def test_or_nobody_is_served_by_a_bootstrap_that_stands_alone(tmp_path: Path) ->
         ):
             refused = ask(gateway, "search/alice", dialect=dialect)
             assert (refused.status_code, refused.json()["error"]["type"]) == (503, expected)
-            assert "counts tokens" in refused.json()["error"]["message"]
+            assert "counts requests and tokens" in refused.json()["error"]["message"]
             assert refused.headers["retry-after"] == "1"
 
 
@@ -451,6 +476,7 @@ teams: [{name: "off", tokens_per_day: 3, tokens_per_minute: 2}, {name: "7", toke
             {"key": "team_minute", "value": "off", "rate_limit": {"unit": "minute", "requests_per_unit": 2}},
             {"key": "team_day", "value": "off", "rate_limit": {"unit": "day", "requests_per_unit": 3}},
             {"key": "team_day", "value": "7", "rate_limit": {"unit": "day", "requests_per_unit": 4}},
+            {"key": "client_requests_minute", "rate_limit": {"unit": "minute", "requests_per_unit": 1200}},
         ],
     }
 

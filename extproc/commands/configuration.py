@@ -63,10 +63,10 @@ def _limits(options: argparse.Namespace) -> int:
     if path is None or (options.config and options.file):
         options.misused("give one FILE")
     config = load(path)
-    if not config.token_limits:
+    if not config.global_limits:
         print(
-            f"extproc: {path}: no limit in tokens; set `tokens_per_minute` or `tokens_per_day` in `limits` or in an "
-            f"entry of `teams`, and try again",
+            f"extproc: {path}: no limit that a `rate_limit_service` counts for; set `rate_limit_service`, and limits in "
+            f"tokens or requests in `limits` or in an entry of `teams`, and try again",
             file=sys.stderr,
         )
         return 1
@@ -278,7 +278,7 @@ def _add_limits(commands: Commands) -> None:
         commands,
         "limits",
         _limits,
-        "print the limits in tokens for envoyproxy/ratelimit, which counts them for all Envoys",
+        "print the limits that envoyproxy/ratelimit counts for all Envoys, as its file",
         """
         extproc limits extproc.yaml > ratelimit.yaml
         """,

@@ -16,7 +16,8 @@ class Limits(Settings):
     max_body_bytes: Annotated[int, Field(ge=1024, le=1 << 30)] = 32 * 1024 * 1024
     """The largest request or response body that is buffered; above it the client gets a 413."""
     requests_per_minute: Annotated[int, Field(ge=1, le=1_000_000)] | None = 1200
-    """How many requests one key may send in a minute; one more is a 429. `null`: as many as it likes."""
+    """How many requests one key may send in a minute, at one Envoy, and at all of them where there is a
+    `rate_limit_service`; one more is a 429. `null`: as many as it likes."""
     concurrent_requests: Annotated[int, Field(ge=1)] | None = None
     """How many requests of one key may be under way at one backend. Unless given: as many as it has left free."""
     tokens_per_minute: Tokens | None = None

@@ -25,6 +25,7 @@ from extproc.config.base import (
     ParameterName,
     Settings,
 )
+from extproc.config.global_limits import GlobalLimit, RateLimitService, request_limits, token_limits
 from extproc.config.jwt import Jwt
 from extproc.config.ladder import Ladder, Step
 from extproc.config.limits import Limits
@@ -36,7 +37,6 @@ from extproc.config.paths import OTHER_PATHS, check_exact_path
 from extproc.config.recording import Recording
 from extproc.config.references import broken_references
 from extproc.config.team import Team
-from extproc.config.token_limits import RateLimitService, TokenLimit, Whose, token_limits
 from extproc.config.tools import Runs, ToolServer
 from extproc.config.tracing import Tracing
 from extproc.contract.media_urls import MediaUrls
@@ -45,6 +45,7 @@ from extproc.contract.withheld import WITHHELD
 from extproc.names import ANSWERED_PATHS, CHARACTER, HEALTH_PATH, MODELS_PATH
 
 AUTO = "auto"
+NOBODY = "without `api_keys` or `jwt` nobody can be told from anybody else"
 MOST_WORKERS = 128
 
 
@@ -95,7 +96,7 @@ class Config(Settings):
     limits: Limits = Limits()
     """What one exchange, and one client, may use."""
     rate_limit_service: RateLimitService | None = None
-    """What counts tokens for all Envoys together. Without it there can be no limit in tokens."""
+    """What counts requests and tokens for all Envoys together. Without it there can be no limit in tokens."""
     count_every_answer: bool = False
     """Answers without tools are read for what they cost as well, which limits in tokens do anyway."""
     characters: Annotated[AbsolutePath | None, BeforeValidator(_beside_the_file)] = None
@@ -224,14 +225,16 @@ class Config(Settings):
         return self
 
     @model_validator(mode="after")
-    def _token_limits_hold(self) -> Self:
+    def _limits_hold(self) -> Self:
         for limit in self.token_limits:
             at = [index for index, team in enumerate(self.teams) if limit.whose == "team" and team.name == limit.name]
-            location = (*(("teams", at[0]) if at else ("limits",)), f"tokens_per_{limit.unit}")
+            location = (*(("teams", at[0]) if at else ("limits",)), limit.setting)
             if self.rate_limit_service is None:
                 raise FieldError(location, "without `rate_limit_service` nobody counts tokens")
             if not self.identifies_clients:
-                raise FieldError(location, "without `api_keys` or `jwt` nobody can be told from anybody else")
+                raise FieldError(location, NOBODY)
+        if self.limits.requests_per_minute not in (None, Limits().requests_per_minute) and not self.identifies_clients:
+            raise FieldError(("limits", "requests_per_minute"), NOBODY)
         return self
 
     @model_validator(mode="after")
@@ -394,14 +397,21 @@ class Config(Settings):
         return {team.name: team.requests_per_minute for team in self.teams if team.requests_per_minute is not None}
 
     @cached_property
-    def token_limits(self) -> tuple[TokenLimit, ...]:
+    def token_limits(self) -> tuple[GlobalLimit, ...]:
         """All limits in tokens, of keys and of teams."""
-        return token_limits(self.limits.tokens_per_minute, self.limits.tokens_per_day, self.teams)
+        return token_limits(self.limits, self.teams)
+
+    @cached_property
+    def global_limits(self) -> tuple[GlobalLimit, ...]:
+        """All that the service counts for: those in tokens, and then those of requests."""
+        if self.rate_limit_service is None or not self.identifies_clients:
+            return ()
+        return (*self.token_limits, *request_limits(self.limits, self.teams))
 
     @property
-    def token_limit_kinds(self) -> Mapping[str, Whose]:
-        """What kinds of them there are, and whose each is."""
-        return {limit.kind: limit.whose for limit in self.token_limits}
+    def global_limit_kinds(self) -> Sequence[tuple[str, str]]:
+        """What kinds of them there are, each once, and whose each is."""
+        return list(dict.fromkeys((limit.kind, limit.whose) for limit in self.global_limits))
 
     @property
     def counts_tokens(self) -> bool:

@@ -23,7 +23,8 @@ class Team(Settings):
     models: Annotated[tuple[Name, ...], Field(min_length=1)] | None = None
     """The only models that it may ask, by their names; to it, there are no others. Unless given: all."""
     requests_per_minute: Annotated[int, Field(ge=1, le=1_000_000)] | None = None
-    """How many requests all its keys together may send in a minute, at one Envoy; one more is a 429."""
+    """How many requests all its keys together may send in a minute, at one Envoy, and at all of them where there is a
+    `rate_limit_service`; one more is a 429."""
     concurrent_requests: Annotated[int, Field(ge=1)] | None = None
     """How many requests all its keys together may have under way, at all backends; one more is a 429."""
 

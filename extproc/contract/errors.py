@@ -271,7 +271,7 @@ def backend_error(status: int, body: bytes) -> ApiError:
     )
 
 
-LIMIT_REFUSALS = frozenset({"rate_limit_exceeded", "token_limits_unavailable"})
+LIMIT_REFUSALS = frozenset({"rate_limit_exceeded", "rate_limits_unavailable"})
 """The codes of Envoy's own replies to requests that a limit behind the processor keeps from their backend."""
 
 

@@ -330,7 +330,7 @@ _NOT_FOR_ENVOY = {
     *("allowed_origins", "characters", "tool_servers", "runs", "transport", "workers", "count_every_answer"),
 }
 """Settings that Envoy's configuration doesn't depend on, but for whether there are keys, how often teams may ask,
-which kinds of limits in tokens there are, tools that run on our side, and requests of the gateway's own,"""
+which kinds of limits a service counts for, tools that run on our side, and requests of the gateway's own,"""
 _NOT_FOR_LISTENER = {"silence_seconds", "concurrent_requests", "tokens_per_minute", "tokens_per_day"}
 """some of the limits, whose numbers of tokens are known to the service that counts them,"""
 _NOT_FOR_CLUSTERS = {"structured_outputs", "parameters", "max_batch_requests", "priority_scheduling"}
@@ -346,7 +346,7 @@ def changes_for_envoy(old: Config, new: Config) -> list[str]:
 def _for_envoy(config: Config) -> dict[str, Any]:
     told = config.model_dump(exclude=_NOT_FOR_ENVOY | {"backends"})
     told["backends"] = [backend.model_dump(exclude=_NOT_FOR_CLUSTERS) for backend in config.backends]
-    kinds = config.token_limit_kinds.items()
+    kinds = config.global_limit_kinds
     told["limits"] = config.limits.model_dump(exclude=_NOT_FOR_LISTENER), {k for k, whose in kinds if whose == "client"}
     told["api_keys"] = config.api_keys is not None
     told["teams"] = config.rates_of_teams, {kind for kind, whose in kinds if whose == "team"}

@@ -27,7 +27,7 @@ def failed(seen: Observed) -> Iterator[Finding]:
         return
     said = str(seen.error.get("message", "")) or seen.client_error
     if seen.refused_by_limit:
-        cause = "limit_reached" if seen.status == "429" else "token_limits_unavailable"
+        cause = "limit_reached" if seen.status == "429" else "rate_limits_unavailable"
         yield Finding(cause, f"`{seen.code}`, by Envoy itself", excerpt(said))
     elif _NO_PARSER in said:
         yield Finding("no_tool_parser", f"the backend's error names `{_NO_PARSER}`", excerpt(said))

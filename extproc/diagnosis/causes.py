@@ -62,13 +62,13 @@ _CAUSES = {
     ),
     "limit_reached": _error(
         "errors",
-        "The client or its team has used up its tokens, or reached another limit of the gateway.",
-        "Wait as long as `retry-after` says, or raise `tokens_per_minute` or `tokens_per_day`, of `limits` or of the "
-        "team.",
+        "The client or its team has used up its tokens, or its requests, or reached another limit of the gateway.",
+        "Wait as long as `retry-after` says, or raise `requests_per_minute`, `tokens_per_minute` or `tokens_per_day`, "
+        "of `limits` or of the team.",
     ),
-    "token_limits_unavailable": _error(
+    "rate_limits_unavailable": _error(
         "errors",
-        "The service that counts tokens can't be reached, and nobody is served without it.",
+        "The service that counts requests and tokens can't be reached, and nobody is served without it.",
         "Look at `rate_limit_service`, or set its `when_down: serve`.",
     ),
     "client_key_refused": _error(

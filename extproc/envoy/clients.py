@@ -5,7 +5,9 @@
     RBAC         a request without a name is a 401, counted as `http.openai.rbac.policy.POLICY.denied`
     rate limit   of the requests of one key, and of one team, in a minute; one more is a 429 with `retry-after`
 
-Only with `api_keys` or `jwt` in the settings. The words of both answers are in local_replies.py.
+Only with `api_keys` or `jwt` in the settings. The words of both answers are in local_replies.py. Each Envoy counts for
+itself, without asking anybody. Where a service counts for all of them (extproc.envoy.global_limits), these buckets hold
+while it is away, and keep from the processor most of what comes beyond a limit.
 """
 
 from __future__ import annotations
@@ -13,7 +15,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from datetime import timedelta
 
-from envoy_data_plane.envoy.config.common.mutation_rules.v3 import HeaderMutation as Mutation
 from envoy_data_plane.envoy.config.core import v3 as core
 from envoy_data_plane.envoy.config.rbac import v3 as rbac
 from envoy_data_plane.envoy.config.route import v3 as route
@@ -30,6 +31,7 @@ from extproc.config import Config
 from extproc.contract.errors import ApiError
 from extproc.envoy.extensions import packed
 from extproc.envoy.key_check import FILTER, LUA
+from extproc.envoy.limit_headers import limit_headers, refused_by
 from extproc.envoy.token_check import asking_for_a_token, token_filters
 from extproc.exchange.admission import KEY_ERRORS
 from extproc.exchange.tokens import claim_errors
@@ -54,7 +56,7 @@ def client_filters(config: Config, keys: core.ConfigSource | None) -> list[HttpF
     of_key, of_teams = config.limits.requests_per_minute, config.rates_of_teams
     if of_key is not None or of_teams:
         limit = packed(_rate_limit(of_key, of_teams))
-        filters.append(HttpFilter(name="envoy.filters.http.local_ratelimit", typed_config=limit))
+        filters += [limit_headers("here"), HttpFilter(name="envoy.filters.http.local_ratelimit", typed_config=limit)]
     return filters
 
 
@@ -69,25 +71,6 @@ def refusing(config: Config) -> dict[str, Any]:
 def denials(config: Config) -> Mapping[str, ApiError]:
     """Why the check may give a request no name, with the answer to it."""
     return claim_errors(config.jwt) if config.jwt is not None else KEY_ERRORS
-
-
-def ratelimit_fields(config: Config) -> list[Mutation]:
-    """What gives each answer the header fields of limits by OpenAI's names, made from those by Envoy's."""
-    if not config.identifies_clients or not (config.limits.requests_per_minute or config.rates_of_teams):
-        return []
-    return [
-        Mutation(append=_field("x-ratelimit-limit-requests", "%RESP(x-ratelimit-limit)%")),
-        Mutation(append=_field("x-ratelimit-remaining-requests", "%RESP(x-ratelimit-remaining)%")),
-        # The third, when all will be as before, Envoy gives as 0 always (measured on 1.40), so nobody is told.
-        *(Mutation(remove=f"x-ratelimit-{name}") for name in ("limit", "remaining", "reset")),
-    ]
-
-
-def _field(name: str, value: str) -> core.HeaderValueOption:
-    return core.HeaderValueOption(
-        header=core.HeaderValue(key=name, value=value),
-        append_action=core.HeaderValueOptionHeaderAppendAction.OVERWRITE_IF_EXISTS_OR_ADD,
-    )
 
 
 def _key_check(source: core.ConfigSource) -> HttpFilter:
@@ -131,6 +114,7 @@ def _rate_limit(of_key: int | None, of_teams: Mapping[str, int]) -> LocalRateLim
         rate_limits=[_by(_TEAM, TEAM_HEADER), _by(_CLIENT, CLIENT_HEADER)],
         descriptors=buckets,
         max_dynamic_descriptors=_KEY_NAMES,
+        response_headers_to_add=[refused_by("here")],
         enable_x_ratelimit_headers=ratelimit.XRateLimitHeadersRfcVersion.DRAFT_VERSION_03,
     )
 

@@ -38,8 +38,8 @@ PROCESSOR = "_processor"
 COLLECTOR = "_collector"
 """The cluster of what takes spans."""
 
-COUNTING = "_token_limits"
-"""The cluster of what counts tokens."""
+COUNTING = "_rate_limits"
+"""The cluster of what counts requests and tokens for all Envoys."""
 
 CONNECT_TIMEOUT = timedelta(seconds=5)
 """A SYN that is lost is sent again after 1 and 3 seconds: two of them may be lost before we give up."""
@@ -184,7 +184,7 @@ def jwks_cluster(url: str, sources: Sources) -> cluster.Cluster:
 
 
 def rate_limit_cluster(address: Address) -> cluster.Cluster:
-    """What counts tokens, by gRPC. It stays while there may be limits: what is under way still tells it something."""
+    """What counts for all Envoys, by gRPC. It stays while there may be limits: what is under way still tells it."""
     made = _beside(COUNTING, address, timedelta(seconds=1))
     made.typed_extension_protocol_options = _protocol(
         upstreams.HttpProtocolOptions(

@@ -46,7 +46,8 @@ def files(config: Config, leaving: Sequence[Backend], directory: str) -> dict[st
     # Of what changes most, models and backends, the listener knows nothing, and the routes know this much.
     settings = config.model_dump_json(exclude={"models", "backends", "aliases", "teams"})
     of_routes = f"{settings}\n{config.default_backend.name}\n{config.routes_by_model}"
-    of_listeners = f"{settings}\n{directory}\n{config.asks_itself}\n{config.rates_of_teams}\n{config.token_limit_kinds}"
+    limits = f"{config.rates_of_teams}\n{config.global_limit_kinds}"
+    of_listeners = f"{settings}\n{directory}\n{config.asks_itself}\n{limits}"
     return {
         **backend_files(config, leaving, directory),
         ROUTES: _made(ROUTES, of_routes, lambda: _versioned([resources.routes()])),

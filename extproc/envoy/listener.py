@@ -6,7 +6,6 @@ unless it overrides the mode for this one exchange. `extproc.exchange` is writte
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from datetime import timedelta
 
 from envoy_data_plane.envoy.config.accesslog import v3 as accesslog
@@ -40,13 +39,13 @@ from envoy_data_plane.google.protobuf import Struct
 
 from extproc.config import Config
 from extproc.envoy.addresses import listening, listening_socket
-from extproc.envoy.clients import client_filters, ratelimit_fields
+from extproc.envoy.clients import client_filters
 from extproc.envoy.clusters import PROCESSOR
 from extproc.envoy.extensions import extension, packed
+from extproc.envoy.global_limits import global_limit_filters
 from extproc.envoy.local_replies import local_replies
 from extproc.envoy.routes import BUFFER, EXT_PROC, SILENCE, inner_routes
 from extproc.envoy.sources import Sources
-from extproc.envoy.token_limits import token_limit_filters
 from extproc.envoy.tracing import tracing
 from extproc.envoy.transport import for_clients
 from extproc.envoy.web_pages import CORS
@@ -56,6 +55,7 @@ from extproc.names import (
     LAYOUT_METADATA,
     LEASE_KEY,
     LEASE_NAMESPACE,
+    LIMITED_HEADER,
     METADATA_NAMESPACE,
     OWN_HEADERS,
     REPLY_HEADER,
@@ -176,11 +176,11 @@ def _http_connection_manager(config: Config, sources: Sources, *, inner: bool = 
         route_config=routes if isinstance(routes, RouteConfiguration) else None,
         rds=routes if isinstance(routes, hcm.Rds) else None,
         http_filters=[
-            _last_changes([] if inner else ratelimit_fields(config)),
+            _last_changes(),
             *([] if inner else _filters_of_clients(config, sources)),
             hcm.HttpFilter(name=BUFFER, typed_config=packed(Buffer(max_request_bytes=1)), disabled=True),
             hcm.HttpFilter(name=EXT_PROC, typed_config=packed(processing), disabled=True),
-            *token_limit_filters(config, inner=inner),
+            *global_limit_filters(config, inner=inner),
             hcm.HttpFilter(name="envoy.filters.http.router", typed_config=packed(Router(suppress_envoy_headers=True))),
         ],
         local_reply_config=local_replies(config, silence=SILENCE, processing=PROCESSING),
@@ -223,9 +223,10 @@ def _without_own_headers() -> core.TypedExtensionConfig:
     )
 
 
-def _last_changes(more: Sequence[Mutation]) -> hcm.HttpFilter:
-    """The first filter, and so the last to see an answer: it removes the mark, and does `more`."""
-    changes = HeaderMutationFilter(mutations=Mutations(response_mutations=[Mutation(remove=REPLY_HEADER), *more]))
+def _last_changes() -> hcm.HttpFilter:
+    """The first filter, and so the last to see an answer: it removes the marks."""
+    marks = [Mutation(remove=REPLY_HEADER), Mutation(remove=LIMITED_HEADER)]
+    changes = HeaderMutationFilter(mutations=Mutations(response_mutations=marks))
     return hcm.HttpFilter(name="envoy.filters.http.header_mutation", typed_config=packed(changes))
 
 

@@ -23,10 +23,11 @@ from extproc.config import Config
 from extproc.contract.errors import ApiError
 from extproc.envoy.clients import denials
 from extproc.envoy.extensions import packed
+from extproc.envoy.limit_headers import is_refused_by
 from extproc.envoy.token_check.replies import refusals
 from extproc.envoy.web_pages import REFUSED
 from extproc.exchange.admission import CHALLENGE, WHERE
-from extproc.names import MESSAGES_PATH, METADATA_NAMESPACE, REPLY_DETAILS, REPLY_HEADER, TOKENS_RESET, without_version
+from extproc.names import MESSAGES_PATH, METADATA_NAMESPACE, REPLY_DETAILS, REPLY_HEADER, without_version
 from extproc.surfaces import CHAT, MESSAGES, RESPONSES, Surface
 
 _PATH = "%PATH(NQ:PATH):200%"
@@ -64,20 +65,30 @@ def local_replies(config: Config, *, silence: timedelta, processing: timedelta) 
     return hcm.LocalReplyConfig(mappers=[untouched, *told])
 
 
-def _of_token_limits() -> Iterator[LocalReply]:
+def _of_global_limits() -> Iterator[LocalReply]:
+    # As Envoy's filter has it, which extproc.envoy.limit_headers makes into what clients read.
+    again = {"retry-after": "%RESP(x-ratelimit-reset)%"}
     yield LocalReply(
-        _is("request_rate_limited"),
+        f"{_is('request_rate_limited')} && {is_refused_by('tokens')}",
         "rate_limit_exceeded",
         "The tokens of this client, or of all of its team, are used up for this minute or this day: the header "
         "x-ratelimit-limit-tokens tells how many there are, and retry-after when there are new ones.",
         type="tokens",
-        fields={"retry-after": f"%RESP({TOKENS_RESET})%"},
+        fields=again,
+    )
+    yield LocalReply(
+        f"{_is('request_rate_limited')} && {is_refused_by('requests')}",
+        "rate_limit_exceeded",
+        "This client, or all of its team, has sent as many requests as it may in this minute: the header "
+        "x-ratelimit-limit-requests tells how many these are, and retry-after when there may be more.",
+        type="requests",
+        fields=again,
     )
     yield LocalReply(
         _is("rate_limiter_error"),
-        "token_limits_unavailable",
-        "The service that counts tokens can't be reached, and nobody is served without it. Check that it runs, and try "
-        "again in a moment.",
+        "rate_limits_unavailable",
+        "The service that counts requests and tokens can't be reached, and nobody is served without it. Check that it "
+        "runs, and try again in a moment.",
         status=503,
         fields=AGAIN,
     )
@@ -86,8 +97,8 @@ def _of_token_limits() -> Iterator[LocalReply]:
 def _replies(config: Config, silence: str, processing: str) -> Iterator[LocalReply]:
     limits, teams = config.limits, bool(config.rates_of_teams)
     whose = "of this client" if config.jwt is not None else "with this key"
-    if config.token_limits:
-        yield from _of_token_limits()
+    if config.global_limits:
+        yield from _of_global_limits()
     max_body_bytes = limits.max_body_bytes
     backend = "the backend '%UPSTREAM_CLUSTER%'"
     # Envoy's own words for it name addresses.
@@ -108,13 +119,12 @@ def _replies(config: Config, silence: str, processing: str) -> Iterator[LocalRep
         _is("local_rate_limited"),
         "rate_limit_exceeded",
         # Envoy doesn't say which of them it was.
-        f"Too many requests {whose}, or of all of its team. Try again in a moment, or raise requests_per_minute, of "
-        "the team or of limits."
+        f"Too many requests {whose}, or of all of its team. Try again when retry-after says, or raise "
+        "requests_per_minute, of the team or of limits."
         if teams
         else f"Too many requests {whose}: at most {limits.requests_per_minute} a minute are allowed. "
-        "Try again in a moment, or raise limits.requests_per_minute.",
-        type="requests",
-        fields=AGAIN,
+        "Try again when retry-after says, or raise limits.requests_per_minute.",
+        type="requests",  # retry-after: extproc.envoy.limit_headers
     )
     yield LocalReply(
         "response.code == 404 && " + _begins("route_not_found", "cluster_not_found"),

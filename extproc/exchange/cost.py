@@ -1,4 +1,4 @@
-"""What an answer has cost, as it is told Envoy where that counts against a limit (`extproc.envoy.token_limits`)."""
+"""What an answer has cost, as it is told Envoy where that counts against a limit (`extproc.envoy.global_limits`)."""
 
 from __future__ import annotations
 

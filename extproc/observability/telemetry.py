@@ -53,7 +53,7 @@ CODES = ANSWER_VIOLATIONS.union(OUT_OF_BOUNDS) | frozenset(
     parameter_withheld origin_not_allowed request_too_large request_timeout overloaded bad_request method_not_allowed
     context_length_exceeded rate_limit_exceeded batch_limit_exceeded invalid_api_key missing_token invalid_token
     unknown_team not_found
-    token_limits_unavailable backend_key_refused bad_gateway service_unavailable gateway_timeout
+    rate_limits_unavailable backend_key_refused bad_gateway service_unavailable gateway_timeout
     """.split()
 )
 """The codes of errors that are counted by their name: those of refused requests, of Envoy's own refusals, and those

@@ -52,7 +52,7 @@ _NO_HOST = NOWHERE.partition(":")[0]
 _IP = r"(?:\d{1,3}(?:\.\d{1,3}){3}|\[[0-9a-fA-F:.]+\])"
 
 
-_NOT_ITS_OWN = frozenset({"tokens_per_minute", "tokens_per_day"})
+_NOT_ITS_OWN = frozenset({"requests_per_minute", "tokens_per_minute", "tokens_per_day"})
 """Of the limits: what Envoy and a service see to, between them."""
 
 

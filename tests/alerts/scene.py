@@ -62,8 +62,8 @@ HAPPENING = [
     ("ExtprocProcessorFull", "faulty"),
     ("ExtprocAnswersCut", "faulty"),
     ("ExtprocBackendFull", "faulty"),
-    ("ExtprocTokensNotCounted", "without-service"),
-    ("ExtprocTokensNotCounted", "without-redis"),
+    ("ExtprocLimitsNotCounted", "without-service"),
+    ("ExtprocLimitsNotCounted", "without-redis"),
     ("ExtprocGatewayErrors", "faulty"),
     ("ExtprocObjectiveBurnsFast", "faulty"),
 ]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -77,7 +78,8 @@ def test_too_many_requests_of_one_key_are_refused_and_those_of_another_served(ga
     *served, refused = answers
     assert [answer.status_code for answer in served] == [200] * PER_MINUTE
     before = asked_of_the_processor(gateway)
-    assert (refused.status_code, refused.headers["retry-after"]) == (429, "1")
+    assert refused.status_code == 429
+    assert 1 <= int(refused.headers["retry-after"]) <= math.ceil(60 / PER_MINUTE)
     assert refused.json()["error"]["code"] == "rate_limit_exceeded"
     assert ask(gateway, ALICE).status_code == 429
     assert asked_of_the_processor(gateway) == before

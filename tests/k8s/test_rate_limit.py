@@ -1,4 +1,4 @@
-"""The overlay with limits in tokens (docs/configuration.md): what the service reads, and who reaches whom."""
+"""The overlay with limits for all pods (docs/configuration.md): what the service reads, and who reaches whom."""
 
 from __future__ import annotations
 
@@ -46,12 +46,14 @@ def test_its_file_is_what_the_command_prints(capsys: pytest.CaptureFixture[str])
 
 def test_it_is_told_what_clients_are_promised() -> None:
     assert VARIABLES.items() >= ENVIRONMENT.items()
+    # Envoy does: what the service says itself doesn't tell requests from tokens.
+    assert not [name for name in VARIABLES if name.startswith("LIMIT_")]
 
 
 def test_each_is_where_the_other_looks_for_it() -> None:
     config = parse(settings(OBJECTS))
     assert config.rate_limit_service is not None
-    assert config.token_limits
+    assert {limit.of for limit in config.global_limits} == {"tokens", "requests"}
     for address, container in (
         (config.rate_limit_service.address, SERVICE),
         (VARIABLES["REDIS_URL"], PODS["extproc-counters"].containers["valkey"]),
@@ -73,7 +75,7 @@ def test_only_the_gateway_asks_it_and_only_it_reaches_the_counters() -> None:
 
 def test_without_limits_there_is_nothing_to_print(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["limits", str(K8S / "base/extproc.yaml")]) == 1
-    assert "no limit in tokens" in capsys.readouterr().err
+    assert "no limit that a `rate_limit_service` counts for" in capsys.readouterr().err
 
 
 def test_limits_of_ones_own_come_in_by_the_component(tmp_path: Path) -> None:
