@@ -61,12 +61,12 @@ def test_no_command_at_all_is_told_where_to_begin() -> None:
     assert said(status=2) == told
 
 
-def test_without_limits_in_tokens_it_is_told_where_they_belong(tmp_path: Path) -> None:
+def test_without_limits_for_the_service_it_is_told_where_they_belong(tmp_path: Path) -> None:
     file = tmp_path / "extproc.yaml"
     file.write_text("models: [{name: m, backend: b, tools: prompt}]\nbackends: [{name: b, address: 'b:1'}]\n")
     assert said("limits", str(file), status=1) == (
-        f"extproc: {file}: no limit in tokens; set `tokens_per_minute` or `tokens_per_day` in `limits` or in an entry "
-        "of `teams`, and try again"
+        f"extproc: {file}: no limit that a `rate_limit_service` counts for; set `rate_limit_service`, and limits in tokens or "
+        "requests in `limits` or in an entry of `teams`, and try again"
     )
 
 
