@@ -65,8 +65,8 @@ def _limits(options: argparse.Namespace) -> int:
     config = load(path)
     if not config.global_limits:
         print(
-            f"extproc: {path}: no limit that a `rate_limit_service` counts for; set `rate_limit_service`, and limits in "
-            f"tokens or requests in `limits` or in an entry of `teams`, and try again",
+            f"extproc: {path}: no limit that a `rate_limit_service` counts for; set that, and limits in tokens or of "
+            f"requests in `limits` or in an entry of `teams`, and try again",
             file=sys.stderr,
         )
         return 1
