@@ -65,8 +65,8 @@ def test_without_limits_for_the_service_it_is_told_where_they_belong(tmp_path: P
     file = tmp_path / "extproc.yaml"
     file.write_text("models: [{name: m, backend: b, tools: prompt}]\nbackends: [{name: b, address: 'b:1'}]\n")
     assert said("limits", str(file), status=1) == (
-        f"extproc: {file}: no limit that a `rate_limit_service` counts for; set that, and limits in tokens or of requests "
-        "in `limits` or in an entry of `teams`, and try again"
+        f"extproc: {file}: no limit that a `rate_limit_service` counts for; set that, and limits in tokens or of "
+        "requests in `limits` or in an entry of `teams`, and try again"
     )
 
 

@@ -24,9 +24,9 @@ _PERIOD = 0.5
 def options(address: str, hosts: Path) -> list[str]:
     """How dnsmasq is started to answer on this address, by the file `hosts`."""
     hosts.touch()
-    quiet = ["--keep-in-foreground", "--conf-file=/dev/null", "--user=root", "--no-hosts", "--no-resolv", "--pid-file"]
+    quiet = ["--keep-in-foreground", "--conf-file=/dev/null", "--user=root", "--no-hosts", "--no-resolv"]
     listens = ["--bind-interfaces", f"--listen-address={address}", f"--local=/{DOMAIN}/", "--local-ttl=1"]
-    return [*quiet, *listens, f"--addn-hosts={hosts}"]
+    return [*quiet, *listens, f"--addn-hosts={hosts}", f"--pid-file={_started(hosts)}"]
 
 
 def follow(get: Callable[[str], Object], hosts: Path, server: subprocess.Popen[bytes]) -> None:
@@ -34,6 +34,8 @@ def follow(get: Callable[[str], Object], hosts: Path, server: subprocess.Popen[b
 
     def following() -> None:
         known = ""
+        while server.poll() is None and not _started(hosts).exists():
+            time.sleep(0.05)  # before that, the signal would end it
         while server.poll() is None:
             try:
                 told = "".join(sorted(set(_lines(get))))
@@ -46,6 +48,11 @@ def follow(get: Callable[[str], Object], hosts: Path, server: subprocess.Popen[b
             time.sleep(_PERIOD)
 
     threading.Thread(target=following, daemon=True).start()
+
+
+def _started(hosts: Path) -> Path:
+    """The file that dnsmasq writes when it has started."""
+    return hosts.with_name("dnsmasq.pid")
 
 
 def _lines(get: Callable[[str], Object]) -> Iterator[str]:
