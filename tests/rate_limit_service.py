@@ -8,6 +8,7 @@ src/service/ratelimit.go, src/redis/fixed_cache_impl.go, src/limiter/base_limite
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
@@ -18,6 +19,7 @@ from typing import Any
 import grpc
 import yaml
 from envoy_data_plane.envoy.config.core.v3 import HeaderValue
+from envoy_data_plane.envoy.extensions.common.ratelimit import v3 as common
 from envoy_data_plane.envoy.service.ratelimit import v3 as protocol
 
 SECONDS = {"second": 1, "minute": 60, "hour": 3600, "day": 86400}
@@ -38,12 +40,30 @@ class Limit:
     tokens: int
 
 
+@dataclass(frozen=True, slots=True)
+class Told:
+    """What the service was told once, for one descriptor, and counted."""
+
+    key: str
+    value: str
+    tokens: int
+    counted: int
+    """With these, in the counter's time."""
+    limit: Limit
+    beginning: int
+    """Of the counter's time, by the service's clock."""
+    at: float
+    """By `time.monotonic`, when it was counted."""
+
+
 class RateLimits:
     """The service. `counters` is a client of the Redis, `environment` what it is started with, `clock` in seconds."""
 
     def __init__(self, file: str, counters: Any, environment: Mapping[str, str], clock: Callable[[], int]) -> None:
         self.asked = 0
         """How many calls there were."""
+        self.told: list[Told] = []
+        """All that it has counted, in some order."""
         self._counters = counters
         self.environment = environment
         self._clock = clock
@@ -70,11 +90,12 @@ class RateLimits:
         """How many tokens are counted of a descriptor, in its time."""
         limit = self._limit(key, value)
         assert limit is not None
-        return int(self._counters.get(self._counter(key, value, limit)) or 0)
+        return int(self._counters.get(self._counter(key, value, limit, self._clock())) or 0)
 
     @contextmanager
     def served(self, port: int = 0) -> Iterator[int]:
         """Its port."""
+        self._made_once()
         server = grpc.server(ThreadPoolExecutor(4), options=[("grpc.so_reuseport", 0)])
         method: grpc.RpcMethodHandler[bytes, bytes] = grpc.unary_unary_rpc_method_handler(self._should_rate_limit)
         service = "envoy.service.ratelimit.v3.RateLimitService"
@@ -91,7 +112,9 @@ class RateLimits:
         request = protocol.RateLimitRequest.parse(message)
         assert request.domain == self._domain
         counting = self._counters.pipeline(transaction=False)
+        clock = self._clock()
         found: list[Limit | None] = []
+        added: list[tuple[str, str, int, Limit]] = []
         for descriptor in request.descriptors:
             (entry,) = descriptor.entries
             limit = self._limit(entry.key, entry.value)
@@ -100,10 +123,15 @@ class RateLimits:
                 addend = descriptor.hits_addend
                 if addend is None:
                     addend = max(1, request.hits_addend)
-                counter = self._counter(entry.key, entry.value, limit)
+                counter = self._counter(entry.key, entry.value, limit, clock)
+                added.append((entry.key, entry.value, addend, limit))
                 counting.incrby(counter, addend).expire(counter, SECONDS[limit.unit])
-        counts = iter(counting.execute()[::2])
-        return bytes(self._response([(limit, next(counts)) for limit in found if limit is not None], len(found)))
+        counts = counting.execute()[::2]
+        now = time.monotonic()
+        for (key, value, tokens, limit), counted in zip(added, counts, strict=True):
+            if tokens:
+                self.told.append(Told(key, value, tokens, counted, limit, _beginning(limit, clock), now))
+        return bytes(self._response([(each[-1], count) for each, count in zip(added, counts, strict=True)], len(found)))
 
     def _response(self, counted: list[tuple[Limit, int]], asked: int) -> protocol.RateLimitResponse:
         over = [limit for limit, count in counted if count > limit.tokens]
@@ -140,15 +168,26 @@ class RateLimits:
             ]
         return response
 
+    def _made_once(self) -> None:
+        """A message of each kind: the library finishes a class when it is first used, and several threads that use it
+        first, at once, have met an unfinished one."""
+        entry = common.RateLimitDescriptorEntry(key="k", value="v")
+        asked = common.RateLimitDescriptor(entries=[entry], hits_addend=0)
+        protocol.RateLimitRequest.parse(bytes(protocol.RateLimitRequest(domain="d", descriptors=[asked])))
+        bytes(self._response([(Limit("minute", 1), 2)], 2))
+
     def _left(self, limit: Limit) -> int:
         return SECONDS[limit.unit] - self._clock() % SECONDS[limit.unit]
 
     def _limit(self, key: str, value: str) -> Limit | None:
         return self._limits.get(f"{key}_{value}") or self._limits.get(key)
 
-    def _counter(self, key: str, value: str, limit: Limit) -> str:
-        seconds = SECONDS[limit.unit]
-        return f"{self._domain}_{key}_{value}_{self._clock() // seconds * seconds}"
+    def _counter(self, key: str, value: str, limit: Limit, clock: int) -> str:
+        return f"{self._domain}_{key}_{value}_{_beginning(limit, clock)}"
+
+
+def _beginning(limit: Limit, clock: int) -> int:
+    return clock // SECONDS[limit.unit] * SECONDS[limit.unit]
 
 
 def _check(fields: Mapping[str, Any], where: str) -> None:
