@@ -238,18 +238,21 @@ def configured_gateway(
     live: bool = False,
     trust: ssl.SSLContext | None = None,
     arguments: Sequence[str] = (),
+    grace: float = 30.0,
 ) -> Iterator[Gateway]:
     """Start everything in `folder`, wait until it serves, and stop it at the end.
 
     `configuration` is YAML without `listen`. `envoy` has what is to be replaced in Envoy's bootstrap: times that are
     too long for a test. A `live` gateway follows changes of its files, and has a bootstrap without such times. With
-    `trust`, its clients speak TLS. `arguments` are more of Envoy's.
+    `trust`, its clients speak TLS. `arguments` are more of Envoy's. The processor, when asked to end, has `grace`
+    seconds.
     """
     config, started, files = folder / "extproc.yaml", folder / "envoy.yaml", folder / "envoy"
     processor, admin, log = folder / "processor.sock", folder / "admin.sock", folder / "envoy.log"
     port, metrics = free_port(), f"127.0.0.1:{free_port()}"
     config.write_text(f"listen: 127.0.0.1:{port}\nsockets: {folder}\n{configuration}")
     serve = [*EXTPROC, "serve", "--config", str(config), "--listen", f"unix:{processor}", "--metrics", metrics]
+    serve += ["--grace", str(grace)]
     if live:
         serve += ["--envoy", str(files), "--envoy-admin", str(admin), "--reread", "0.1"]
     # As `extproc envoy` prints it (tests/test_cli.py): what makes it takes seconds to import, here once for all.
