@@ -56,7 +56,7 @@ TUTORIAL = "tests/clients/test_tutorial.py"
 CURL = "curl -sS http://127.0.0.1:10000/v1/chat/completions"
 IMAGE = Held("tests/pods/installed.py", "test_up_gets_a_call_through_envoy_and_leaves_nothing_behind")
 TOLD = Held("tests/test_aliases.py", "test_an_answer_tells_which_it_is_of")
-WALK = Held("tests/test_fleets.py", "test_a_walk_breaks_no_stream_and_has_the_shares_it_names")
+WALK = Held("tests/test_fleets.py", "test_a_walk_breaks_no_stream_and_asks_whom_it_should")
 MAKE = Held(WORDS, "test_targets_and_variables_are_those_of_the_makefile")
 
 
