@@ -163,6 +163,12 @@ def counts(running: Pair, kind: str) -> Counter[tuple[str, int]]:
     return Counter((each.value, each.tokens) for each in running.limits.told if each.key == kind)
 
 
+def uncounted(running: Pair, answers: list[Asked]) -> list[Asked]:
+    """Those of these that the service wasn't told of."""
+    of_keys = counts(running, "client_day")
+    return [each for each in answers if not of_keys[each.name, each.cost]]
+
+
 @pytest.mark.long
 def test_no_answer_counts_twice_or_not_at_all_through_changes_and_restarts(tmp_path: Path) -> None:
     names = [f"team-{number}/key" for number in range(TEAMS)]
@@ -232,7 +238,10 @@ def test_no_answer_counts_twice_or_not_at_all_through_changes_and_restarts(tmp_p
         whole = [each for each in requests.made if each.outcome == "whole"]
         safe = [each for each in whole if not any(each_lost.may_have(each) for each_lost in lost)]
         assert {steps.at(each.ended) for each in safe} >= set(MAY_END) - {*list(MAY_END)[:2]}
-        wait_until(lambda: all(counts(running, "client_day")[each.name, each.cost] for each in safe), PATIENCE)
+        deadline = time.monotonic() + 10
+        while uncounted(running, safe) and time.monotonic() < deadline:
+            time.sleep(0.1)
+        assert [(steps.at(each.ended), each) for each in uncounted(running, safe)] == []
         time.sleep(0.5)  # for what would be counted twice
 
         at_the_backend = b"".join(each.body for each in running.backend.requests)
@@ -241,7 +250,8 @@ def test_no_answer_counts_twice_or_not_at_all_through_changes_and_restarts(tmp_p
                 assert costing(each.cost).encode() not in at_the_backend
             assert (each.outcome, each.code) in MAY_END[steps.at(each.ended)], (steps.at(each.ended), each)
         of_keys = counts(running, "client_day")
-        assert max(of_keys.values()) == 1
+        # Estimates may be the same by chance: two streams of a key, cut at the same word.
+        assert [each for each, times in of_keys.items() if times > 1 and each[1] >= CHEAPEST] == []
         assert counts(running, "team_day") == Counter(
             (name.partition("/")[0], cost) for name, cost in of_keys.elements()
         )
