@@ -14,7 +14,8 @@ import yaml
 from extproc.config import ConfigError, parse
 from extproc.envoy.rate_limit_service import to_yaml
 from tests.openapi.document import DOCUMENT
-from tests.test_token_limits import FREE, ONE, Pair, ask, costing, key_of, pair
+from tests.limit_load import costing, key_of
+from tests.test_token_limits import FREE, ONE, Pair, ask, pair
 
 OF_A_KEY = 6
 """Requests a minute. Each Envoy's bucket gets one back in 10 seconds, which no test here waits for."""

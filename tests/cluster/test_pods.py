@@ -107,11 +107,12 @@ class Gateway:
                 counts[each["name"]] = counts.get(each["name"], 0) + each["restartCount"]
         return counts
 
-    def models(self, key: str = "") -> tuple[int, set[str]]:
-        """Status, and the names."""
+    def models(self, key: str = "") -> list[tuple[int, list[str]]]:
+        """The status, and the models, that each pod answers with."""
         headers = {"authorization": f"Bearer {key}"} if key else {}
-        answer = httpx.get(f"{self.url}/v1/models", headers=headers, timeout=30)
-        return answer.status_code, {each["id"] for each in answer.json().get("data", [])}
+        urls = [f"http://{each['status']['podIP']}:10000/v1/models" for each in self.pods()]
+        answers = [httpx.get(url, headers=headers, timeout=30) for url in urls]
+        return [(each.status_code, [model["id"] for model in each.json().get("data", [])]) for each in answers]
 
 
 @pytest.fixture(scope="module")
@@ -185,19 +186,10 @@ def test_a_changed_configmap_reaches_the_pods_that_run(gateway: Gateway) -> None
     pods, restarts = gateway.names(), gateway.restarts()
     began = time.monotonic()
     gateway.kubectl.apply(objects(**{"name: qwen-coder": "name: renamed   "}), NAMESPACE)
-    seen = set[str]()
-
-    def changed() -> bool:
-        """For each connection another pod may answer, so a few say it."""
-        seen.clear()
-        for _ in range(6):
-            seen.update(gateway.models()[1])
-        return seen == {"renamed"}
-
-    wait_until(changed, RELOAD)
+    wait_until(lambda: gateway.models() == [(200, ["renamed"])] * 2, RELOAD)
     print(f"a changed ConfigMap was in force after {time.monotonic() - began:.0f} s")
     gateway.kubectl.apply(objects(), NAMESPACE)
-    wait_until(lambda: not changed() and seen == {MODEL}, RELOAD)
+    wait_until(lambda: gateway.models() == [(200, [MODEL])] * 2, RELOAD)
     assert (gateway.names(), gateway.restarts()) == (pods, restarts)
 
 
@@ -210,7 +202,7 @@ def test_keys_of_a_secret_are_taken_and_replaced_in_the_pods_that_run(gateway: G
         return {"apiVersion": "v1", "kind": "Secret", "metadata": metadata, "stringData": {"api-keys": line}}
 
     def answered(key: str) -> set[int]:
-        return {gateway.models(key)[0] for _ in range(6)}
+        return {status for status, _ in gateway.models(key)}
 
     gateway.kubectl.apply([secret("first")], NAMESPACE)
     listen = "listen: 0.0.0.0:10000"
