@@ -13,8 +13,8 @@ import yaml
 
 from extproc.config import ConfigError, parse
 from extproc.envoy.rate_limit_service import to_yaml
-from tests.openapi.document import DOCUMENT
 from tests.limit_load import costing, key_of
+from tests.openapi.document import DOCUMENT
 from tests.test_token_limits import FREE, ONE, Pair, ask, pair
 
 OF_A_KEY = 6
