@@ -131,6 +131,7 @@ _ENTRIES: dict[str, list[tuple[str, str, Held | Why]]] = {
         ("bash", "kubectl", Why.CLUSTER),
         ("yaml", "apiVersion:", Held(READMES, "test_kserves_service_is_the_backend")),
     ],
+    "deploy/k8s/overlays/llama-cpp/README.md": [("bash", "kubectl", Why.CLUSTER)],
     "deploy/k8s/overlays/llm-d/README.md": [("bash", "kubectl", Why.CLUSTER)],
     "deploy/k8s/overlays/local/README.md": [
         ("bash", "kind create", Why.CLUSTER),
@@ -138,12 +139,15 @@ _ENTRIES: dict[str, list[tuple[str, str, Held | Why]]] = {
         ("bash", "curl", Held(OURS, "test_the_local_overlays_question_gets_a_call")),
     ],
     "deploy/k8s/overlays/monitoring/README.md": [("bash", "kubectl", Why.CLUSTER)],
+    "deploy/k8s/overlays/ollama/README.md": [("bash", "kubectl", Why.CLUSTER)],
     "deploy/k8s/overlays/production-stack/README.md": [("bash", "kubectl", Why.CLUSTER)],
     "deploy/k8s/overlays/rate-limit/README.md": [
         ("bash", "kubectl", Why.CLUSTER),
         ("bash", "extproc limits", Held(LIMITS, "test_its_file_is_what_the_command_prints")),
         ("yaml", "components:", Held(LIMITS, "test_limits_of_ones_own_come_in_by_the_component")),
     ],
+    "deploy/k8s/overlays/sglang/README.md": [("bash", "kubectl", Why.CLUSTER)],
+    "deploy/k8s/overlays/tgi/README.md": [("bash", "kubectl", Why.CLUSTER)],
     "deploy/k8s/overlays/tls/README.md": [
         ("bash", "kubectl create", Why.CLUSTER),
         (

@@ -141,8 +141,8 @@ def test_a_policy_names_peers_and_ports(policy: Object) -> None:
         assert {"namespaceSelector": {}} not in rule["from"]
     for rule in spec.get("egress", []):
         assert rule["to"]
-        # DNS, others' gateways, HTTPS, counters, vLLM, KServe's runtime, what counts tokens.
-        assert all(port["port"] in (53, 80, 443, 6379, 8000, 8080, 8081) for port in rule["ports"])
+        # DNS, others' gateways, HTTPS, counters, vLLM, other servers (8080, 11434, 30000), what counts tokens.
+        assert all(port["port"] in (53, 80, 443, 6379, 8000, 8080, 8081, 11434, 30000) for port in rule["ports"])
 
 
 @each_policy
