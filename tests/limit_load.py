@@ -45,6 +45,8 @@ class Asked:
     status: int
     code: str | None
     """Of the error."""
+    thread: int = field(default_factory=threading.get_ident)
+    """Which asked: each has one connection to a gateway."""
 
 
 @dataclass
