@@ -58,6 +58,7 @@ def images(folder: Path) -> list[Image]:
 def build(folder: Path) -> None:
     """Some minutes. Raises CalledProcessError."""
     others, gateway = images(folder)
+    os.umask(0o022)  # what is in it is for another user than root
     _others(others)
     pip = Path(sys.executable).with_name("pip")
     subprocess.run([K8S.parent / "image.sh", pip, gateway.archive], check=True, stdout=subprocess.DEVNULL)
@@ -99,8 +100,3 @@ def _named() -> dict[str, str]:
 def _short(name: str) -> str:
     """What containerd takes a name without a registry for."""
     return f"docker.io/library/{name}"
-
-
-if __name__ == "__main__":
-    os.umask(0o022)
-    build(Path(sys.argv[1]))

@@ -11,8 +11,9 @@ from pathlib import Path
 
 import yaml
 
-from tests.cluster.node import WHOLE, Node
+from tests.cluster.node import Node
 from tests.cluster.older import older
+from tests.cluster.programs import WHOLE
 from tests.k8s.rendered import Object
 
 _PATIENCE = 400

@@ -48,7 +48,7 @@ def _fetch(into: Path) -> None:
     places = {line.removesuffix(" Debian") for line in told.splitlines() if line.endswith(" Debian")}
     if not any(f" {_RELEASE} " in place for place in places):
         raise SetupError(
-            f"only Debian {_RELEASE} has a source of Kubernetes that is whole. Put these of {VERSION} or a later one "
+            f"only Debian {_RELEASE} has a whole source of Kubernetes. Put these of 1.20 to 1.24, or of 1.29 or newer, "
             f"into a directory, and name it in {VARIABLE}: {', '.join(KUBERNETES)}"
         )
     sources, lists = into / "sources.list", into / "lists"

@@ -23,7 +23,7 @@ from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption,
 
 from tests.cluster import names
 from tests.cluster.images import PAUSE, Image
-from tests.cluster.programs import ETCD, Programs
+from tests.cluster.programs import ETCD, WHOLE, Programs
 from tests.gateway import wait_until
 from tests.k8s.rendered import Object
 
@@ -33,8 +33,6 @@ CGROUPS = "extproc-cluster"
 NODE = "node"
 ADDRESS = "10.244.0.1"
 """The node's, on the bridge that all pods are on."""
-WHOLE = (1, 29)
-"""The first Kubernetes that knows all that the manifests say."""
 _API = "https://127.0.0.1:6443"
 _TOKEN = "of-the-tests"
 _PODS = "10.244.0.0/24"

@@ -1,4 +1,4 @@
-"""Manifests as a Kubernetes older than 1.29 knows them, for a cluster that is no newer.
+"""Manifests as Kubernetes 1.20 to 1.24 know them, for a cluster of one of these.
 
 What it lacks is said in other words, which keep what the tests look at:
 

@@ -20,6 +20,10 @@ ETCD = "etcd"
 OTHERS = ("containerd", "containerd-shim-runc-v2", "ctr", "runc", "dnsmasq", "iptables", "ip")
 PLUGINS = ("bridge", "host-local", "loopback")
 """Of the Container Network Interface."""
+WHOLE = (1, 29)
+"""The first Kubernetes that knows all that the manifests say."""
+REWORDED = ((1, 20), (1, 24))
+"""Those for which it can be said in other words (tests.cluster.older)."""
 _PLACES = ("/usr/lib/cni", "/opt/cni/bin", "/usr/libexec/cni")
 _SYSTEM = ("/usr/sbin", "/sbin", "/usr/bin", "/bin")
 
@@ -77,4 +81,7 @@ def programs() -> Programs:
     number = re.search(r"v(\d+)\.(\d+)\.", told)
     if number is None:
         raise SetupError(f"{paths['kube-apiserver']} says that it is {told.strip()!r}, which is no version")
-    return Programs(paths, network, (int(number[1]), int(number[2])))
+    version = int(number[1]), int(number[2])
+    if not (REWORDED[0] <= version <= REWORDED[1] or version >= WHOLE):
+        raise SetupError(f"{paths['kube-apiserver']} is of a release for which nothing is known: {told.strip()}")
+    return Programs(paths, network, version)

@@ -1,4 +1,7 @@
-"""A real API server takes each overlay, as it is, by server-side apply, with its controllers' kinds."""
+"""A real API server takes each overlay by server-side apply, with its controllers' kinds.
+
+Each is as it is if the cluster is new enough, and reworded if not (tests.cluster.older).
+"""
 
 from __future__ import annotations
 
