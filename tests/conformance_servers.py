@@ -281,7 +281,10 @@ class Sick:
             link.idle()
 
     async def unread(self, messages: Sequence[ProcessingRequest]) -> Unread:
-        return Unread(len(messages), lambda: None)
+        return Unread(len(messages), self._goes_on, lambda: None)
+
+    async def _goes_on(self) -> None:
+        """A call that hasn't ended."""
 
     async def health(self, service: str) -> str:
         return "SERVING" if service else "NOT_SERVING"

@@ -242,6 +242,33 @@ def test_a_server_that_keeps_what_nobody_reads_is_caught(capsys: pytest.CaptureF
     assert "takes 64 MiB while nobody reads its replies" in told
 
 
+class Bounded(Reference):
+    """Ends a call that has more to keep than it may."""
+
+    status = "RESOURCE_EXHAUSTED"
+
+    def receive(self, message: ProcessingRequest) -> list[ProcessingResponse | Closed]:
+        self.kept = getattr(self, "kept", 0) + len(message.response_body.body)
+        if self.kept > 1 << 20:
+            return [Closed(self.status, "1 MiB is kept")]
+        replies = super().receive(message)
+        return [] if message.HasField("response_body") and not message.response_body.end_of_stream else replies
+
+
+class BoundedByAccident(Bounded):
+    status = "INTERNAL"
+
+
+@pytest.mark.parametrize("server", [Bounded, BoundedByAccident])
+def test_a_server_that_ends_the_call_keeps_nothing(server: type[Bounded], capsys: pytest.CaptureFixture[str]) -> None:
+    """Nobody reads its end either: to gRPC the call goes on, and takes all that is sent."""
+    for target in serving(server):
+        assert main(["conformance", target, "--only", "LIV-05"]) == 0
+    told = capsys.readouterr().out
+    assert told.startswith("PASS     LIV-05")
+    assert f"it ends the call: {server.status}" in told
+
+
 @pytest.mark.parametrize(
     ("told", "complaint"),
     [

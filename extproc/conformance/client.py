@@ -36,7 +36,7 @@ _SERVING = {0: "UNKNOWN", 1: "SERVING", 2: "NOT_SERVING", 3: "SERVICE_UNKNOWN"}
 _MOST_KEPT = 30_000
 _CONNECT_SECONDS = 10
 _STUCK_SECONDS = 1.0
-"""A server that has taken nothing for so long takes no more."""
+"""A server that has taken nothing for so long takes no more; one that has said nothing says no more."""
 _LARGEST = 300 << 20
 _OPTIONS = [
     ("grpc.max_send_message_length", _LARGEST),
@@ -107,7 +107,7 @@ class GrpcLink:
                 self._tell(ProcessingResponse.FromString(data))
             end = Closed("OK")
         except grpc.RpcError:
-            end = Closed(self._call.code().name, (self._call.details() or "")[:300])
+            end = _end(self._call)
         except DecodeError:
             self._call.cancel()
             end = Closed("INTERNAL", "a reply is no ProcessingResponse")
@@ -117,6 +117,11 @@ class GrpcLink:
     def _tell(self, answer: ProcessingResponse | Closed) -> None:
         with contextlib.suppress(RuntimeError):  # the run is over, and its loop closed
             self._loop.call_soon_threadsafe(self._answers.put_nowait, answer)
+
+
+def _end(call: Call) -> Closed:
+    """Of a call that is over."""
+    return Closed(call.code().name, (call.details() or "")[:300])
 
 
 def forwarded(context: MetadataContext) -> bytes:
@@ -185,7 +190,8 @@ class GrpcServer:
     async def unread(self, messages: Sequence[ProcessingRequest]) -> Unread:
         """Without a reader gRPC opens the window for replies no further. On a connection of its own: what is stuck
         there is in nobody's way."""
-        taken = 0
+        taken = read = 0
+        ended: Closed | None = None
 
         def sent() -> Iterator[bytes]:
             nonlocal taken
@@ -193,6 +199,20 @@ class GrpcServer:
                 yield message.SerializeToString() + context
                 taken += 1  # it is asked for the next one when this one is on its way
             forever.wait()
+
+        def drain() -> None:
+            nonlocal read, ended
+            try:
+                for _ in call:
+                    read += 1
+                ended = Closed("OK")
+            except grpc.RpcError:
+                ended = _end(call)
+
+        async def end() -> Closed | None:
+            threading.Thread(target=drain, daemon=True).start()
+            await self._until_stuck(lambda: read, lambda: ended is not None or read > _MOST_KEPT)
+            return ended
 
         context, forever = forwarded(self._context), threading.Event()
         channel = grpc.insecure_channel(self._target, options=[*_OPTIONS, ("grpc.use_local_subchannel_pool", 1)])
@@ -205,12 +225,16 @@ class GrpcServer:
             channel.close()
 
         self._unread.append(cancel)
+        await self._until_stuck(lambda: taken, lambda: taken == len(messages) or not call.is_active())
+        return Unread(taken, end, cancel)
+
+    async def _until_stuck(self, number: Callable[[], int], over: Callable[[], bool]) -> None:
+        """Until it is over, or the number has been the same for a while."""
         before, since = -1, self.clock()
-        while call.is_active() and taken < len(messages) and self.clock() - since < _STUCK_SECONDS:
-            if taken != before:
-                before, since = taken, self.clock()
+        while not over() and self.clock() - since < _STUCK_SECONDS:
+            if (now := number()) != before:
+                before, since = now, self.clock()
             await asyncio.sleep(_STUCK_SECONDS / 20)
-        return Unread(taken, cancel)
 
     async def rest(self, seconds: float) -> None:
         await asyncio.sleep(seconds)

@@ -7,7 +7,7 @@ gRPC is in `client.py`.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -53,7 +53,10 @@ class Unread:
     """A call whose replies nobody reads. It stays open until it is cancelled."""
 
     taken: int
-    """How many messages the server has taken by the time it took no more."""
+    """How many messages are on their way by the time it took no more. All of them also where the call has ended: what
+    is sent then is dropped, and gRPC tells the end only behind the replies."""
+    end: Callable[[], Awaitable[Closed | None]]
+    """Reads what replies there are: how the call ended; None: it hasn't."""
     cancel: Callable[[], None]
 
 
