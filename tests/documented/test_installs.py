@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import json
 import re
 import subprocess
 from importlib.metadata import version
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
@@ -59,6 +61,37 @@ def test_a_wheels_path_is_no_bare_name() -> None:
         "pip install 'build/wheels/extproc-0.1.0-py3-none-any.whl[up]' build/wheels/extproc_scripted_vllm-0.1.0.whl"
     )
     assert not BARE.search(by_pip("otel"))
+
+
+VERSION = version("extproc")
+WHEEL = f"extproc-{VERSION}-py3-none-any.whl"
+
+
+@pytest.mark.parametrize(
+    ("name", "direct_url", "told"),
+    [
+        (f"build/wheels/{WHEEL}", {"archive_info": {}}, "`pip install '{path}[otel]'`"),
+        (f"with a blank/{WHEEL}", {"archive_info": {}}, "`pip install '{path}[otel]'`"),
+        ("checkout", {"dir_info": {}}, "`pip install '{path}[otel]'`"),
+        ("checkout", {"dir_info": {"editable": True}}, "`pip install --editable '{path}[otel]'`"),
+        (None, {"archive_info": {}}, f"`pip install '{WHEEL}[otel]'` in the folder of the wheel"),
+        (None, None, f"`pip install '{WHEEL}[otel]'` in the folder of the wheel"),
+    ],
+    ids=["a wheel", "a blank in its path", "a folder", "an editable one", "a wheel that is gone", "an index's"],
+)
+def test_an_extra_is_installed_from_where_we_came(
+    name: str | None, direct_url: dict[str, object] | None, told: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / (name or "gone.whl")
+    if name is not None:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.touch()
+    noted = None if direct_url is None else json.dumps({"url": path.as_uri(), **direct_url})
+    monkeypatch.setattr(
+        "importlib.metadata.distribution",
+        lambda _: SimpleNamespace(version=VERSION, read_text={"direct_url.json": noted}.get),
+    )
+    assert by_pip("otel") == told.format(path=path)
 
 
 def test_wheels_are_named_as_they_are_made() -> None:
