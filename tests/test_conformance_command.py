@@ -395,6 +395,21 @@ def test_pytest_takes_profiles_exceptions_and_a_real_envoy(reference: str, tmp_p
 
 
 @pytest.mark.long
+@pytest.mark.parametrize(
+    ("words", "complaint"),
+    [
+        (["--extproc-only", "LAY-0*", "--extproc-only", "NOPE-1"], "no case is named NOPE-1 in core"),
+        (["--extproc-except", "NOPE-*"], "no case is named NOPE-* in core"),
+        (["--extproc-only", "LAY-0*", "--extproc-except", "LAY-*"], "--extproc-except leaves no case"),
+    ],
+)
+def test_pytest_refuses_what_the_command_refuses(words: list[str], complaint: str, tmp_path: Path) -> None:
+    done = by_pytest("127.0.0.1:1", tmp_path, *words)
+    assert done.returncode == pytest.ExitCode.USAGE_ERROR
+    assert f"ERROR: {complaint}\n" in done.stdout + done.stderr
+
+
+@pytest.mark.long
 def test_pytest_says_that_there_is_no_such_envoy(reference: str, tmp_path: Path) -> None:
     done = by_pytest(reference, tmp_path, "--extproc-envoy", "1.2.3")
     assert done.returncode == pytest.ExitCode.USAGE_ERROR

@@ -82,7 +82,7 @@ def run(options: argparse.Namespace) -> int:
     from dataclasses import replace
 
     from extproc.conformance.recipe import Recipe, RecipeError, load
-    from extproc.conformance.runner import chosen
+    from extproc.conformance.runner import ChoiceError, checked, chosen
 
     try:
         recipe = Recipe() if options.recipe is None else load(options.recipe)
@@ -90,22 +90,17 @@ def run(options: argparse.Namespace) -> int:
         return _misused(str(error))
     if options.profile:
         recipe = replace(recipe, profiles=tuple(dict.fromkeys(options.profile)))
-    profiles = PROFILES if options.list and not options.profile else recipe.profiles
-    cases = list(chosen(profiles, options.only, options.left_out))
     if options.list:
-        for case in cases:
+        profiles = recipe.profiles if options.profile else PROFILES
+        for case in chosen(profiles, options.only, options.left_out):
             print(f"{case.id:10} {case.level.value:6} {case.profile:9} {case.title} ({case.source})")
         return 0
     if options.target is None:
         return _misused("say which server: TARGET is HOST:PORT or unix:/path")
-    told = (*options.only, *options.left_out)
-    if strangers := [pattern for pattern in told if not any(chosen(recipe.profiles, [pattern]))]:
-        return _misused(f"no case is named {', '.join(strangers)} in {', '.join(recipe.profiles)}")
-    if not cases:
-        return _misused("--except leaves no case")
     try:
+        checked(recipe.profiles, options.only, options.left_out, "--except")
         _try_reports(options)
-    except OSError as error:
+    except (ChoiceError, OSError) as error:
         return _misused(str(error))
     return _played(options, recipe)
 

@@ -127,11 +127,15 @@ class NotConformingError(Exception):
 def pytest_collection_modifyitems(session: pytest.Session, config: pytest.Config, items: list[pytest.Item]) -> None:
     if config.getoption("--extproc-target") is None:
         return
-    from extproc.conformance.runner import chosen
+    from extproc.conformance.runner import ChoiceError, checked
 
     run = config.stash[_RUN] = _Run(config)
     only, left_out = config.getoption("--extproc-only"), config.getoption("--extproc-except")
-    for case in chosen(run.recipe.profiles, only, left_out):
+    try:
+        cases = checked(run.recipe.profiles, only, left_out, "--extproc-except")
+    except ChoiceError as error:
+        raise pytest.UsageError(str(error)) from None
+    for case in cases:
         item: CaseItem = CaseItem.from_parent(session, name=case.id)
         item.case, item.run = case, run
         items.append(item)

@@ -47,6 +47,21 @@ def _fits(case: Case, patterns: Sequence[str]) -> bool:
     return any(fnmatchcase(case.id, pattern) for pattern in patterns)
 
 
+class ChoiceError(Exception):
+    """Patterns that choose no case, or leave none."""
+
+
+def checked(profiles: Sequence[str], patterns: Sequence[str], left_out: Sequence[str], option: str) -> list[Case]:
+    """The chosen cases. Raises ChoiceError where a pattern fits none of these profiles, or the option by which cases
+    are left out leaves none."""
+    told = (*patterns, *left_out)
+    if strangers := [pattern for pattern in told if not any(chosen(profiles, [pattern]))]:
+        raise ChoiceError(f"no case is named {', '.join(strangers)} in {', '.join(profiles)}")
+    if not (cases := list(chosen(profiles, patterns, left_out))):
+        raise ChoiceError(f"{option} leaves no case")
+    return cases
+
+
 async def at_home(session: Session) -> Session:
     """With the first layout in which the recipe's passing exchange goes well, of those that the recipe claims if it
     does, else of the baselines. If there is none: the first that isn't refused, and how it goes wrong there. With how
