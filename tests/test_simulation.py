@@ -59,8 +59,8 @@ FOUND: list[tuple[int, tuple[int, ...] | Part]] = [
     ),
     (70000007189, (*range(16), 17, 19)),  # the simulation's own: a host that forwards long after its call's time is up
 ]
-"""Seeds that have shown something wrong once, and the part of each that did; of these it is exchanges alone, among
-which everything was drawn once more."""
+"""Seeds that have shown something wrong once, and the part of each that did: a Part of its events, or exchanges alone,
+among which everything was drawn once more."""
 
 
 def test_histories_go_right() -> None:
