@@ -11,8 +11,10 @@ from extproc.config import Team
 from tests.simulation.__main__ import main
 from tests.simulation.checking import WrongError
 from tests.simulation.course import WITHOUT, Part
+from tests.simulation.history import Report
 from tests.simulation.replaying import Drawn, played
-from tests.simulation.shrinking import fewest, smallest
+from tests.simulation.searching import search
+from tests.simulation.shrinking import GoesRightError, fewest, smallest
 
 pytestmark = pytest.mark.long
 
@@ -41,6 +43,28 @@ def test_a_part_is_written_as_it_is_read() -> None:
         Part.read("", "crew")
     with pytest.raises(ValueError, match="none of the number 100000"):
         Drawn(7).course(Part((3, 100_000)))
+    with pytest.raises(ValueError, match="have to ascend"):
+        Drawn(7).course(Part((4, 3)))
+
+
+@pytest.mark.parametrize(
+    ("keep", "complaint"),
+    [
+        ("3,100000", "none of the number 100000"),
+        ("100000,3", "'3': the numbers have to ascend"),
+        ("9-3", "'9-3': the numbers have to ascend"),
+        ("3,3", "'3': the numbers have to ascend"),
+        ("7,x", "'x' is no number, and no range of them such as 7-12"),
+        ("7-", "'7-' is no number"),
+    ],
+)
+def test_what_cant_be_kept_is_told_in_one_line(keep: str, complaint: str, capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as caught:
+        main(["--seed", "7", "--keep", keep])
+    assert caught.value.code == 2
+    told = capsys.readouterr().err.splitlines()[-1]
+    assert told.startswith("python -m tests.simulation: error: ")
+    assert complaint in told
 
 
 def test_no_smaller_piece_is_enough() -> None:
@@ -56,8 +80,25 @@ def test_no_smaller_piece_is_enough() -> None:
 
 
 def test_a_history_that_goes_right_has_no_smallest_part() -> None:
-    with pytest.raises(ValueError, match="nothing goes wrong"):
+    with pytest.raises(GoesRightError, match="nothing goes wrong"):
         smallest(7)
+
+
+def test_what_goes_wrong_only_once_is_told_and_the_search_goes_on(monkeypatch: pytest.MonkeyPatch) -> None:
+    def first_wrong(seed: int) -> Report:
+        if seed == 7:
+            raise WrongError("a page of memory was flipped")
+        return played(seed)
+
+    monkeypatch.setattr("tests.simulation.searching.played", first_wrong)
+    fates, found = search((7, 8), seconds=60)
+    assert fates == played(8).fates
+    assert [str(one).splitlines() for one in found] == [
+        [
+            "tests.simulation.checking.WrongError: a page of memory was flipped",
+            "not reproducible: played again, the history of the seed 7 goes right",
+        ]
+    ]
 
 
 def test_a_part_goes_wrong_again_as_it_was_found(monkeypatch: pytest.MonkeyPatch) -> None:

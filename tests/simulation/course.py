@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import itertools
 import random
+import re
 from array import array
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -86,11 +87,16 @@ class Part:
 
     @classmethod
     def read(cls, events: str, without: str = "") -> Part:
-        """As it is written: `3,12-19` and `team,workers`. Raises ValueError."""
+        """As it is written: `3,12-19` and `team,workers`. Raises ValueError, also for numbers that don't ascend."""
         numbers = list[int]()
         for one in filter(None, events.split(",")):
-            first, _, last = one.partition("-")
-            numbers += range(int(first), int(last or first) + 1)
+            if (told := re.fullmatch(r"([0-9]+)(?:-([0-9]+))?", one)) is None:
+                raise ValueError(f"{one!r} is no number, and no range of them such as 7-12")
+            first = int(told[1])
+            last = int(told[2] or first)
+            if first > last or (numbers and first <= numbers[-1]):
+                raise ValueError(f"{one!r}: the numbers have to ascend")
+            numbers += range(first, last + 1)
         names = [name for name in without.split(",") if name]
         if unknown := [name for name in names if name not in WITHOUT]:
             raise ValueError(f"{unknown[0]!r} is none of {', '.join(WITHOUT)}")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import traceback
 from collections.abc import Sequence
+from itertools import pairwise
 
 from tests.simulation.course import DRAWN, Course, Happened, Part
 from tests.simulation.history import Report, World
@@ -26,8 +27,13 @@ def wrong(seed: int, keep: Sequence[int] | None = None, course: Course = DRAWN) 
     try:
         played(seed, keep, course)
     except Exception as error:
-        return "".join(traceback.format_exception_only(error)).strip()
+        return in_words(error)
     return None
+
+
+def in_words(error: Exception) -> str:
+    """Its kind, and what it says."""
+    return "".join(traceback.format_exception_only(error)).strip()
 
 
 class Drawn:
@@ -46,9 +52,11 @@ class Drawn:
         return Part(tuple(range(len(self.happened))))
 
     def course(self, part: Part) -> Course:
-        """Raises ValueError for events that aren't there."""
-        if part.events and part.events[-1] >= len(self.happened):
-            raise ValueError(f"it has {len(self.happened)} events, and none of the number {part.events[-1]}")
+        """Raises ValueError for events that aren't there, or not in order."""
+        if missing := [number for number in part.events if not 0 <= number < len(self.happened)]:
+            raise ValueError(f"it has {len(self.happened)} events, and none of the number {missing[0]}")
+        if any(number >= after for number, after in pairwise(part.events)):
+            raise ValueError("the numbers of its events have to ascend")
         return Course([self.happened[number] for number in part.events], part.without)
 
     def wrong(self, part: Part) -> str | None:

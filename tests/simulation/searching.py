@@ -9,7 +9,7 @@ from collections import Counter
 from collections.abc import Iterable
 
 from tests.simulation.replaying import played
-from tests.simulation.shrinking import Found, smallest
+from tests.simulation.shrinking import Found, GoesRightError, smallest
 
 
 def search(seeds: Iterable[int], seconds: float) -> tuple[Counter[str], list[Found]]:
@@ -21,8 +21,16 @@ def search(seeds: Iterable[int], seconds: float) -> tuple[Counter[str], list[Fou
     for seed in seeds:
         try:
             fates += played(seed).fates
-        except Exception:
-            found.append(smallest(seed))
+        except Exception as error:
+            found.append(_made_small(seed, error))
         if time.monotonic() >= until:
             break
     return fates, found
+
+
+def _made_small(seed: int, error: Exception) -> Found:
+    """What went wrong, also if it doesn't when the history is played again: that is a finding of its own."""
+    try:
+        return smallest(seed)
+    except GoesRightError:
+        return Found.once(seed, error)

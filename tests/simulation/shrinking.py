@@ -13,11 +13,15 @@ from dataclasses import dataclass, replace
 from typing import TypeVar, get_args
 
 from tests.simulation.course import WITHOUT, Event, Kind, Part
-from tests.simulation.replaying import Drawn
+from tests.simulation.replaying import Drawn, in_words
 
 REPLAYS = 600
 """At most, of one history."""
 T = TypeVar("T")
+
+
+class GoesRightError(Exception):
+    """There is nothing to make smaller."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,12 +29,18 @@ class Found:
     """A history that went wrong, and the part of it that still does."""
 
     seed: int
-    part: Part
+    part: Part | None
+    """None: played again, it went right."""
     why: str
     events: tuple[Event, ...]
     """Those of the part."""
     before: tuple[Event, ...]
     """Those of the whole history, until it went wrong."""
+
+    @classmethod
+    def once(cls, seed: int, error: Exception) -> Found:
+        """What went wrong when it was first played, and never again."""
+        return cls(seed, None, in_words(error), (), ())
 
     @property
     def exchanges(self) -> list[int]:
@@ -38,6 +48,8 @@ class Found:
         return begun(self.events)
 
     def __str__(self) -> str:
+        if self.part is None:
+            return f"{self.why}\nnot reproducible: played again, the history of the seed {self.seed} goes right"
         exchanges = f"{len(self.exchanges)} of {len(begun(self.before))} exchanges"
         events = f"{len(self.events)} of {len(self.before)} events"
         again = f"to see it again: python -m tests.simulation --seed {self.seed} {self.part}"
@@ -46,10 +58,10 @@ class Found:
 
 
 def smallest(seed: int, replays: int = REPLAYS) -> Found:
-    """Of a history that goes wrong, by so many replays at most. Raises ValueError if it doesn't."""
+    """Of a history that goes wrong, by so many replays at most. Raises GoesRightError if it doesn't."""
     drawn = Drawn(seed)
     if drawn.why is None:
-        raise ValueError(f"nothing goes wrong in the history of the seed {seed}")
+        raise GoesRightError(f"nothing goes wrong in the history of the seed {seed}")
     part = _Shrinking(drawn, _in_short(drawn.why), replays).part
     before = tuple(one.event for one in drawn.happened)
     return Found(seed, part, drawn.wrong(part) or "nothing", tuple(before[number] for number in part.events), before)
