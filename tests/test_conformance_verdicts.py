@@ -8,6 +8,8 @@ from dataclasses import replace
 from itertools import count
 from typing import NoReturn
 
+import pytest
+
 from extproc.conformance.cases import CASES
 from extproc.conformance.cases.case import Case, Session
 from extproc.conformance.cases.case import judged as judge_outcome
@@ -39,6 +41,18 @@ def refused(_: object) -> list[ProcessingResponse | Closed]:
 
 def session(make: Callable[[], Reference]) -> Session:
     return Session(RECIPE, lambda: DirectLink(make()))
+
+
+@pytest.mark.parametrize(("rests", "seconds"), [(False, "0.01"), (True, "0.03")])
+def test_a_case_that_takes_too_long_is_told_its_time(rests: bool, seconds: str) -> None:
+    async def forever(_: Session) -> NoReturn:
+        await asyncio.Event().wait()
+        raise AssertionError
+
+    case = Case("LIV-00", Level.MUST, "a title", "a source", forever, rests=rests)
+    recipe = replace(RECIPE, limits=replace(RECIPE.limits, case=0.01, silence=0.02))
+    result = asyncio.run(judge(case, Session(recipe, lambda: DirectLink(Reference()))))
+    assert result.finding == Finding(Verdict.FAIL, f"isn't over in {seconds} seconds")
 
 
 class Sulking(DirectLink):

@@ -93,11 +93,12 @@ def _candidates(recipe: Recipe) -> list[HostSettings]:
 async def judge(case: Case, session: Session) -> Result:
     """One case, within its time."""
     began, limits = time.monotonic(), session.recipe.limits
+    allowed = limits.case + (limits.silence if case.rests else 0)
     try:
-        async with asyncio.timeout(limits.case + (limits.silence if case.rests else 0)):
+        async with asyncio.timeout(allowed):
             finding = await case.judge(session)
     except TimeoutError:
-        finding = Finding(Verdict.FAIL, f"isn't over in {limits.case:g} seconds")
+        finding = Finding(Verdict.FAIL, f"isn't over in {allowed:g} seconds")
     except (TooManyRepliesError, OSError) as error:
         finding = Finding(Verdict.FAIL, str(error))
     except UnplayableError as error:
