@@ -28,6 +28,8 @@ RECIPE = Recipe(
 )
 REFUSED = {"LAY-21", "LAY-22", "LAY-23", "LAY-24"}
 """Without protocol_config the reference can't know the modes."""
+RAW_TEXT = {f"OAI-{number:02}" for number in (*range(1, 14), *range(20, 25))}
+"""What catches a server that hands on the model's text where calls are due."""
 
 
 def ids(case: Case) -> str:
@@ -66,7 +68,7 @@ def test_raw_text_is_no_answer_to_a_request_for_calls() -> None:
     session = Session(RECIPE, lambda: DirectLink(Reference()))
     found = {case.id: asyncio.run(case.judge(session)) for case in CASES if case.profile == "openai"}
     raw = {id_ for id_, finding in found.items() if "raw text" in finding.reason}
-    assert raw == {f"OAI-{number:02}" for number in (*range(1, 14), *range(20, 25))}
+    assert raw == RAW_TEXT
     warned = {id_ for id_ in raw if found[id_].verdict is Verdict.WARN}
     assert warned == {"OAI-22", "OAI-23", "OAI-24"}
     assert {found[id_].verdict for id_ in raw - warned} == {Verdict.FAIL}
