@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import re
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -13,6 +14,7 @@ import yaml
 
 from extproc.config import ConfigError, parse
 from extproc.envoy.rate_limit_service import to_yaml
+from tests.gateway import wait_until
 from tests.limit_load import costing, key_of
 from tests.openapi.document import DOCUMENT
 from tests.test_token_limits import FREE, ONE, Pair, ask, pair
@@ -21,11 +23,12 @@ OF_A_KEY = 6
 """Requests a minute. Each Envoy's bucket gets one back in 10 seconds, which no test here waits for."""
 TEAMS = {
     "search": "requests_per_minute: 8",
+    "fair": "requests_per_minute: 8",
     "shop": "requests_per_minute: 2",
     "often": f"requests_per_minute: 1000, tokens_per_day: {FREE}",
     "poor": "requests_per_minute: 1000, tokens_per_day: 100",
 }
-KEYS = ["alice", "frida", *(f"{team}/{number}" for team in TEAMS for number in range(4))]
+KEYS = ["alice", "bob", "frida", *(f"{team}/{number}" for team in TEAMS for number in range(4))]
 REQUESTS = [f"x-ratelimit-{name}-requests" for name in ("limit", "remaining", "reset")]
 
 
@@ -55,6 +58,20 @@ def test_a_teams_keys_share_its_requests_at_both(two: Pair) -> None:
     assert (refused.status_code, refused.headers["x-ratelimit-limit-requests"]) == (429, "8")
     # Of a team without a limit that is reached, and of none.
     assert ask(one, "often/0").status_code == 200
+
+
+def test_what_a_key_is_refused_counts_for_no_team(two: Pair) -> None:
+    turns = itertools.cycle(two.gateways)
+    answers = [ask(next(turns), "fair/0") for _ in range(12)]
+    assert [answer.status_code for answer in answers] == [200] * OF_A_KEY + [429] * 6
+    # Of the key and its team, that with less left.
+    told = [[answer.headers[name] for name in REQUESTS] for answer in answers]
+    assert told == [[str(OF_A_KEY), str(max(0, 5 - number)), "1m0s"] for number in range(12)]
+    counted = two.limits.used("client_requests_minute", "fair/0"), two.limits.used("team_requests_minute", "fair")
+    assert counted == (12, 6)
+    others = [ask(next(turns), f"fair/{key}") for key in (1, 2, 3)]
+    assert [answer.status_code for answer in others] == [200, 200, 429]
+    assert [[answer.headers[name] for name in REQUESTS] for answer in others] == [["8", left, "1m0s"] for left in "100"]
 
 
 def test_what_is_refused_says_in_each_dialect_when_to_come_again(two: Pair) -> None:
@@ -106,6 +123,16 @@ def test_what_the_gateway_answers_itself_counts_at_its_own_bucket_alone(two: Pai
     headers = {"authorization": f"Bearer {key_of(key)}"}
     gateway.http.post("/v1/completions", json={"model": "small", "prompt": "Hello!"}, headers=headers)
     assert two.limits.used("client_requests_minute", key) == before + 1
+
+
+@pytest.mark.parametrize(("name", "calls"), [("often/0", 4), ("bob", 3)])
+def test_a_request_is_asked_for_three_times_at_most(two: Pair, name: str, calls: int) -> None:
+    # For tokens, the key's requests and the team's; and when its answer has ended, the service is told its cost.
+    expected = two.limits.asked + calls
+    assert ask(two.gateways[1], name).status_code == 200
+    wait_until(lambda: two.limits.asked >= expected)
+    time.sleep(0.1)
+    assert two.limits.asked == expected
 
 
 def test_both_kinds_of_limits_are_told_and_who_has_no_tokens_has_sent_no_request(two: Pair) -> None:

@@ -23,7 +23,8 @@ class RateLimitService(Settings):
     address: AddressText
     """`host:port` of what speaks Envoy's global rate-limit protocol, such as envoyproxy/ratelimit."""
     timeout_seconds: Annotated[float, Field(gt=0, le=60)] = 0.5
-    """How long it may take to answer, before it counts as down. Each request waits for it."""
+    """How long it may take to answer, before it counts as down. Each request waits for it, up to once for tokens, once
+    for its key's requests and once for its team's."""
     when_down: Literal["serve", "refuse"] = "serve"
     """What becomes of requests while it can't be asked: they go on without its limits, or are a 503."""
 

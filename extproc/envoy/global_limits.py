@@ -1,7 +1,7 @@
 """Limits that a service counts for all Envoys together: Envoy's global rate limit, behind the processor.
 
     before a request    the service is asked whether any tokens are left to its key and its team: it adds 0
-                        then it counts the request, for both
+                        then it counts the request: for the key, and for the team if the key may send it
     behind its answer   the service is told what that has cost, which the processor has put into the dynamic metadata
 
 All are descriptors of one entry, whose key is the kind of the limit and whose value is the name of the key or the team
@@ -12,7 +12,10 @@ its tokens are counted and not asked for: the run has been let in.
 Before the processor, where the buckets of each Envoy are (extproc.envoy.clients), the filter does nothing: Envoy 1.40
 asks no service for a request whose cluster isn't known yet. So what the processor answers itself isn't counted here.
 
-There are two filters, because one tells clients of one limit alone, the nearest: so they learn what is left of both.
+There are up to three filters. One tells clients of one limit alone, the nearest: by one for tokens and others for
+requests they learn what is left of both. And the service counts for all descriptors of a call, even if one of them is
+over its limit: by one filter for the requests of keys, and behind it one for those of teams, what a key is refused
+counts for no team, so that no key uses up its team's limit alone.
 """
 
 from __future__ import annotations
@@ -32,7 +35,7 @@ from envoy_data_plane.envoy.type.metadata.v3 import MetadataKey, MetadataKeyPath
 from envoy_data_plane.envoy.type.v3 import HttpStatus, StatusCode
 
 from extproc.config import Config
-from extproc.config.global_limits import GlobalLimit, Of, RateLimitService
+from extproc.config.global_limits import GlobalLimit, Of, RateLimitService, Whose
 from extproc.envoy.clusters import COUNTING
 from extproc.envoy.extensions import packed
 from extproc.envoy.limit_headers import limit_headers, refused_by
@@ -50,18 +53,22 @@ def global_limit_filters(config: Config, *, inner: bool) -> Iterator[HttpFilter]
     if tokens:
         asked = [] if inner else [_asked(limit) for limit in tokens]
         yield _filter("tokens", config.rate_limit_service, [*asked, *map(_told, tokens)])
-    if requests and not inner:
-        yield limit_headers("requests")
-        yield _filter("requests", config.rate_limit_service, [_counted(limit) for limit in requests])
+    for limit in () if inner else requests:
+        yield limit_headers("requests", whose=limit.whose)
+        yield _filter("requests", config.rate_limit_service, [_counted(limit)], whose=limit.whose)
 
 
 def _limits(config: Config, of: Of) -> list[GlobalLimit]:
-    """One of each kind. Those of a day come first: of two that are used up, clients are told of the first."""
+    """One of each kind, those of keys before those of teams. Those of a day come first: of two that are used up,
+    clients are told of the first."""
     kinds = {limit.kind: limit for limit in config.global_limits if limit.of == of}
-    return sorted(kinds.values(), key=lambda limit: limit.unit)
+    return sorted(kinds.values(), key=lambda limit: (limit.unit, limit.whose))
 
 
-def _filter(of: Of, counting: RateLimitService, limits: list[route.RateLimit]) -> HttpFilter:
+def _filter(
+    of: Of, counting: RateLimitService, limits: list[route.RateLimit], *, whose: Whose | None = None
+) -> HttpFilter:
+    """`whose` all the limits are, if that is said."""
     refuses = counting.when_down == "refuse"
     filter_ = RateLimit(
         domain=LIMITS_DOMAIN,
@@ -77,7 +84,8 @@ def _filter(of: Of, counting: RateLimitService, limits: list[route.RateLimit]) -
         ),
         rate_limits=limits,
     )
-    return HttpFilter(name=f"extproc.{of}_limits", typed_config=packed(filter_))
+    name = of if whose is None else f"{whose}_{of}"
+    return HttpFilter(name=f"extproc.{name}_limits", typed_config=packed(filter_))
 
 
 def _asked(limit: GlobalLimit) -> route.RateLimit:

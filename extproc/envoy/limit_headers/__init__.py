@@ -15,20 +15,22 @@ from envoy_data_plane.envoy.config.core import v3 as core
 from envoy_data_plane.envoy.extensions.filters.http.lua.v3 import Lua
 from envoy_data_plane.envoy.extensions.filters.network.http_connection_manager.v3 import HttpFilter
 
+from extproc.config.global_limits import Whose
 from extproc.envoy.extensions import packed
 from extproc.names import LIMITED_HEADER
 
 By: TypeAlias = Literal["tokens", "requests", "here"]
-"""Which filter: of tokens, or requests, that all Envoys count together; or of requests that this one counts alone."""
+"""Which filter: of tokens, or requests, that all Envoys count together; or of requests that this one counts alone. Of
+requests there may be several, which tell clients of the limit that has the least left."""
 
 _PROGRAM = Path(__file__).with_name("limit_headers.lua")
 
 
-def limit_headers(by: By) -> HttpFilter:
-    """What has to stand before that filter."""
+def limit_headers(by: By, *, whose: Whose | None = None) -> HttpFilter:
+    """What has to stand before that filter, which counts what is `whose`, if that is said."""
     program = f'local BY, MARK = "{by}", "{LIMITED_HEADER}"\n{_PROGRAM.read_text(encoding="utf-8")}'
     lua = Lua(default_source_code=core.DataSource(inline_string=program))
-    return HttpFilter(name=f"extproc.headers_of_{by}", typed_config=packed(lua))
+    return HttpFilter(name=f"extproc.headers_of_{by if whose is None else f'{whose}_{by}'}", typed_config=packed(lua))
 
 
 def refused_by(by: By) -> core.HeaderValueOption:

@@ -29,12 +29,20 @@ local function tell(headers, of, limit, left, milliseconds)
   headers:replace("x-ratelimit-reset-" .. of, duration(milliseconds))
 end
 
+-- Whether a filter of requests that stands further behind has told of a limit with less left, or with as little: if it
+-- has refused the request, that is the one.
+local function has_less(headers, left)
+  local told = number(headers:get("x-ratelimit-remaining-requests"))
+  return told and told <= left
+end
+
 local function of_all_envoys(headers)
   -- A service may say the same itself, under these names, of whatever it was asked.
   for _, name in ipairs({"limit", "remaining", "reset"}) do headers:remove("x-ratelimit-" .. name .. "-tokens") end
   if BY == "requests" and headers:get(MARK) == "tokens" then return end -- what is there is said of tokens
   local limit, left, seconds = taken(headers)
-  if limit then tell(headers, BY, limit, left, 1000 * seconds) end
+  if limit == nil or (BY == "requests" and has_less(headers, left)) then return end
+  tell(headers, BY, limit, left, 1000 * seconds)
 end
 
 local function of_this_envoy(headers)
@@ -42,9 +50,8 @@ local function of_this_envoy(headers)
   if limit == nil then return end
   if headers:get(MARK) == BY then
     headers:replace("retry-after", string.format("%d", math.max(1, seconds)))
-  else
-    local shared = number(headers:get("x-ratelimit-remaining-requests"))
-    if shared and shared <= left then return end
+  elseif has_less(headers, left) then
+    return
   end
   -- Envoy tells when one more may come. They come back one by one, so that all are back after as many times as long.
   tell(headers, "requests", limit, left, (limit - left) * 60000 / limit)
