@@ -54,17 +54,17 @@ VALIDATED: dict[Callable[..., Any], tuple[str, str]] = {
 """The type and the bounds of what a function checks or reads: they are in no annotation."""
 
 MORE = {
-    "jwt": "configuration.md#sign-in-with-oidc",
-    "teams": "configuration.md#teams",
-    "models": "configuration.md#models",
-    "models.steering": "configuration.md#a-mode-that-finds-itself",
-    "backends": "configuration.md#backends",
-    "aliases": "fleets.md",
-    "rate_limit_service": "configuration.md#limits-in-tokens",
-    "tool_servers": "configuration.md#tool-servers",
-    "recording": "recording.md",
-    "tracing": "tracing.md",
-    "metrics": "observability.md#by-otlp",
+    "jwt": ("configuration.md#sign-in-with-oidc",),
+    "teams": ("configuration.md#teams",),
+    "models": ("configuration.md#models",),
+    "models.steering": ("configuration.md#a-mode-that-finds-itself",),
+    "backends": ("configuration.md#backends",),
+    "aliases": ("fleets.md",),
+    "rate_limit_service": ("configuration.md#limits-in-tokens", "configuration.md#requests-a-minute-at-all-replicas"),
+    "tool_servers": ("configuration.md#tool-servers",),
+    "recording": ("recording.md",),
+    "tracing": ("tracing.md",),
+    "metrics": ("observability.md#by-otlp",),
 }
 """Where what is told of a section's settings stands, if not in the first table of docs/configuration.md."""
 WHOLE = "configuration.md#the-whole"
@@ -120,8 +120,9 @@ def page() -> str:
 
 def _section(path: str, settings: Sequence[Setting]) -> str:
     plain = re.sub(r"\[\]|\.NAME", "", path)
-    more = next((MORE[part] for part in _upwards(plain) if part in MORE), WHOLE)
-    heading = f"## {path}\n\n[More on these]({more})." if path else f"## The whole file\n\n[More on these]({WHOLE})."
+    first, *others = next((MORE[part] for part in _upwards(plain) if part in MORE), (WHOLE,))
+    more = f"[More on these]({first}){''.join(f', and [more]({other})' for other in others)}."
+    heading = f"## {path or 'The whole file'}\n\n{more}"
     rows = "".join(
         f"| `{one.path}` | {one.type} | {one.default} | {one.bounds} | {one.meaning} |\n" for one in settings
     )
