@@ -61,13 +61,25 @@ def test_no_command_at_all_is_told_where_to_begin() -> None:
     assert said(status=2) == told
 
 
-def test_without_limits_for_the_service_it_is_told_where_they_belong(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("settings", "why"),
+    [
+        (
+            "",
+            "no service that counts, and nobody whose requests; set `rate_limit_service`, and `api_keys` or `jwt`",
+        ),
+        ("api_keys: /k\n", "no service that counts; set `rate_limit_service`"),
+        (
+            "api_keys: /k\nrate_limit_service: {address: 'r:1'}\nlimits: {requests_per_minute: null}\n",
+            "no limit; set one in tokens or of requests in `limits` or in an entry of `teams`",
+        ),
+    ],
+)
+def test_without_limits_for_the_service_it_is_told_what_is_missing(settings: str, why: str, tmp_path: Path) -> None:
     file = tmp_path / "extproc.yaml"
-    file.write_text("models: [{name: m, backend: b, tools: prompt}]\nbackends: [{name: b, address: 'b:1'}]\n")
-    assert said("limits", str(file), status=1) == (
-        f"extproc: {file}: no limit that a `rate_limit_service` counts for; set that, and limits in tokens or of "
-        "requests in `limits` or in an entry of `teams`, and try again"
-    )
+    least = "models: [{name: m, backend: b, tools: prompt}]\nbackends: [{name: b, address: 'b:1'}]\n"
+    file.write_text(least + settings)
+    assert said("limits", str(file), status=1) == f"extproc: {file}: {why}, and try again"
 
 
 @pytest.mark.parametrize("command", [["check"], ["up", "--config"], ["envoy", "--config"], ["watch", "--config"]])

@@ -201,8 +201,10 @@ def test_the_services_file_names_each_limit() -> None:
     ]
 
 
-@pytest.mark.parametrize("service", ["", "rate_limit_service: {address: 'h:1'},"])
-def test_a_limit_that_holds_for_nobody_is_refused(service: str) -> None:
+def test_a_limit_that_holds_for_nobody_is_refused_and_so_is_a_service_that_counts_for_nobody() -> None:
     with pytest.raises(ConfigError, match=r"limits\.requests_per_minute: without `api_keys` or `jwt`"):
-        parse(f"{{{ONE}, {service} limits: {{requests_per_minute: 5}}}}")
-    assert parse(f"{{{ONE}, {service} limits: {{requests_per_minute: null}}}}").global_limits == ()
+        parse(f"{{{ONE}, limits: {{requests_per_minute: 5}}}}")
+    assert parse(f"{{{ONE}, limits: {{requests_per_minute: null}}}}").global_limits == ()
+    with pytest.raises(ConfigError, match="rate_limit_service: without `api_keys` or `jwt`"):
+        parse(f"{{{ONE}, rate_limit_service: {{address: 'h:1'}}}}")
+    assert parse(f"{{{ONE}, api_keys: /k, rate_limit_service: {{address: 'h:1'}}}}").global_limits

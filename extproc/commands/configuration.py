@@ -64,14 +64,19 @@ def _limits(options: argparse.Namespace) -> int:
         options.misused("give one FILE")
     config = load(path)
     if not config.global_limits:
-        print(
-            f"extproc: {path}: no limit that a `rate_limit_service` counts for; set that, and limits in tokens or of "
-            f"requests in `limits` or in an entry of `teams`, and try again",
-            file=sys.stderr,
-        )
+        print(f"extproc: {path}: {_uncounted(config)}, and try again", file=sys.stderr)
         return 1
     sys.stdout.write(to_yaml(config))
     return 0
+
+
+def _uncounted(config: Config) -> str:
+    """Why no service counts anything, and what to set."""
+    if config.rate_limit_service is not None:
+        return "no limit; set one in tokens or of requests in `limits` or in an entry of `teams`"
+    if config.identifies_clients:
+        return "no service that counts; set `rate_limit_service`"
+    return "no service that counts, and nobody whose requests; set `rate_limit_service`, and `api_keys` or `jwt`"
 
 
 def _hash_key(options: argparse.Namespace) -> int:

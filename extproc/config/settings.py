@@ -96,7 +96,8 @@ class Config(Settings):
     limits: Limits = Limits()
     """What one exchange, and one client, may use."""
     rate_limit_service: RateLimitService | None = None
-    """What counts requests and tokens for all Envoys together. Without it there can be no limit in tokens."""
+    """What counts requests and tokens for all Envoys together, of each key or token: it needs `api_keys` or `jwt`. Without
+    it there can be no limit in tokens."""
     count_every_answer: bool = False
     """Answers without tools are read for what they cost as well, which limits in tokens do anyway."""
     characters: Annotated[AbsolutePath | None, BeforeValidator(_beside_the_file)] = None
@@ -233,6 +234,8 @@ class Config(Settings):
                 raise FieldError(location, "without `rate_limit_service` nobody counts tokens")
             if not self.identifies_clients:
                 raise FieldError(location, NOBODY)
+        if self.rate_limit_service is not None and not self.identifies_clients:
+            raise FieldError(("rate_limit_service",), NOBODY)
         if self.limits.requests_per_minute not in (None, Limits().requests_per_minute) and not self.identifies_clients:
             raise FieldError(("limits", "requests_per_minute"), NOBODY)
         return self
@@ -404,7 +407,7 @@ class Config(Settings):
     @cached_property
     def global_limits(self) -> tuple[GlobalLimit, ...]:
         """All that the service counts for: those in tokens, and then those of requests."""
-        if self.rate_limit_service is None or not self.identifies_clients:
+        if self.rate_limit_service is None:
             return ()
         return (*self.token_limits, *request_limits(self.limits, self.teams))
 

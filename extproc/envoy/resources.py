@@ -45,8 +45,8 @@ class Resources:
         return route_configuration(self.config)
 
     def clusters(self) -> list[Cluster]:
-        """One for each backend, and those of the runner, the collector, an identity provider and what counts tokens if
-        they are needed; the processor's is no part of a configuration."""
+        """One for each backend, and those of the runner, the collector, an identity provider and the rate limit service
+        if they are needed; the processor's is no part of a configuration."""
         tracing, jwt, service = self.config.tracing, self.config.jwt, self.config.rate_limit_service
         runner = [runner_cluster(str(self.config.runner_socket))] if self.config.runs_tools else []
         collector = [collector_cluster(Address.parse(tracing.collector))] if tracing is not None else []
