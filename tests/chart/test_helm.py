@@ -30,6 +30,7 @@ pytestmark = pytest.mark.chart
 OVERLAYS = {path.name.removesuffix("-values.yaml"): path for path in sorted((CHART / "ci").iterdir())}
 TLS = {"certificate": "/etc/tls/tls.crt", "key": "/etc/tls/tls.key"}
 SERVICE = {"address": "extproc-ratelimit:8081"}
+API_KEYS = "/etc/api-keys/api-keys"
 
 
 def told(objects: Iterable[Object]) -> dict[tuple[str, str], Object]:
@@ -60,12 +61,14 @@ def test_with_any_switches_it_is_the_base_with_the_same_components(conditions: S
     switches = nested({when.removeprefix(".Values."): True for when in conditions})
     if "rateLimit" in switches:  # which kustomize leaves to an overlay, too
         switches["rateLimit"]["limits"] = LIMITS.read_text(encoding="utf-8")
+        switches["config"] = {"api_keys": API_KEYS}
     ours = told(helm.objects(switches))
     theirs = told(with_components(*(PARTS[when] for when in conditions)))
     if ".Values.tls.enabled" in conditions:  # which kustomize leaves to the settings of an overlay
         assert ours["ConfigMap", "extproc"]["data"]["extproc.yaml"].pop("tls") == TLS
     if "rateLimit" in switches:
-        assert ours["ConfigMap", "extproc"]["data"]["extproc.yaml"].pop("rate_limit_service") == SERVICE
+        made = ours["ConfigMap", "extproc"]["data"]["extproc.yaml"]
+        assert (made.pop("rate_limit_service"), made.pop("api_keys")) == (SERVICE, API_KEYS)
     assert ours == theirs
 
 
@@ -90,7 +93,7 @@ def test_helm_finds_nothing_to_complain_of(name: str) -> None:
 # ---- each value
 
 OTHER: dict[str, Any] = {
-    "config": {"limits": {"max_body_bytes": 33554432}},
+    "config": {"limits": {"max_body_bytes": 33554432}, "api_keys": API_KEYS},
     "configText": "listen: 0.0.0.0:10000\nmodels: []\n",
     "image.repository": "registry.example/extproc",
     "image.tag": "0.2.0",
@@ -170,6 +173,7 @@ SWITCHES: dict[str, Any] = {
     "monitoring.enabled": True,
     "rateLimit.enabled": True,
     "rateLimit.limits": "domain: extproc\n",
+    "config.api_keys": API_KEYS,
 }
 
 
@@ -189,6 +193,7 @@ def test_every_value_changes_what_it_says_and_nothing_that_kubernetes_refuses(pa
     common = {} if path in {*SWITCHES, "configText"} else dict(SWITCHES)
     if path.startswith("rateLimit"):
         common |= {"rateLimit.limits": SWITCHES["rateLimit.limits"], "rateLimit.enabled": path != "rateLimit.enabled"}
+        common["config.api_keys"] = API_KEYS
     if path == "replicas":
         common["autoscaling.enabled"] = False
     before, after = (helm.objects(nested(values)) for values in (common, common | {path: OTHER[path]}))
@@ -285,6 +290,7 @@ def test_the_values_that_the_readme_prints_are_taken() -> None:
             {"configText": "models: []\n", "rateLimit": {"enabled": True, "limits": "domain: extproc\n"}},
             "rateLimit.enabled needs in configText",
         ),
+        ({"rateLimit": {"enabled": True, "limits": "domain: extproc\n"}}, "they need `api_keys` or `jwt`"),
         ({"config": {"tool_servers": [{"name": "a"}]}}, "set runner.enabled"),
     ],
     ids=lambda value: value if isinstance(value, str) else "",

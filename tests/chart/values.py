@@ -81,7 +81,7 @@ GROUPS = {
     "runner": "Characters, and the tools of MCP servers. It sets `characters` in `config` if there are any.",
     "monitoring": "Metrics and alerts, for the Prometheus Operator.",
     "dashboards": "Dashboards for Grafana's sidecar, one ConfigMap each.",
-    "rateLimit": "Limits in tokens, which all pods count together. It sets `rate_limit_service` in `config`.",
+    "rateLimit": "Limits of requests and tokens that all pods share. It sets `rate_limit_service` in `config`.",
     "networkPolicy": "Who may reach the gateway, and what it may reach.",
     "autoscaling": "The HorizontalPodAutoscaler; it needs metrics-server.",
     "disruptionBudget": "The PodDisruptionBudget.",
@@ -220,7 +220,7 @@ VALUES: Sequence[Value] = [
         ["NetworkPolicy/extproc:spec.ingress[1].from"],
     ),
     Value("dashboards.enabled", "Whether there are dashboards.", BOOLEAN, default=False),
-    Value("rateLimit.enabled", "Whether there is what counts tokens.", BOOLEAN, default=False),
+    Value("rateLimit.enabled", "Whether there is what counts requests and tokens.", BOOLEAN, default=False),
     Value(
         "rateLimit.limits",
         "What `extproc limits` prints of the settings: `--set-file rateLimit.limits=ratelimit.yaml`.",
@@ -334,7 +334,7 @@ VALUES: Sequence[Value] = [
     Value("replicas", "The number of pods, without an autoscaler.", NUMBER, default=2),
     Value(
         "disruptionBudget.enabled",
-        "Whether there are any: of the gateway, and of the service that counts tokens.",
+        "Whether there are any: of the gateway, and of the rate limit service.",
         BOOLEAN,
         Use.SWITCH,
         ["PodDisruptionBudget/extproc", "PodDisruptionBudget/extproc-ratelimit"],

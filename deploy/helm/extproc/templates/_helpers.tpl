@@ -36,6 +36,9 @@ refused here.
 {{- if and .Values.rateLimit.enabled (not $config.rate_limit_service) }}
 {{- fail "rateLimit.enabled needs in configText: rate_limit_service: {address: extproc-ratelimit:8081}" }}
 {{- end }}
+{{- if and $config.rate_limit_service (not (or $config.api_keys $config.jwt)) }}
+{{- fail "the settings have `rate_limit_service`, and nothing tells clients apart: they need `api_keys` or `jwt`" }}
+{{- end }}
 {{- if and $characters (not $config.characters) }}
 {{- fail "runner.characters needs in configText: characters: /etc/characters" }}
 {{- end }}
