@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import re
+import socket
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -172,6 +173,19 @@ def test_a_bootstrap_that_stands_alone_counts_by_the_service_or_serves_nobody(tm
         refused = ask(gateway, "alice")
         assert (refused.status_code, refused.json()["error"]["code"]) == (503, "rate_limits_unavailable")
         assert refused.headers["retry-after"] == "1"
+
+
+def test_a_service_that_hangs_costs_each_request_its_time_once_per_question(tmp_path: Path) -> None:
+    keys, teams = ["alice", "a/bob"], {"a": "requests_per_minute: 9"}
+    with pair(tmp_path, keys, teams, n=1, per_minute=9, timeout=0.5) as alone:
+        [gateway] = alone.gateways
+        alone.down()
+        with socket.create_server(("127.0.0.1", alone.port)):  # which takes connections, and reads nothing
+            for name, questions in (("alice", 2), ("a/bob", 3)):
+                began = time.monotonic()
+                assert ask(gateway, name).status_code == 200
+                assert time.monotonic() - began >= questions * 0.5
+                assert gateway.stat("ratelimit.failure_mode_allowed") == (2 if name == "alice" else 5)
 
 
 @pytest.mark.long

@@ -40,7 +40,7 @@ backends:
   - {{name: qwen, address: "127.0.0.1:{backend}", health_check: false, max_requests: 1000}}
   - {{name: half, address: ["127.0.0.1:1", "127.0.0.1:{backend}"], health_check: false, structured_outputs: false}}
 api_keys: {keys}
-rate_limit_service: {{address: "127.0.0.1:{service}", when_down: {when_down}, timeout_seconds: 20}}
+rate_limit_service: {{address: "127.0.0.1:{service}", when_down: {when_down}, timeout_seconds: {timeout}}}
 limits: {{requests_per_minute: {per_minute}, tokens_per_day: {of_keys}}}
 teams:
 {teams}
@@ -108,6 +108,7 @@ def pair(
     n: int = 2,
     more: str = "",
     per_minute: int | None = None,
+    timeout: float = 20,
     live: bool | None = None,
 ) -> Iterator[Pair]:
     (folder / "keys").write_text("".join(f"{hash_line(name, key_of(name))}\n" for name in names))
@@ -127,6 +128,7 @@ def pair(
             keys=folder / "keys",
             service=port,
             when_down=when_down,
+            timeout=timeout,
             of_keys=of_keys,
             per_minute="null" if per_minute is None else per_minute,
             teams="\n".join(f"  - {{name: {name}, {what}}}" for name, what in teams.items()),
