@@ -96,8 +96,8 @@ class Config(Settings):
     limits: Limits = Limits()
     """What one exchange, and one client, may use."""
     rate_limit_service: RateLimitService | None = None
-    """What counts requests and tokens for all Envoys together. It needs `api_keys` or `jwt`, and without it there can be
-    no limit in tokens."""
+    """What counts requests and tokens for all Envoys together. It needs `api_keys` or `jwt`, and without it there can
+    be no limit in tokens."""
     count_every_answer: bool = False
     """Answers without tools are read for what they cost as well, which limits in tokens do anyway."""
     characters: Annotated[AbsolutePath | None, BeforeValidator(_beside_the_file)] = None
