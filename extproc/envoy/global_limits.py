@@ -15,7 +15,7 @@ asks no service for a request whose cluster isn't known yet. So what the process
 There are up to three filters. One tells clients of one limit alone, the nearest: by one for tokens and others for
 requests they learn what is left of both. And the service counts for all descriptors of a call, even if one of them is
 over its limit: by one filter for the requests of keys, and behind it one for those of teams, what a key is refused
-counts for no team, so that no key uses up its team's limit alone.
+counts for no team, so that no key uses up its team's limit by that.
 """
 
 from __future__ import annotations
