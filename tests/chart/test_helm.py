@@ -255,6 +255,12 @@ def test_the_text_of_a_file_is_taken_as_it_is() -> None:
     assert settings(helm.objects({"configText": text})) == text
 
 
+def test_the_settings_to_make_limits_of_are_rendered_before_there_are_any() -> None:
+    values = {"config": {"api_keys": API_KEYS}, "rateLimit": {"enabled": True, "limits": "x"}}
+    limits = parse(settings(helm.objects(values))).global_limits
+    assert [(limit.kind, limit.most) for limit in limits] == [("client_requests_minute", 1200)]
+
+
 def test_the_values_that_the_readme_prints_are_taken() -> None:
     (printed,) = re.findall(r"```yaml\n(.*?)```", (CHART / "README.md").read_text(encoding="utf-8"), re.DOTALL)
     objects = helm.objects(yaml.safe_load(printed.replace("sha256:...", DIGEST)))
