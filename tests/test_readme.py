@@ -68,7 +68,8 @@ def test_every_command_of_the_table_exists(command: str, capsys: pytest.CaptureF
 
 def test_what_ci_runs_is_told_whole() -> None:
     targets = re.findall(r"^(lint|site|test(?:-\w+)?):", (ROOT / "Makefile").read_text(encoding="utf-8"), re.MULTILINE)
-    assert len(targets) == 14
+    run = re.findall(r"\b(lint|site|test(?:-\w+)?)\b", (ROOT / ".ci/run").read_text(encoding="utf-8"))
+    assert set(targets) - set(run) == {"test-cluster"}
     for page in (README, (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8")):
         assert [name for name in targets if not re.search(rf"`(?:make )?{name}`", page)] == []
 
