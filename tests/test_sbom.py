@@ -16,7 +16,7 @@ from tests.sbom.bom import OtherImageError, of_image, with_licences
 from tests.sbom.debian import short_names, spdx
 
 COPYRIGHT = """\
-Format: https://www.debian.org/doc/packaging-manuals/copyright-format/1.0/
+Format: copyright-format/1.0/
 Upstream-Name: a
 License: GPL-2+
 
