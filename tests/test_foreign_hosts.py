@@ -9,6 +9,7 @@ import subprocess
 from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -184,6 +185,11 @@ def test_where_overrides_are_ignored_raw_text_is_an_error_and_then_refused(
     assert plain.json()["choices"][0]["message"]["content"] == "Hello!"
 
 
+def ignored(host: Foreign, times: int) -> bool:
+    """Whether so many exchanges have ended in which the override was."""
+    return host.metric("extproc_ignored_overrides_total") == times
+
+
 def test_where_not_even_heads_are_shown_it_is_noticed_and_then_refused(hosts: dict[str, Foreign]) -> None:
     host = hosts["ignoring_and_hiding"]
     host.backend.play(*[Reply(CALL)] * 3)
@@ -191,7 +197,7 @@ def test_where_not_even_heads_are_shown_it_is_noticed_and_then_refused(hosts: di
         raw = host.ask(stream=before == 1)
         said = "".join(re.findall(r'"content": ?"((?:[^"\\]|\\.)*)"', raw.text))
         assert (raw.status_code, "tool_call>" in said) == (200, True), "there is nothing to put a status on"
-        wait_until(lambda: host.metric("extproc_ignored_overrides_total") == before + 1)  # noqa: B023  # it is over
+        wait_until(partial(ignored, host, before + 1))
     assert host.metric("extproc_host_follows_overrides") == 0
     for stream in (False, True):
         refusal = host.ask(stream=stream)

@@ -11,7 +11,6 @@ import random
 import re
 import signal
 import subprocess
-from collections.abc import Callable
 from enum import Enum
 from typing import Any, BinaryIO, cast
 
@@ -165,5 +164,7 @@ def simulated_workers(rng: random.Random, trouble: Trouble, *, well: bool = Fals
         trouble.slow |= took >= 20.0
         return took
 
-    process: Callable[[], WorkerProcess] = lambda: SimulatedWorker(rng, trouble, well=well)  # noqa: E731
+    def process() -> WorkerProcess:
+        return SimulatedWorker(rng, trouble, well=well)
+
     return Workers(process, lambda _: VirtualThread(seconds))
