@@ -1,6 +1,7 @@
 """The programs of a cluster: where they are, and which Kubernetes they are.
 
-Those in the directory `EXTPROC_CLUSTER_BIN` come first, then what tests.cluster.setup made, then those on PATH.
+Those in the directory `EXTPROC_CLUSTER_BIN` come first, then what tests.cluster.setup made, then those on PATH. Where
+that directory is named, all of Kubernetes comes from it: programs of two releases aren't a cluster of either.
 """
 
 from __future__ import annotations
@@ -40,7 +41,8 @@ def folders() -> list[Path]:
 
 
 def find(name: str) -> Path | None:
-    found = shutil.which(name, path=os.pathsep.join(map(str, folders())))
+    places = folders()[:1] if name in KUBERNETES and os.environ.get(VARIABLE) else folders()
+    found = shutil.which(name, path=os.pathsep.join(map(str, places)))
     return None if found is None else Path(found)
 
 

@@ -52,7 +52,7 @@ def set_up() -> None:
             _etcd()
         if absent := missing(KUBERNETES):
             if os.environ.get(VARIABLE):
-                raise SetupError(f"{VARIABLE} has no {', '.join(absent)}, and there is none on PATH")
+                raise SetupError(f"{VARIABLE} has no {', '.join(absent)}")
             _install(*_TO_BUILD)
             kubernetes.build()
         built_images()
