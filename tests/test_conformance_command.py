@@ -148,6 +148,12 @@ def test_what_fails_anyway_is_not_laid_at_another_cases_door(tmp_path: Path) -> 
     assert told == dict.fromkeys(("LIV-02", "LIV-03", "MUT-09.1"), ("SKIP", "any exchange ends as timeout"))
 
 
+def test_a_recipe_that_is_missing_is_named(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    missing = tmp_path / "recipe.yaml"
+    assert main(["conformance", "127.0.0.1:1", "--recipe", str(missing)]) == 2
+    assert capsys.readouterr().err == f"extproc: {missing} can't be read (No such file or directory)\n"
+
+
 def test_nobody_there_is_no_verdict(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("extproc.conformance.client._CONNECT_SECONDS", 0.2)
     assert main(["conformance", "127.0.0.1:1"]) == 2

@@ -30,7 +30,6 @@ from extproc.supervisor.backends import complaints
 from scripted_vllm import Reply, ScriptedVLLM, Stall
 from tests.gateway import EXTPROC, MODEL, curl, free_port, limited, wait_until
 from tests.test_cli import run
-from tests.watch_stage import Page, over
 
 pytestmark = pytest.mark.long
 
@@ -392,22 +391,10 @@ def test_it_follows_its_configuration_file_without_ending_what_runs(tmp_path: Pa
             assert running.stop()[0] == 0
 
 
-def test_with_watch_its_exchanges_are_on_a_page() -> None:
-    with up("--scripted", "--watch", f"127.0.0.1:{free_port()}") as running:
-        [url] = re.findall(r"Exchanges are shown, prompts and answers included, at (\S+)", running.guide)
-        body = {"model": "qwen2.5-coder", "messages": [{"role": "user", "content": "Seen?"}], "tools": TOOLS}
-        assert httpx.post(f"{running.url}/v1/chat/completions", json=body, timeout=PATIENCE).is_success
-        page = Page(url)
-        assert [row["words"] for row in page.rows(over(1)).values()] == ["Seen?"]
-        page.close()
-        status, _ = running.stop()
-    assert status == 0
-
-
 def test_record_runs_the_same_and_leaves_files_that_can_be_replayed(tmp_path: Path) -> None:
     directory = tmp_path / "new" / "recordings"
     with up("--scripted", "--files", "2", command=("record", str(directory))) as running:
-        assert f"Chat completions are recorded in {directory}, prompts and answers included.\n" in running.guide
+        assert f"Requests are recorded in {directory}, prompts and answers included.\n" in running.guide
         for _ in range(3):
             assert ask(running.url)["status"] == 200
         assert running.stop()[0] == 0

@@ -86,8 +86,10 @@ def run(options: argparse.Namespace) -> int:
 
     try:
         recipe = Recipe() if options.recipe is None else load(options.recipe)
-    except (RecipeError, OSError) as error:
+    except RecipeError as error:
         return _misused(str(error))
+    except OSError as error:
+        return _misused(f"{options.recipe} can't be read ({error.strerror or error})")
     if options.profile:
         recipe = replace(recipe, profiles=tuple(dict.fromkeys(options.profile)))
     if options.list:

@@ -63,7 +63,8 @@ class Gateway:
         self._whole = directory / "whole.yaml"
         self._for_envoy = directory / "envoy"
         self._configuration = directory / "extproc.yaml"
-        self._sockets = directory
+        self.sockets = directory
+        """Where all of them are."""
         self._listen: str | None = None
         self._processor_socket = directory / "processor.sock"
         self._admin_socket = directory / "admin.sock"
@@ -117,7 +118,7 @@ class Gateway:
         else:
             self._configuration.write_text(yaml.safe_dump(config.model_dump(mode="json")), encoding="utf-8")
         self._workers = worker_count(options.workers or config.workers)
-        config = config.model_copy(update={"sockets": self._sockets, "workers": self._workers})
+        config = config.model_copy(update={"sockets": self.sockets, "workers": self._workers})
         self._binary, self._quiet = envoy, options.quiet
         # The processor finds them as it would make them: what makes them takes seconds to import, here for both.
         await EnvoyFiles(self._for_envoy, None).begin(config)
@@ -208,7 +209,7 @@ class Gateway:
             *("--listen", f"unix:{self._processor_socket}"),
             *("--envoy", str(self._for_envoy)),
             *("--envoy-admin", str(self._admin_socket)),
-            *("--sockets", str(self._sockets)),
+            *("--sockets", str(self.sockets)),
             *("--workers", str(self._workers)),  # as many as Envoy is told of, whatever becomes of the file
             *(("--envoy-listen", self._listen) if self._listen is not None else ()),
             *(("--metrics", self._metrics) if self._metrics is not None else ()),
@@ -223,7 +224,7 @@ class Gateway:
             "extproc",
             "runner",
             *("--config", str(self._configuration)),
-            *("--sockets", str(self._sockets)),
+            *("--sockets", str(self.sockets)),
             *("--grace", str(_END_TIMEOUT)),
             stdout=DEVNULL,
         )
@@ -234,7 +235,7 @@ class Gateway:
             "extproc",
             "watch",
             *("--config", str(self._configuration)),
-            *("--sockets", str(self._sockets)),
+            *("--sockets", str(self.sockets)),
             *("--listen", str(self._watch)),
             stdout=PIPE,
         )

@@ -35,18 +35,20 @@ def guide(
     metrics: str | None = None,
     recordings: Path | None = None,
     page: str | None = None,
+    sockets: Path | None = None,
     command: str = "extproc",
 ) -> str:
-    """The text, with commands that work as they stand, our own as `command`; metrics, recordings and the page that
-    shows exchanges are there, if anywhere."""
+    """The text, with commands that work as they stand, our own as `command`; metrics, recordings, the page that
+    shows exchanges and the sockets that one could be fed from are there, if anywhere."""
     scheme = "https" if config.tls is not None else "http"
     base_url = f"{scheme}://{reachable(config.listen_address)}/v1"
     model = config.models[0].name
+    exchanges = _page(page) or _watching(config, sockets, command)
     return f"""\
 Ready at {base_url}
 
 {_models(config)}
-{_characters(config)}{_metrics(metrics)}{_recordings(recordings)}{_page(page)}
+{_characters(config)}{_metrics(metrics)}{_recordings(recordings)}{exchanges}
 Talk with it in another terminal:
 
 {command} chat {base_url}
@@ -79,11 +81,18 @@ def _metrics(address: str | None) -> str:
 def _recordings(directory: Path | None) -> str:
     if directory is None:
         return ""
-    return f"\nChat completions are recorded in {directory}, prompts and answers included.\n"
+    return f"\nRequests are recorded in {directory}, prompts and answers included.\n"
 
 
 def _page(url: str | None) -> str:
     return f"\nExchanges are shown, prompts and answers included, at {url}\n" if url is not None else ""
+
+
+def _watching(config: Config, sockets: Path | None, command: str) -> str:
+    """How to see the exchanges of a gateway that lets itself be watched."""
+    if not config.watch or sockets is None:
+        return ""
+    return f"\nSee its exchanges, prompts and answers included: {command} watch --sockets {shlex.quote(str(sockets))}\n"
 
 
 def _key(config: Config) -> str:

@@ -54,4 +54,4 @@ async def _start(gateway: Gateway, options: Options, envoy: str) -> None:
     for complaint in await complaints(config):
         say(f"warning: {complaint}")
     recordings = options.recording.directory if options.recording is not None else None
-    print(guide(config, options.metrics, recordings, gateway.page, as_typed()), flush=True)
+    print(guide(config, options.metrics, recordings, gateway.page, gateway.sockets, as_typed()), flush=True)

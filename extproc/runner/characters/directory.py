@@ -112,7 +112,7 @@ class Characters:
                 log.error("%s", line)
             log.error("character %s is disabled", source.name)
         else:
-            log.info("character %s is loaded, with %d tools", source.name, len(character.definitions))
+            log.info("character %s is loaded; tools: %d", source.name, len(character.definitions))
 
     def _retire(self, character: Character) -> None:
         character.retire()
