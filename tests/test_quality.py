@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import json
 from collections import Counter
+from typing import Any
 
 from bench.quality import page
-from bench.quality.__main__ import counted
+from bench.quality.__main__ import KINDS, counted, counted_by
 from bench.quality.questions import near
+from bench.quality.ways import WAYS
 from extproc.model_checks.cases import Case
 from extproc.model_checks.reading import Answer, Call
 from extproc.probe.measuring.questions import written
@@ -68,3 +70,54 @@ def test_one_call_is_no_answer_to_what_needs_several() -> None:
 
 def test_the_page_has_the_tables_of_the_results() -> None:
     assert page.tables() in page.PAGE.read_text(encoding="utf-8")
+
+
+def test_it_is_told_what_became_of_questions_that_need_no_call() -> None:
+    cases = [case for case in written() if case.feature == "none"][:5]
+    offered = cases[2].tools[0]["function"]["name"]
+    answers = (
+        ANSWER,
+        Answer(200, '[{"name": "sqrt", "arguments": {"number": 144}}]', finish_reason="stop"),
+        Answer(200, json.dumps({"name": offered, "arguments": {}}), finish_reason="stop"),
+        Answer(200, calls=(Call("call 0", "f", "{}"),), finish_reason="tool_calls"),
+        Answer(200, "The square root of", finish_reason="length"),
+    )
+    found = counted(cases, {case.id: answer for case, answer in zip(cases, answers, strict=True)})
+    assert found["kinds"] == dict.fromkeys(KINDS, 1)
+
+
+def test_without_tools_only_what_needs_none_is_asked() -> None:
+    [way] = [way for way in WAYS if not way.offers]
+    cases = way.questions(written())
+    assert {case.feature for case in cases} == {"none"}
+    assert "tools" not in cases[0].request("m", stream=False, max_tokens=1)
+    assert WAYS[0].questions(written()) == list(written())
+
+
+def row(prompts: dict[str, int], of: int, **more: Any) -> dict[str, Any]:
+    """Of a way that was asked so many questions of one category."""
+    counts = {"simple_python": {"right": 0, "of": of, "failed": 0}}
+    told = {"seed": 0, "wording": "", "date": "2026-11-27", "categories": counts, "answers": of, "calls": 0, "valid": 0}
+    return told | {"tokens": [sum(prompts.values()), 0], "prompts": prompts} | more
+
+
+def tokens_of(name: str, found: dict[str, Any], template: dict[str, Any]) -> str:
+    [way] = [way for way in WAYS if way.name == name]
+    return page.row(way, found, template)[-2]
+
+
+def test_prompts_are_compared_over_the_same_questions() -> None:
+    template, twice = row({"a": 100}, 1), row({"a": 200, "b": 900}, 2)
+    assert tokens_of("hermes", twice, template) == "550 (2.00), 0"
+    assert tokens_of("hermes", row({"b": 900}, 2), template) == "450, 0"
+    unknown = {key: one for key, one in twice.items() if key != "prompts"}
+    assert tokens_of("hermes", unknown, template) == "550, 0"
+
+
+def test_second_requests_cost_what_the_server_counted() -> None:
+    template = row({"a": 100}, 1)
+    answered_again = row({"a": 100}, 1)
+    assert tokens_of("retry", answered_again, template) == "100 (1.00), 0, without discarded answers"
+    told = answered_again | counted_by((1000, 70), (1230, 90))
+    assert tokens_of("retry", told, template) == "230 (2.30), 20"
+    assert tokens_of("retry", told | {"seed": 1}, template) == "230, 20"

@@ -28,6 +28,7 @@ from bench.quality.questions import development
 from bench.quality.ways import WAYS, Way, configuration
 from extproc.model_checks import bfcl
 from extproc.model_checks.asking import Results, Server, ask_all
+from extproc.model_checks.calls_as_text import call_as_text
 from extproc.model_checks.cases import Case
 from extproc.model_checks.judging import checks, is_right
 from extproc.model_checks.reading import Answer
@@ -36,12 +37,14 @@ from tests.real_vllm.cache import root
 from tests.real_vllm.conftest import serving_gateway
 from tests.real_vllm.environment import Environment
 from tests.real_vllm.model_checks import MODELS, wheel
-from tests.real_vllm.server import MODEL, running_vllm
+from tests.real_vllm.server import MODEL, VLLM, running_vllm
 from tests.real_vllm.setup import set_up
 
 SEED = 0
 MAX_TOKENS = 300
 _TIMEOUT = 1200.0
+KINDS = ("words", "a made-up tool as text", "an offered tool as text", "called", "nothing whole")
+"""What becomes of a question that needs no call."""
 
 
 def main(words: Sequence[str] | None = None) -> int:
@@ -70,8 +73,8 @@ def run(options: argparse.Namespace) -> None:
     judged = bfcl.load(wheel(), per_category=options.per_category, seed=SEED, chosen=bfcl.JUDGED)
     cases = development(wheel()) if options.dev else judged
     with_parser = any(way.flags for way in chosen)
-    # In prompt mode vLLM sees no tools, so a server with a parser will do too where there is one.
-    prompted = [way for way in chosen if way.settings is not None and way.settings["tools"] == "prompt"]
+    # Where vLLM sees no tools, a server with a parser will do too if there is one.
+    prompted = [way for way in chosen if not way.offers or (way.settings or {}).get("tools") == "prompt"]
     flags_of = {
         way.name: next(other.flags for other in chosen if other.flags) if with_parser and way in prompted else way.flags
         for way in chosen
@@ -87,16 +90,20 @@ def run(options: argparse.Namespace) -> None:
                 with serving_gateway(settings, port, place):
                     for way in ways:
                         url = vllm.url if way.settings is None else f"http://127.0.0.1:{port}"
-                        asked(options, way, url, cases)
+                        asked(options, way, url, vllm, cases)
 
 
-def asked(options: argparse.Namespace, way: Way, url: str, cases: Sequence[Case]) -> None:
+def asked(options: argparse.Namespace, way: Way, url: str, vllm: VLLM, of: Sequence[Case]) -> None:
     """All questions in one way, with what came of them printed and kept."""
+    cases = way.questions(of)
     described = {"model": options.model, "way": way.name, "max_tokens": MAX_TOKENS, "wording": way.wording}
     kept = Results(root() / "quality" / f"{options.model}-{way.name}-{way.wording}.jsonl", described)
     name = MODEL if way.settings is None else way.name
+    is_whole = not kept.answers  # else the server has counted only what was left to ask
+    before = spent(vllm)
     ask_all(Server(f"{url}/v1", name, None, _TIMEOUT, options.concurrency, MAX_TOKENS), cases, kept, ways=("whole",))
     found = counted(cases, {case.id: kept.answers[case.id, "whole"] for case in cases})
+    found |= counted_by(before, spent(vllm)) if is_whole else {}
     told = {**described, "date": f"{datetime.datetime.now(datetime.UTC):%Y-%m-%d}", "seed": SEED, **found}
     rates = (f"{name} {one['right']}/{one['of']}" for name, one in found["categories"].items())
     print(options.model, way.name, *rates, f"calls that fit their schemas {found['valid']}/{found['calls']}")
@@ -104,10 +111,32 @@ def asked(options: argparse.Namespace, way: Way, url: str, cases: Sequence[Case]
         page.save(f"{options.model}-{way.name}", told)
 
 
+def spent(vllm: VLLM) -> tuple[int, int]:
+    """The tokens of prompts and of answers that the server has counted so far."""
+    return vllm.count("vllm:prompt_tokens_total"), vllm.count("vllm:generation_tokens_total")
+
+
+def counted_by(before: tuple[int, int], after: tuple[int, int]) -> dict[str, Any]:
+    """What all of it cost the server. An answer's own `usage` doesn't tell of a first one that was discarded."""
+    return {"tokens": [one - other for one, other in zip(after, before, strict=True)], "tokens_by": "server"}
+
+
+def kind(case: Case, answer: Answer) -> str:
+    """What became of a question that needs no call."""
+    if answer.calls:
+        return "called"
+    if not answer.is_answer or answer.is_cut_off or not answer.content.strip():
+        return "nothing whole"
+    name = call_as_text(answer.content)
+    offered = {tool["function"]["name"] for tool in case.tools}
+    return "words" if name is None else "an offered tool as text" if name in offered else "a made-up tool as text"
+
+
 def counted(cases: Sequence[Case], answers: dict[str, Answer]) -> dict[str, Any]:
     """What is right of each category, and what else the page tells."""
     categories: dict[str, dict[str, int]] = {}
     calls = valid = 0
+    kinds = dict.fromkeys(KINDS, 0)
     for case in cases:
         answer = answers[case.id]
         found = checks(case, answer)
@@ -115,12 +144,23 @@ def counted(cases: Sequence[Case], answers: dict[str, Answer]) -> dict[str, Any]
         of["of"] += 1
         of["failed"] += not answer.is_answer
         of["right"] += is_right(case, found)
+        if not case.call:
+            kinds[kind(case, answer)] += 1
         for call in answer.calls[:-1] if answer.is_cut_off else answer.calls:  # those that are whole
             calls += 1
             valid += checks(case, replace(answer, calls=(call,), finish_reason="tool_calls"))["schema"] is None
-    there = [answer for answer in answers.values() if answer.is_answer]
-    tokens = [sum(one.prompt_tokens for one in there), sum(one.completion_tokens for one in there)]
-    return {"categories": categories, "answers": len(there), "tokens": tokens, "calls": calls, "valid": valid}
+    there = {name: answer for name, answer in answers.items() if answer.is_answer}
+    prompts = {name: answer.prompt_tokens for name, answer in there.items()}
+    return {
+        "categories": categories,
+        "kinds": kinds,
+        "answers": len(there),
+        "tokens": [sum(prompts.values()), sum(one.completion_tokens for one in there.values())],
+        "tokens_by": "answers",
+        "prompts": prompts,
+        "calls": calls,
+        "valid": valid,
+    }
 
 
 if __name__ == "__main__":

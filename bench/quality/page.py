@@ -37,8 +37,8 @@ def tables() -> str:
     for model in _MODELS:
         rows = [(way, json.loads(file.read_text())) for way in WAYS if (file := _file(model, way.name)).exists()]
         if rows:
-            tokens = {way.name: _each(found, 0) for way, found in rows}
-            lines = [_row(way, found, tokens.get("template")) for way, found in rows]
+            template = next((found for way, found in rows if way.name == "template"), None)
+            lines = [row(way, found, template) for way, found in rows]
             head = ("asked through", *(f"`{name}`" for name in JUDGED), "calls that fit their schema", "tokens", "date")
             parts += [f"### {model}", "", table(head, lines), ""]
     return "\n".join(parts)
@@ -48,14 +48,36 @@ def _file(model: str, way: str) -> Path:
     return RESULTS / f"{model}-{way}.json"
 
 
-def _row(way: Way, found: Mapping[str, Any], template: float | None) -> list[str]:
+def row(way: Way, found: Mapping[str, Any], template: Mapping[str, Any] | None) -> list[str]:
     counts = found["categories"]
-    cells = [share(Rate(counts[name]["right"], counts[name]["of"])) for name in JUDGED]
-    tokens = _each(found, 0)
-    ratio = f" ({tokens / template:.2f})" if template else ""
+    none = {"right": 0, "of": 0}
+    cells = [share(Rate(one["right"], one["of"])) for one in (counts.get(name, none) for name in JUDGED)]
+    tokens, share_of = _each(found, 0), _ratio(found, template)
+    ratio = f" ({share_of:.2f})" if share_of is not None else ""
     valid = share(Rate(found["valid"], found["calls"]))
     date = str(found["date"]) if found["wording"] == way.wording else f"{found['date']}, with earlier words"
-    return [way.told, *cells, valid, f"{tokens:.0f}{ratio}, {_each(found, 1):.0f}", date]
+    again = (way.settings or {}).get("retry", False) and found.get("tokens_by") != "server"
+    spent = f"{tokens:.0f}{ratio}, {_each(found, 1):.0f}{', without discarded answers' if again else ''}"
+    return [way.told, *cells, valid, spent, date]
+
+
+def _ratio(found: Mapping[str, Any], template: Mapping[str, Any] | None) -> float | None:
+    """Of the prompts to the template's, over the questions that both were asked; None where it isn't known."""
+    if template is None:
+        return None
+    if _questions(found) == _questions(template):
+        return _each(found, 0) / _each(template, 0)
+    prompts, others = found.get("prompts"), template.get("prompts")
+    if prompts is None or others is None or found["tokens"][0] != sum(prompts.values()):
+        return None  # as where the server counted second requests, which no question's answer tells of
+    both = prompts.keys() & others.keys()
+    whole = sum(others[name] for name in both)
+    return sum(prompts[name] for name in both) / whole if whole else None
+
+
+def _questions(found: Mapping[str, Any]) -> Any:
+    """The sample: as many of a category with the same seed are the same ones."""
+    return found["seed"], {name: one["of"] for name, one in found["categories"].items()}
 
 
 def _each(found: Mapping[str, Any], at: int) -> float:

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import hashlib
 import json
-from dataclasses import dataclass, field
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from extproc.config import parse
 from extproc.model_checks import cases
+from extproc.model_checks.cases import Case
 from extproc.surfaces import prepare
 from tests.real_vllm.model_checks import PARSER
 from tests.real_vllm.server import MODEL
@@ -16,7 +18,7 @@ from tests.real_vllm.server import MODEL
 
 @dataclass(frozen=True, slots=True)
 class Way:
-    """`settings` are those of the gateway's model; None asks vLLM itself."""
+    """`settings` are those of the gateway's model; None asks vLLM itself, without tools if `offers` is false."""
 
     name: str
     told: str
@@ -24,6 +26,12 @@ class Way:
     settings: dict[str, Any] | None = field(default=None)
     flags: tuple[str, ...] = ()
     """Of vLLM."""
+    offers: bool = True
+    """Asked without its tools, a question can be answered in nothing but words: it is asked so if no call is due."""
+
+    def questions(self, cases: Sequence[Case]) -> list[Case]:
+        """Those of these that can be asked so, as they are asked."""
+        return list(cases) if self.offers else [replace(case, tools=()) for case in cases if not case.call]
 
     @property
     def wording(self) -> str:
@@ -75,6 +83,8 @@ WAYS = (
         PARSER,
     ),
     Way("alone", "vLLM alone, `--tool-call-parser hermes`", None, PARSER),
+    Way("alone-xlam", "vLLM alone, `--tool-call-parser xlam`", None, (*PARSER[:-1], "xlam")),
+    Way("no-tools", "vLLM alone, asked without the tools", offers=False),
 )
 
 
