@@ -298,7 +298,7 @@ class TestMeasuring:
 
 
 def score(
-    right: tuple[int, int, int, int], *, tokens: float = 100, valid: int = 10, alone: bool = False, **settings: str
+    right: tuple[int, int, int, int], *, tokens: float = 100, valid: int = 10, alone: bool = False, **settings: Any
 ) -> Score:
     return Score(
         way=Way(None if alone else {"tools": "prompt", "format": "hermes", **settings}),
@@ -327,6 +327,22 @@ class TestChoice:
     def test_of_equals_the_one_with_valid_calls_is_taken_then_the_first(self) -> None:
         plain, valid, other = score((5, 5, 0, 10), valid=9), score((5, 5, 0, 10)), score((6, 5, 0, 10))
         assert recommended([plain, valid, other])[0] is valid
+
+    def test_one_that_is_nowhere_worse_than_the_server_alone_is_taken_first(self) -> None:
+        alone, native = score((9, 9, 9, 9), alone=True), score((9, 9, 9, 9), tokens=300, tools="native")
+        prompt = score((9, 9, 9, 7), tokens=200)
+        assert recommended([alone, native, prompt])[0] is native
+        assert recommended([native, prompt])[0] is prompt
+        all_worse = replace(native, categories={**native.categories, "one": Rate(8, 10)})
+        assert recommended([alone, all_worse, prompt])[0] is prompt
+
+    def test_a_second_request_is_worth_any_right_answer(self) -> None:
+        """It is asked only where the first answer was wrong."""
+        once, again = score((9, 9, 9, 9)), score((9, 9, 9, 10), tokens=130, retry=True)
+        other = score((9, 9, 9, 9), tokens=120, tools="template")
+        assert recommended([once, other, again])[0] is again
+        assert recommended([once, other, score((9, 9, 9, 9), tokens=130, retry=True)])[0] is once
+        assert recommended([score((9, 9, 9, 3)), other, again])[0] is again
 
     def test_the_server_alone_is_no_setting(self) -> None:
         assert recommended([score((10, 10, 10, 10), alone=True)])[0] is None

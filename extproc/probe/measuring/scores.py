@@ -74,9 +74,11 @@ def scored(way: Way, cases: Sequence[Case], answers: Sequence[Answer]) -> Score:
 def recommended(scores: Sequence[Score]) -> tuple[Score | None, str]:
     """The one that is right most often, or None, with why nothing follows from the scores.
 
-    Of those that one question in twenty doesn't tell from it, it is the one that costs the fewest tokens of prompt,
-    then the one with the fewest invalid calls, then the plainest, which comes first. The server alone can't be it:
-    with `repair: true` native mode is that, and more.
+    Of those that one question in twenty doesn't tell from it, it is one that is nowhere right less often than the
+    server alone, if there is any; then the one that costs the fewest tokens of prompt, then the one with the fewest
+    invalid calls, then the plainest, which comes first. With `retry: true` a way costs what it does without: only
+    answers that were wrong anyway are asked for again. It is taken if it brings more right answers than without. The
+    server alone can't be it: with `repair: true` native mode is that, and more.
     """
     able = [score for score in scores if score.way.settings is not None]
     for score in able:
@@ -85,8 +87,33 @@ def recommended(scores: Sequence[Score]) -> tuple[Score | None, str]:
     if not any(score.right_calls for score in able):
         return None, "measured nothing: in no way was any call right"
     best = max(score.total.right for score in able)
-    near = [score for score in able if best - score.total.right <= score.total.of // _TOLD_APART]
-    return min(near, key=lambda score: (score.prompt_tokens or 0.0, -(score.valid.value or 0.0))), ""
+    near = [
+        score
+        for score in able
+        if best - score.total.right <= score.total.of // _TOLD_APART and not _is_outdone(score, able)
+    ]
+
+    def costs(score: Score) -> tuple[bool, float, float]:
+        once = _with_retry(score, able, False) or score
+        return bool(worse_than_alone(score, scores)), once.prompt_tokens or 0.0, -(score.valid.value or 0.0)
+
+    return min(near, key=costs), ""
+
+
+def _is_outdone(score: Score, scores: Iterable[Score]) -> bool:
+    """By the same way with `retry` and more right answers, or by that without it and as many."""
+    assert score.way.settings is not None
+    again = bool(score.way.settings.get("retry"))
+    other = _with_retry(score, scores, not again)
+    if other is None:
+        return False
+    return other.total.right >= score.total.right if again else other.total.right > score.total.right
+
+
+def _with_retry(score: Score, scores: Iterable[Score], retry: bool) -> Score | None:
+    """The same way with `retry`, or without it."""
+    settings = {**(score.way.settings or {}), "retry": retry}
+    return next((each for each in scores if {"retry": False, **(each.way.settings or {})} == settings), None)
 
 
 _TOLD_APART = 20
