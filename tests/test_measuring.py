@@ -127,7 +127,8 @@ class TestMeasuring:
         def speak(request: ChatRequest) -> Reply:
             calls = known.get(str(request.messages[-1]["content"]), [("get_weather", {"city": "Paris"})])
             if request.tools:
-                return Reply("", calls=[(name, json.dumps(arguments)) for name, arguments in calls[:1]])
+                made = [(name, json.dumps(arguments)) for name, arguments in calls[:1]]
+                return Reply("" if made else "No tool does that.", calls=made)
             return Reply("ready")
 
         server = ScriptedVLLM(NAME, speak=speak, tool_parser=True)
@@ -244,7 +245,11 @@ class TestMeasuring:
     @pytest.mark.parametrize("name", ["measured", "qwen-\N{SNAKE}", 'a "b"', "red\x1b[31m"])
     def test_models_may_have_any_name(self, name: str) -> None:
         known = right_calls()
-        server = ScriptedVLLM(name, speak=lambda asked: Reply(tagged(known[str(asked.messages[-1]["content"])])))
+
+        def speak(asked: ChatRequest) -> Reply:
+            return Reply(tagged(known[str(asked.messages[-1]["content"])]) or "No tool does that.")
+
+        server = ScriptedVLLM(name, speak=speak)
         server.play(Reply("ready"), Reply("As"), Reply(TAGGED), Reply(FORCED))
         heard: set[str] = set()
         with server.running():

@@ -4,12 +4,17 @@ from __future__ import annotations
 
 import json
 from collections import Counter
+from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import Any
 
-from bench.quality import page
+import pytest
+
+from bench.quality import RULE, page
 from bench.quality.__main__ import KINDS, counted, counted_by
 from bench.quality.questions import near
 from bench.quality.ways import WAYS
+from extproc.model_checks.calls_as_text import call_as_text
 from extproc.model_checks.cases import Case
 from extproc.model_checks.reading import Answer, Call
 from extproc.probe.measuring.questions import written
@@ -60,6 +65,60 @@ def test_a_call_of_no_tool_in_the_text_is_no_answer_in_words() -> None:
     cases = [case for case in written() if case.feature == "none"]
     left = Answer(200, '[{"name": "sqrt", "arguments": {"number": 144}}]', finish_reason="stop")
     assert counted(cases, {case.id: left for case in cases})["categories"]["none"]["right"] == 0
+
+
+@pytest.mark.parametrize(
+    "left",
+    [
+        '{"name": "sqrt", "arguments": [144]}',
+        '{"name": "sqrt", "arguments": null}',
+        "{'name': 'sqrt', 'arguments': {'x': 144}}",
+        '{"arguments": {"x": 144}, "name": "sqrt"}',
+        "[{'args': {'a': {'b': 1}}, 'tool': \"it's\"}]",
+    ],
+)
+def test_a_call_in_another_shape_is_none_either(left: str) -> None:
+    assert call_as_text(f"Here it is:\n```\n{left}\n```") in ("sqrt", "it's")
+    case = next(case for case in written() if case.feature == "none")
+    assert counted([case], {case.id: Answer(200, left, finish_reason="stop")})["categories"]["none"]["right"] == 0
+
+
+def test_other_objects_are_words() -> None:
+    for text in (
+        '{"name": "Ada", "age": 36}',
+        '{"arguments": {"for": 1}, "title": "x"}',
+        '{"arguments": ["for"], "name": "x"}',
+        '{"arguments": {"x": 1}, "name": "x", "id": 1}',
+    ):
+        assert call_as_text(text) is None
+
+
+def right(cases: Sequence[Case], change: Callable[[Answer], Answer]) -> int:
+    found = counted(cases, {case.id: change(answered(case)) for case in cases})
+    return sum(one["right"] for one in found["categories"].values())
+
+
+def test_a_call_that_is_left_beside_right_ones_makes_them_wrong() -> None:
+    cases = [case for case in written() if case.call]
+    left = '{"name": "made_up", "arguments": {"x": 1}}]'
+    assert right(cases, lambda answer: replace(answer, content=left)) == 0
+    assert right(cases, lambda answer: replace(answer, content="I look it up.")) == len(cases)
+
+
+def test_answers_that_are_cut_off_are_wrong() -> None:
+    assert right(written(), lambda answer: replace(answer, finish_reason="length")) == 0
+
+
+def test_an_answer_that_says_nothing_is_wrong() -> None:
+    cases = [case for case in written() if not case.call]
+    assert right(cases, lambda answer: replace(answer, content=" \n")) == 0
+    assert right(cases, lambda answer: answer) == len(cases)
+
+
+def test_results_say_by_which_rule_they_were_judged() -> None:
+    [way] = [way for way in WAYS if way.name == "alone"]
+    assert page.row(way, row({"a": 1}, 1), None)[-1] == "2026-11-27, earlier rule"
+    assert page.row(way, row({"a": 1}, 1, rule=RULE), None)[-1] == "2026-11-27"
 
 
 def test_one_call_is_no_answer_to_what_needs_several() -> None:

@@ -23,7 +23,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from bench.quality import page
+from bench.quality import RULE, page
 from bench.quality.questions import development
 from bench.quality.ways import WAYS, Way, configuration
 from extproc.model_checks import bfcl
@@ -104,7 +104,7 @@ def asked(options: argparse.Namespace, way: Way, url: str, vllm: VLLM, of: Seque
     ask_all(Server(f"{url}/v1", name, None, _TIMEOUT, options.concurrency, MAX_TOKENS), cases, kept, ways=("whole",))
     found = counted(cases, {case.id: kept.answers[case.id, "whole"] for case in cases})
     found |= counted_by(before, spent(vllm)) if is_whole else {}
-    told = {**described, "date": f"{datetime.datetime.now(datetime.UTC):%Y-%m-%d}", "seed": SEED, **found}
+    told = {**described, "date": f"{datetime.datetime.now(datetime.UTC):%Y-%m-%d}", "seed": SEED, "rule": RULE, **found}
     rates = (f"{name} {one['right']}/{one['of']}" for name, one in found["categories"].items())
     print(options.model, way.name, *rates, f"calls that fit their schemas {found['valid']}/{found['calls']}")
     if not options.dev:
@@ -143,7 +143,7 @@ def counted(cases: Sequence[Case], answers: dict[str, Answer]) -> dict[str, Any]
         of = categories.setdefault(case.feature, {"right": 0, "of": 0, "failed": 0})
         of["of"] += 1
         of["failed"] += not answer.is_answer
-        of["right"] += is_right(case, found)
+        of["right"] += is_right(case, answer, found)
         if not case.call:
             kinds[kind(case, answer)] += 1
         for call in answer.calls[:-1] if answer.is_cut_off else answer.calls:  # those that are whole

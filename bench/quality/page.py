@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from bench.quality import RULE
 from bench.quality.ways import WAYS, Way
 from extproc.model_checks.bfcl import JUDGED
 from extproc.model_checks.scores import Rate
@@ -55,7 +56,11 @@ def row(way: Way, found: Mapping[str, Any], template: Mapping[str, Any] | None) 
     tokens, share_of = _each(found, 0), _ratio(found, template)
     ratio = f" ({share_of:.2f})" if share_of is not None else ""
     valid = share(Rate(found["valid"], found["calls"]))
-    date = str(found["date"]) if found["wording"] == way.wording else f"{found['date']}, with earlier words"
+    earlier = [
+        *["with earlier words"] * (found["wording"] != way.wording),
+        *["earlier rule"] * (found.get("rule") != RULE),
+    ]
+    date = ", ".join((str(found["date"]), *earlier))
     again = (way.settings or {}).get("retry", False) and found.get("tokens_by") != "server"
     spent = f"{tokens:.0f}{ratio}, {_each(found, 1):.0f}{', without discarded answers' if again else ''}"
     return [way.told, *cells, valid, spent, date]

@@ -82,11 +82,14 @@ def checks(case: Case, answer: Answer) -> dict[str, str | None]:
     return found
 
 
-def is_right(case: Case, found: Mapping[str, str | None]) -> bool:
-    """Whether an answer with these checks is what was asked for: the call, where values are judged, or words."""
+def is_right(case: Case, answer: Answer, found: Mapping[str, str | None]) -> bool:
+    """Whether an answer with these checks is what was asked for, and nothing else: the calls, where values are judged,
+    or words. Stricter than `match`, which is BFCL's own and looks at no text."""
+    if not answer.is_answer or answer.is_cut_off or found["text"] is not None:
+        return False
     if case.possible is not None:
-        return found.get("match", "not answered") is None
-    return all(found.get(name, "not answered") is None for name in ("decision", "text"))
+        return found["match"] is None
+    return found["decision"] is None and (bool(answer.calls) or bool(answer.content.strip()))
 
 
 def _decision(case: Case, answer: Answer) -> str | None:

@@ -45,14 +45,14 @@ class Score:
 
 
 def scored(way: Way, cases: Sequence[Case], answers: Sequence[Answer]) -> Score:
-    """By the rules of the model checks: `match` where values are judged, else whether there is a call, or words."""
+    """By `is_right` of the model checks."""
     right = dict.fromkeys(CATEGORIES, 0)
     of = dict.fromkeys(CATEGORIES, 0)
     called = valid = as_text = 0
     for case, answer in zip(cases, answers, strict=True):
         found = checks(case, answer)
         of[case.feature] += 1
-        right[case.feature] += is_right(case, found) and not answer.is_cut_off
+        right[case.feature] += is_right(case, answer, found)
         as_text += found.get("text") is not None and not answer.is_cut_off
         if answer.is_answer and answer.calls and not answer.is_cut_off:
             called += 1
