@@ -23,7 +23,10 @@ class Recommendation:
     """Of the model, at that step and all above."""
 
 
-_QUANTIZED = r"(-(awq|gptq|gguf|fp8|int[48]|i?q[1-8](-[01k])?(-(xxs|xs|[sml]))?))*"
+_QUANTIZED = (
+    r"(-(awq|gptq|gguf|bnb|nf4|[48]-?bit|int[48]|w[48]a(8|16)|fp8|fp16|bf16|f16|i?q[1-8](-[01k])?(-(xxs|xs|[sml]))?))*"
+    r"(\.gguf)?"
+)
 """What may be behind a name without being another model."""
 RECOMMENDATIONS = (
     Recommendation(
@@ -37,7 +40,8 @@ RECOMMENDATIONS = (
 def recommendation(upstream_name: str) -> Recommendation | None:
     """For a model that its backend serves by this name, which may be a path; None where nothing was measured.
 
-    A name that says more than the family's is a finetune's, which may call in another way.
+    A name that says more than the family's is a finetune's, which may call in another way. Ollama has a colon before
+    the size.
     """
-    name = re.sub(r"[\s_]+", "-", re.split(r"[/\\]", upstream_name.rstrip("/"))[-1].lower())
+    name = re.sub(r"[\s_:]+", "-", re.split(r"[/\\]", upstream_name.rstrip("/"))[-1].lower())
     return next((each for each in RECOMMENDATIONS if each.names.fullmatch(name)), None)
