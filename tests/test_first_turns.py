@@ -5,8 +5,11 @@ from __future__ import annotations
 import json
 from typing import Any
 
+import httpx
 import pytest
 
+from bench.first_turns import page
+from bench.first_turns.__main__ import asked_once
 from bench.first_turns.answers import Call, calls, prompt_tokens, schemas
 from bench.first_turns.captured import MARK, FirstTurn
 from bench.first_turns.tasks import TASKS
@@ -47,6 +50,77 @@ def test_a_first_call_is_right_by_what_it_does(at: int) -> None:
     assert for_others <= {0, 8}  # to read notes.txt is right for both of its tasks
     client, name, arguments = WRONG[at]
     assert not TASKS[at].is_right(client, Call(name, arguments))
+
+
+@pytest.mark.parametrize(
+    ("at", "client", "name", "arguments"),
+    [
+        (3, "Codex", "exec_command", {"cmd": "rg --files src"}),
+        (3, "Claude Code", "Glob", {"pattern": "src/*"}),
+        (4, "Claude Code", "Grep", {"pattern": "TODO"}),
+        (6, "Codex", "exec_command", {"cmd": "cd /home/dev/project && rm -f './build.log' && ls"}),
+        (6, "Cline", "run_commands", {"commands": ["rm -- /home/dev/project/build.log"]}),
+        (2, "Codex", "exec_command", {"cmd": "cat > hello.txt <<EOF\ngood morning\nEOF"}),
+        (2, "Cline", "run_commands", {"commands": ["echo 'good morning' | tee hello.txt"]}),
+        (6, "Codex", "exec_command", {"cmd": "bash -lc 'rm build.log' 2>/dev/null"}),
+        (9, "Cline", "run_commands", {"commands": ["git branch"]}),
+        (9, "Codex", "exec_command", {"cmd": "git -C . branch --show-current"}),
+        (9, "Codex", "exec_command", {"cmd": "git symbolic-ref --short HEAD"}),
+        (9, "Codex", "exec_command", {"cmd": "git branch | grep '*'"}),
+    ],
+)
+def test_there_are_other_right_ways(at: int, client: str, name: str, arguments: Any) -> None:
+    assert TASKS[at].is_right(client, Call(name, arguments))
+
+
+@pytest.mark.parametrize(
+    ("at", "client", "name", "arguments"),
+    [
+        (0, "Codex", "exec_command", {"command": "cat notes.txt"}),
+        (2, "Codex", "exec_command", {"cmd": "echo 'hello.txt good morning'"}),
+        (3, "Claude Code", "Glob", {"pattern": "lib/*"}),
+        (4, "Claude Code", "Grep", {"pattern": "FIXME"}),
+        (6, "Codex", "exec_command", {"cmd": "rm -rf src build.log"}),
+        (6, "Codex", "exec_command", {"cmd": "rm -rf build.log src"}),
+        (6, "Codex", "exec_command", {"cmd": "rm -rf src; rm build.log"}),
+        (6, "Cline", "run_commands", {"commands": ["rm build.log", "rm -r src"]}),
+        (9, "Codex", "exec_command", {"cmd": "git branch && git branch -D main"}),
+        (9, "Codex", "exec_command", {"cmd": "git branch -D main"}),
+        (9, "Codex", "exec_command", {"cmd": "git branch new"}),
+        (9, "Codex", "exec_command", {"cmd": "git symbolic-ref HEAD refs/heads/x"}),
+    ],
+)
+def test_what_does_something_else_or_harm_is_wrong(at: int, client: str, name: str, arguments: Any) -> None:
+    assert not TASKS[at].is_right(client, Call(name, arguments))
+
+
+def test_what_was_published_is_judged_as_it_was() -> None:
+    """Where its first call was kept whole, and is one that its schema allows."""
+    judged = 0
+    for file in page.RESULTS.glob("*.json"):
+        for client, found in json.loads(file.read_text(encoding="utf-8"))["clients"].items():
+            for task, told in zip(TASKS, found["tasks"], strict=True):
+                name, _, arguments = told["first"].partition(" ")
+                if told["valid"] and len(told["first"]) < 200:
+                    judged += 1
+                    assert task.is_right(client, Call(name, json.loads(arguments))) == told["right"]
+    assert judged > 10
+
+
+def answered(monkeypatch: pytest.MonkeyPatch, command: Any) -> dict[str, Any]:
+    """What comes of Codex' first task, if a model answers with this command."""
+    schema = {"type": "object", "properties": {"cmd": {"type": "string"}, "tty": {"type": "boolean"}}}
+    sent = json.dumps({"input": MARK, "tools": [{"name": "exec_command", "parameters": schema}]})
+    call = {"type": "function_call", "name": "exec_command", "arguments": json.dumps(command)}
+    came = httpx.Response(200, json={"output": [call], "usage": {"input_tokens": 7}})
+    monkeypatch.setattr(httpx, "post", lambda *_, **__: came)
+    return asked_once("http://127.0.0.1:1", FirstTurn("Codex", RESPONSES, sent), "m", TASKS[0])
+
+
+def test_a_call_that_its_schema_forbids_is_wrong(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert answered(monkeypatch, {"cmd": "cat notes.txt"})["right"]
+    found = answered(monkeypatch, {"cmd": "cat notes.txt", "tty": "no"})
+    assert (found["right"], found["called"], found["valid"]) == (False, True, False)
 
 
 def test_a_call_of_another_clients_tool_is_wrong() -> None:

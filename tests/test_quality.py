@@ -6,6 +6,7 @@ import json
 from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -17,6 +18,7 @@ from bench.quality.ways import WAYS
 from extproc.model_checks.calls_as_text import call_as_text
 from extproc.model_checks.cases import Case
 from extproc.model_checks.reading import Answer, Call
+from extproc.model_checks.scores import Rate
 from extproc.probe.measuring.questions import written
 
 ANSWER = Answer(200, "No tool can do that.", finish_reason="stop")
@@ -180,3 +182,16 @@ def test_second_requests_cost_what_the_server_counted() -> None:
     told = answered_again | counted_by((1000, 70), (1230, 90))
     assert tokens_of("retry", told, template) == "230 (2.30), 20"
     assert tokens_of("retry", told | {"seed": 1}, template) == "230, 20"
+
+
+def test_an_interval_is_no_point() -> None:
+    assert page.share(Rate(874, 874)) == "874 of 874, 100 % (99.6-100)"
+    assert page.share(Rate(0, 874)) == "0 of 874, 0 % (0-0.4)"
+    assert page.share(Rate(0, 50)) == "0 of 50, 0 % (0-7)"
+
+
+def test_results_of_other_questions_are_no_row_of_the_page(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(page, "RESULTS", tmp_path)
+    page.save("development/0.5B-alone", {"right": 1})
+    assert json.loads((tmp_path / "development" / "0.5B-alone.json").read_text(encoding="utf-8")) == {"right": 1}
+    assert page.tables() == ""

@@ -79,7 +79,7 @@ def run(model: str, ways: Sequence[Way]) -> None:
 def asked(model: str, way: Way, url: str, turns: Sequence[FirstTurn]) -> None:
     """All tasks of all clients, one after the other, with what came of them printed and kept."""
     name = MODEL if way.settings is None else way.name
-    clients = {turn.client: _counted([_asked(url, turn, name, task) for task in TASKS]) for turn in turns}
+    clients = {turn.client: _counted([asked_once(url, turn, name, task) for task in TASKS]) for turn in turns}
     page.save(
         f"{model}-{way.name}",
         {
@@ -105,7 +105,7 @@ def _counted(found: Sequence[dict[str, Any]]) -> dict[str, Any]:
     }
 
 
-def _asked(url: str, turn: FirstTurn, model: str, task: Task) -> dict[str, Any]:
+def asked_once(url: str, turn: FirstTurn, model: str, task: Task) -> dict[str, Any]:
     """What came of one task: the first call is right or not, whatever follows it."""
     request = turn.request(task.words, model, MAX_TOKENS)
     came = httpx.post(f"{url}{turn.path}", json=request, timeout=_SECONDS)
@@ -115,12 +115,12 @@ def _asked(url: str, turn: FirstTurn, model: str, task: Task) -> dict[str, Any]:
     answer = came.json()
     made, offered = calls(turn.path, answer), schemas(turn.path, request)
     first = made[0] if made else None
+    valid = [each.name in offered and jsonschema_rs.is_valid(offered[each.name], each.arguments) for each in made]
     return {
         "task": task.words,
-        "right": first is not None and task.is_right(turn.client, first),
+        "right": first is not None and valid[0] and task.is_right(turn.client, first),
         "called": first is not None,
-        "valid": bool(made)
-        and all(each.name in offered and jsonschema_rs.is_valid(offered[each.name], each.arguments) for each in made),
+        "valid": bool(made) and all(valid),
         "answered": True,
         "first": f"{first.name} {json.dumps(first.arguments, ensure_ascii=False)}"[:200] if first else "",
         "tokens": prompt_tokens(answer),

@@ -4,10 +4,10 @@
     python -m bench.quality --page
 
 Questions of BFCL are asked whole, at temperature 0, through a real vLLM on the CPU, and judged by BFCL's own rules for
-what is right (`extproc.model_checks`). Answers are kept in the cache as they come, so a run that was stopped goes on;
-the counts are put into bench/results, and docs/quality.md is made of those. With `--dev` the questions are those by
-which words are chosen (`bench.quality.questions`), and nothing is written. One question takes about a second for the
-0.5B on two cores, three for the 1.5B.
+what is right, and strictly (`extproc.model_checks`). Answers are kept in the cache as they come, so a run that was
+stopped goes on; the counts are put into bench/results, and docs/quality.md is made of those. With `--dev` the questions
+are those by which words are chosen (`bench.quality.questions`), whose counts are kept apart and stand on no page. One
+question takes about a second for the 0.5B on two cores, three for the 1.5B.
 """
 
 from __future__ import annotations
@@ -107,8 +107,7 @@ def asked(options: argparse.Namespace, way: Way, url: str, vllm: VLLM, of: Seque
     told = {**described, "date": f"{datetime.datetime.now(datetime.UTC):%Y-%m-%d}", "seed": SEED, "rule": RULE, **found}
     rates = (f"{name} {one['right']}/{one['of']}" for name, one in found["categories"].items())
     print(options.model, way.name, *rates, f"calls that fit their schemas {found['valid']}/{found['calls']}")
-    if not options.dev:
-        page.save(f"{options.model}-{way.name}", told)
+    page.save(f"{'development/' if options.dev else ''}{options.model}-{way.name}", told)
 
 
 def spent(vllm: VLLM) -> tuple[int, int]:

@@ -21,8 +21,9 @@ _MODELS = ("0.5B", "1.5B")
 
 def save(name: str, found: Mapping[str, Any]) -> None:
     """Keep what was found in one way of asking one model."""
-    RESULTS.mkdir(parents=True, exist_ok=True)
-    (RESULTS / f"{name}.json").write_text(json.dumps(found, indent=1) + "\n", encoding="utf-8")
+    file = RESULTS / f"{name}.json"
+    file.parent.mkdir(parents=True, exist_ok=True)
+    file.write_text(json.dumps(found, indent=1) + "\n", encoding="utf-8")
 
 
 def write() -> None:
@@ -95,7 +96,15 @@ def share(rate: Rate) -> str:
     if rate.value is None or rate.interval is None:
         return "-"
     low, high = rate.interval
-    return f"{rate.right} of {rate.of}, {100 * rate.value:.0f} % ({100 * low:.0f}-{100 * high:.0f})"
+    ends = f"{100 * low:.0f}-{100 * high:.0f}"
+    if ends in ("0-0", "100-100"):
+        ends = f"{_exact(low)}-{_exact(high)}"
+    return f"{rate.right} of {rate.of}, {100 * rate.value:.0f} % ({ends})"
+
+
+def _exact(share: float) -> str:
+    """With a decimal: an interval is no point."""
+    return f"{100 * share:.1f}".removesuffix(".0")
 
 
 def table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
