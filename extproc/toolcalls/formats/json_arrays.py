@@ -94,8 +94,8 @@ XLAM = Format(
             # Only what is said may hold calls without markers, not what is thought.
             State.PROSE: Prose(
                 {
-                    **_XLAM_MARKERS,
                     **FENCE_AND_INLINE,
+                    **_XLAM_MARKERS,
                     "<think>": Transition(State.THINKING),
                     "</think>": Transition(State.PROSE),
                 }
