@@ -57,10 +57,10 @@ FENCE_AND_BARE_STATES: Mapping[StateName, Rules] = {
     State.CODE: Prose({_FENCE: Transition(State.PROSE, Marker.SHOWN)}),
     State.FENCED_CALL: JsonCall(then=State.AFTER_FENCED_CALL, otherwise=State.CODE, offered_only=True),
     State.AFTER_FENCED_CALL: Gap(
-        junk=re.compile(r"[\s,}\]]*"),
+        junk=re.compile(r"[\s,;}\]]*"),
         transitions={
             _FENCE: Transition(State.PROSE),
-            "{": Transition(State.NEXT_FENCED_CALL, Marker.KEPT),
+            **dict.fromkeys("{[", Transition(State.NEXT_FENCED_CALL, Marker.KEPT)),
             **dict.fromkeys(_CLOSING_TAGS, Transition(State.AFTER_FENCED_CALL)),
         },
         otherwise=State.CODE,
