@@ -361,6 +361,21 @@ def test_of_a_long_text_only_so_much_is_read() -> None:
     assert causes(recorded(ASKED, *stream(late), model=f"{TEMPLATE}, format: qwen3_coder")) == ["call_as_prose"]
 
 
+@pytest.mark.parametrize(
+    ("text", "cause"),
+    [
+        ("I did some research on Paris.", "answered_in_words"),
+        ("My researcher looked it up.", "answered_in_words"),
+        ("I will search for Paris.", "call_as_prose"),
+        ("`search`: Paris", "call_as_prose"),
+        ("我会用search查一下巴黎的天气。", "call_as_prose"),
+    ],
+)
+def test_a_tool_is_spoken_of_by_its_whole_name(text: str, cause: str) -> None:
+    search = {**WEATHER, "function": {**WEATHER["function"], "name": "search"}}
+    assert causes(recorded({**ASKED, "tools": [search]}, *stream(text))) == [cause]
+
+
 def test_what_has_no_request_has_no_cause() -> None:
     document = recorded()
     assert diagnose(_with(document, document.entries[:1])) == []

@@ -200,7 +200,9 @@ def _spoken_of(seen: Written) -> Finding | None:
     if seen.follows_result:
         return None
     text = seen.parsed.content or ""
-    named = [(at, name) for name in seen.tools if (at := text.find(name)) >= 0]
+    # As a word: who does some research speaks of no tool `search`. In Chinese or Japanese no blank stands around it.
+    words = ((re.search(rf"(?<![A-Za-z0-9_]){re.escape(name)}(?![A-Za-z0-9_])", text), name) for name in seen.tools)
+    named = [(found.start(), name) for found, name in words if found is not None]
     if not named:
         return None
     at, name = min(named)
