@@ -5,11 +5,10 @@ from __future__ import annotations
 import json
 from typing import Any
 
-import httpx
 import pytest
 
 from bench.first_turns import page
-from bench.first_turns.__main__ import asked_once
+from bench.first_turns.__main__ import judged
 from bench.first_turns.answers import Call, calls, prompt_tokens, schemas
 from bench.first_turns.captured import MARK, FirstTurn
 from bench.first_turns.tasks import TASKS
@@ -107,19 +106,18 @@ def test_what_was_published_is_judged_as_it_was() -> None:
     assert judged > 10
 
 
-def answered(monkeypatch: pytest.MonkeyPatch, command: Any) -> dict[str, Any]:
-    """What comes of Codex' first task, if a model answers with this command."""
+def of_codex(arguments: Any) -> dict[str, Any]:
+    """What an answer to Codex' first task is that calls its shell with these arguments."""
     schema = {"type": "object", "properties": {"cmd": {"type": "string"}, "tty": {"type": "boolean"}}}
-    sent = json.dumps({"input": MARK, "tools": [{"name": "exec_command", "parameters": schema}]})
-    call = {"type": "function_call", "name": "exec_command", "arguments": json.dumps(command)}
-    came = httpx.Response(200, json={"output": [call], "usage": {"input_tokens": 7}})
-    monkeypatch.setattr(httpx, "post", lambda *_, **__: came)
-    return asked_once("http://127.0.0.1:1", FirstTurn("Codex", RESPONSES, sent), "m", TASKS[0])
+    sent = {"input": MARK, "tools": [{"name": "exec_command", "parameters": schema}]}
+    call = {"type": "function_call", "name": "exec_command", "arguments": json.dumps(arguments)}
+    turn = FirstTurn("Codex", RESPONSES, json.dumps(sent))
+    return judged(turn, TASKS[0], sent, {"output": [call], "usage": {"input_tokens": 7}})
 
 
-def test_a_call_that_its_schema_forbids_is_wrong(monkeypatch: pytest.MonkeyPatch) -> None:
-    assert answered(monkeypatch, {"cmd": "cat notes.txt"})["right"]
-    found = answered(monkeypatch, {"cmd": "cat notes.txt", "tty": "no"})
+def test_a_call_that_its_schema_forbids_is_wrong() -> None:
+    assert of_codex({"cmd": "cat notes.txt"})["right"]
+    found = of_codex({"cmd": "cat notes.txt", "tty": "no"})
     assert (found["right"], found["called"], found["valid"]) == (False, True, False)
 
 

@@ -34,7 +34,7 @@ from tests.gateway import free_port
 from tests.real_vllm.conftest import serving_gateway
 from tests.real_vllm.environment import Environment
 from tests.real_vllm.model_checks import MODELS
-from tests.real_vllm.server import MODEL, running_vllm
+from tests.real_vllm.server import MODEL, number_type, running_vllm
 from tests.real_vllm.setup import set_up
 
 MAX_TOKENS = 300
@@ -79,7 +79,7 @@ def run(model: str, ways: Sequence[Way]) -> None:
 def asked(model: str, way: Way, url: str, turns: Sequence[FirstTurn]) -> None:
     """All tasks of all clients, one after the other, with what came of them printed and kept."""
     name = MODEL if way.settings is None else way.name
-    clients = {turn.client: _counted([asked_once(url, turn, name, task) for task in TASKS]) for turn in turns}
+    clients = {turn.client: _counted([_asked(url, turn, name, task) for task in TASKS]) for turn in turns}
     page.save(
         f"{model}-{way.name}",
         {
@@ -88,6 +88,7 @@ def asked(model: str, way: Way, url: str, turns: Sequence[FirstTurn]) -> None:
             "wording": way.wording,
             "date": f"{datetime.datetime.now(datetime.UTC):%Y-%m-%d}",
             "max_tokens": MAX_TOKENS,
+            "computed_in": number_type(),
             "clients": clients,
         },
     )
@@ -105,14 +106,18 @@ def _counted(found: Sequence[dict[str, Any]]) -> dict[str, Any]:
     }
 
 
-def asked_once(url: str, turn: FirstTurn, model: str, task: Task) -> dict[str, Any]:
-    """What came of one task: the first call is right or not, whatever follows it."""
+def _asked(url: str, turn: FirstTurn, model: str, task: Task) -> dict[str, Any]:
+    """What came of one task."""
     request = turn.request(task.words, model, MAX_TOKENS)
     came = httpx.post(f"{url}{turn.path}", json=request, timeout=_SECONDS)
     if came.status_code != 200:
         told = {"first": f"{came.status_code}: {came.text[:200]}", "tokens": 0}
         return {"task": task.words, "right": False, "called": False, "valid": False, "answered": False, **told}
-    answer = came.json()
+    return judged(turn, task, request, came.json())
+
+
+def judged(turn: FirstTurn, task: Task, request: dict[str, Any], answer: dict[str, Any]) -> dict[str, Any]:
+    """What the answer to one task is: the first call is right or not, whatever follows it."""
     made, offered = calls(turn.path, answer), schemas(turn.path, request)
     first = made[0] if made else None
     valid = [each.name in offered and jsonschema_rs.is_valid(offered[each.name], each.arguments) for each in made]

@@ -10,6 +10,7 @@ from bench.first_turns.captured import CLIENTS
 from bench.quality.page import PAGE, ROOT, share, table
 from bench.quality.ways import WAYS, Way
 from extproc.model_checks.scores import Rate
+from tests.real_vllm.model_checks import MODELS
 
 RESULTS = ROOT / "bench" / "results" / "first_turns"
 _BEGIN, _END = "<!-- first turns -->", "<!-- end of first turns -->"
@@ -31,7 +32,7 @@ def write() -> None:
 
 
 def _rows() -> Iterator[list[str]]:
-    for model in ("0.5B", "1.5B"):
+    for model in MODELS:
         for way in WAYS:
             file = RESULTS / f"{model}-{way.name}.json"
             if file.exists():
