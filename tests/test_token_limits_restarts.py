@@ -248,7 +248,7 @@ def test_no_answer_counts_twice_or_not_at_all_through_changes_and_restarts(tmp_p
         while uncounted(running, safe) and time.monotonic() < deadline:
             time.sleep(0.1)
         assert [(steps.at(each.ended), each) for each in uncounted(running, safe)] == []
-        time.sleep(0.5)  # for what would be counted twice
+        running.settle()  # with what would be counted twice
 
         at_the_backend = b"".join(each.body for each in running.backend.requests)
         for each in requests.made:
