@@ -37,7 +37,7 @@ from tests.real_vllm.cache import root
 from tests.real_vllm.conftest import serving_gateway
 from tests.real_vllm.environment import Environment
 from tests.real_vllm.model_checks import MODELS, wheel
-from tests.real_vllm.server import MODEL, VLLM, running_vllm
+from tests.real_vllm.server import MODEL, VLLM, number_type, running_vllm
 from tests.real_vllm.setup import set_up
 
 SEED = 0
@@ -104,7 +104,8 @@ def asked(options: argparse.Namespace, way: Way, url: str, vllm: VLLM, of: Seque
     ask_all(Server(f"{url}/v1", name, None, _TIMEOUT, options.concurrency, MAX_TOKENS), cases, kept, ways=("whole",))
     found = counted(cases, {case.id: kept.answers[case.id, "whole"] for case in cases})
     found |= counted_by(before, spent(vllm)) if is_whole else {}
-    told = {**described, "date": f"{datetime.datetime.now(datetime.UTC):%Y-%m-%d}", "seed": SEED, "rule": RULE, **found}
+    facts = {"date": f"{datetime.datetime.now(datetime.UTC):%Y-%m-%d}", "seed": SEED, "rule": RULE}
+    told = {**described, **facts, "computed_in": number_type(), **found}
     rates = (f"{name} {one['right']}/{one['of']}" for name, one in found["categories"].items())
     print(options.model, way.name, *rates, f"calls that fit their schemas {found['valid']}/{found['calls']}")
     page.save(f"{'development/' if options.dev else ''}{options.model}-{way.name}", told)

@@ -11,12 +11,12 @@ from bench.quality import RULE
 from bench.quality.ways import WAYS, Way
 from extproc.model_checks.bfcl import JUDGED
 from extproc.model_checks.scores import Rate
+from tests.real_vllm.model_checks import MODELS
 
 ROOT = Path(__file__).parents[2]
 RESULTS = ROOT / "bench" / "results" / "quality"
 PAGE = ROOT / "docs" / "quality.md"
 _BEGIN, _END = "<!-- results -->", "<!-- end of results -->"
-_MODELS = ("0.5B", "1.5B")
 
 
 def save(name: str, found: Mapping[str, Any]) -> None:
@@ -36,7 +36,7 @@ def write() -> None:
 def tables() -> str:
     """One for each model that was asked."""
     parts = []
-    for model in _MODELS:
+    for model in MODELS:
         rows = [(way, json.loads(file.read_text())) for way in WAYS if (file := _file(model, way.name)).exists()]
         if rows:
             template = next((found for way, found in rows if way.name == "template"), None)

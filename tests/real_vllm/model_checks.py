@@ -31,7 +31,7 @@ from tests.real_vllm.cache import SetupError, root
 from tests.real_vllm.conftest import NAME, NATIVE, TEMPLATE, running_gateway
 from tests.real_vllm.environment import Environment
 from tests.real_vllm.model import LARGER, LARGER_INT8, Model
-from tests.real_vllm.server import MODEL, running_vllm
+from tests.real_vllm.server import MODEL, number_type, running_vllm
 
 PARSER = ("--enable-auto-tool-choice", "--tool-call-parser", "hermes")
 MODELS = {"0.5B": Model(), "1.5B": LARGER, "1.5B-int8": LARGER_INT8}
@@ -126,7 +126,12 @@ def _asked(size: str, way: Way, server: Server, sets: dict[str, Sequence[cases.C
         for name, those in sets.items()
     }
     asked = len(results.answers) - there
-    facts = {**described, "date": f"{datetime.datetime.now(datetime.UTC):%Y-%m-%d}", "asked": asked}
+    facts = {
+        **described,
+        "date": f"{datetime.datetime.now(datetime.UTC):%Y-%m-%d}",
+        "asked": asked,
+        "computed_in": number_type(),
+    }
     report = Report(facts | {"seconds": round(seconds)}, judgements)
     model_checks_page.save(f"{size}-{way.name}", report.as_json())
 

@@ -62,7 +62,7 @@ def running_vllm(
         *("-m", "vllm.entrypoints.openai.api_server"),
         *("--model", str(model.directory), "--served-model-name", MODEL),
         *("--host", "127.0.0.1", "--port", str(server.port)),
-        *("--dtype", _number_type(), "--max-model-len", str(MAX_MODEL_LENGTH)),
+        *("--dtype", number_type(), "--max-model-len", str(MAX_MODEL_LENGTH)),
         # The compiled path gave wrong text for one model, and takes minutes to compile.
         "--enforce-eager",
         *flags,
@@ -92,7 +92,7 @@ def running_vllm(
         _end(process)
 
 
-def _number_type() -> str:
+def number_type() -> str:
     """What the processor computes with fastest: bfloat16 only if it has instructions for that.
 
     Without them a prompt of 480 tokens takes the 1.5B 29 s in bfloat16, and 6 s in float32 (two cores with AVX-512).
