@@ -93,6 +93,10 @@ async def connected(
         yield processor, Envoy(channel)
 
 
+_FOREVER = 120
+"""Seconds after which a conversation hangs; the longest takes six, and far more where others want the same cores."""
+
+
 @pytest.fixture(params=get_args(Transport))
 def transport(request: pytest.FixtureRequest) -> Transport:
     """Each of them: what holds for the one holds for the other."""
@@ -111,7 +115,7 @@ def talk(tmp_path: Path, transport: Transport) -> Callable[..., None]:
     ) -> None:
         async def main() -> None:
             async with connected(config, tmp_path, telemetry, transport) as (processor, envoy):
-                await asyncio.wait_for(conversation(processor, envoy), 30)
+                await asyncio.wait_for(conversation(processor, envoy), _FOREVER)
 
         asyncio.run(main())
 
