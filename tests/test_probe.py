@@ -276,6 +276,14 @@ def test_where_a_parser_finds_calls_nothing_stands_in_their_way() -> None:
     assert "cause " not in asked(auto=CALLED).summary()
 
 
+def test_a_tool_that_was_called_was_shown_whatever_was_counted() -> None:
+    status, called = CALLED
+    uncounted = {**called, "usage": {**called["usage"], "prompt_tokens": 38}}
+    report = asked(auto=(status, uncounted), none=refusal("no such choice"))
+    assert "tools_not_shown" not in report.summary()
+    assert config_of(report).models[0].tools == "native"
+
+
 @pytest.mark.parametrize("field", ["reasoning", "reasoning_content"])
 def test_a_reasoning_parser_that_takes_everything_is_a_warning(field: str) -> None:
     message: dict[str, Any] = {field: "ready"}

@@ -75,7 +75,13 @@ def advise(findings: Findings) -> Advice:
 
 
 def shows_tools(findings: Findings, offer: Offer) -> bool | None:
-    """Whether the offered tool was in the prompt; None when nothing tells."""
+    """Whether the offered tool was in the prompt; None when nothing tells.
+
+    A call of it tells more than the count: that is of several prompts, or without what was added to them, where a
+    gateway or a character answers.
+    """
+    if offer.called:
+        return True
     if offer.prompt_tokens is None or findings.prompt_tokens is None:
         return None
     return offer.prompt_tokens > findings.prompt_tokens
