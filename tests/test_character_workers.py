@@ -39,6 +39,12 @@ def run(test: Coroutine[Any, Any, None]) -> None:
     asyncio.run(test)
 
 
+@pytest.fixture(autouse=True)
+def time_to_load(monkeypatch: pytest.MonkeyPatch) -> None:
+    """So that none fails because others keep the machine busy."""
+    monkeypatch.setattr(workers, "LOAD", 60.0)
+
+
 @asynccontextmanager
 async def characters(directory: Path) -> AsyncIterator[Characters]:
     """All of a directory; in the end there is no process left of any."""
@@ -166,7 +172,7 @@ HARMLESS = {
     "raise_a_long_text": r"Error: x{983}\.\.\. \[cut\]",
 }
 """What fails by itself, or does no harm: the worker goes on."""
-PATIENT = 20
+PATIENT = 60
 """Seconds for what ends by itself, on a machine that may be busy."""
 
 
@@ -411,8 +417,7 @@ LOADS = {
 }
 
 
-def test_what_is_wrong_with_a_file_disables_its_own_character(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(workers, "LOAD", 60.0)  # so that none of them fails of a busy machine alone
+def test_what_is_wrong_with_a_file_disables_its_own_character(tmp_path: Path) -> None:
     for number, (content, _) in enumerate(LOADS.values()):
         (tmp_path / f"c{number}.py").write_text(content)
     (tmp_path / "bad name.py").write_text("")
