@@ -16,7 +16,7 @@ import tempfile
 import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -148,6 +148,10 @@ class Cluster:
         self._names = names
         self._folder = folder
         self._pods: list[Pod] = []
+
+    def configure(self, name: str, files: Mapping[str, str]) -> None:
+        """Pods that start from now on have this in the ConfigMap of that name."""
+        self._manifests = replace(self._manifests, config_maps={**self._manifests.config_maps, name: files})
 
     def start_pod(self) -> Pod:
         """One that is ready."""
