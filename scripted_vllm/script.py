@@ -174,6 +174,8 @@ def _play(events: Iterable[shapes.StreamEvent], reply: Reply) -> Iterator[Step]:
             yield Send(f": {trouble.text}\n\n".encode())
         yield Send(data)
         pieces += event.is_piece
+    if isinstance(trouble, Stall) and strikes_after is not None:
+        yield Wait(trouble.seconds)
 
 
 def _strikes_after(trouble: Trouble | None) -> int | None:

@@ -44,7 +44,8 @@ class Fail:
 class Stall:
     """Fall silent, until the client goes or `seconds` have passed; then go on as if nothing had been.
 
-    `after=None` is silence before the status line. An answer in one piece can only be late as a whole.
+    `after=None` is silence before the status line. After more pieces than there are it comes between the last event
+    and the end of the body. An answer in one piece can only be late as a whole.
     """
 
     after: int | None = 0

@@ -72,6 +72,36 @@ def test_a_client_that_leaves_is_told_from_a_backend_that_does(gateway: Gateway,
     wait_until(lambda: [gateway.metric(name) for name in names] == [before[0] + 1, before[1]])
 
 
+LAST_EVENTS = {"chat": "data: [DONE]", "responses": "event: response.completed", "messages": "event: message_stop"}
+
+
+@pytest.mark.parametrize("dialect", LAST_EVENTS)
+def test_a_client_that_leaves_at_the_last_event_has_all_of_its_answer(gateway: Gateway, dialect: str) -> None:
+    """As agents do: they close the connection without waiting for the end of the body."""
+    complete, left = (ended(end, "yes", dialect) for end in ("complete", "left_by_client"))
+    unfinished = 'extproc_unfinished_exchanges_total{phase="response_stream"}'
+    before = [gateway.metric(name) for name in (complete, left, unfinished)]
+    gateway.backend.play(Reply(WORDS, trouble=Stall(after=1_000, seconds=20)))
+    path, fields = asked_in(dialect)
+    with gateway.http.stream("POST", path, json=fields | {"model": "coder", "stream": True}) as response:
+        assert any(line.startswith(LAST_EVENTS[dialect]) for line in response.iter_lines())
+    wait_until(lambda: gateway.metric(complete) == before[0] + 1)
+    assert [gateway.metric(left), gateway.metric(unfinished)] == before[1:]
+
+
+def asked_in(dialect: str) -> tuple[str, dict[str, Any]]:
+    messages = [{"role": "user", "content": "Hello!"}]
+    match dialect:
+        case "chat":
+            return CHAT, {"messages": messages} | TOOLS
+        case "messages":
+            tool = {"name": "look", "input_schema": {"type": "object"}}
+            return "/v1/messages", {"messages": messages, "max_tokens": 100, "tools": [tool]}
+        case _:
+            tool = {"type": "function", "name": "look", "parameters": {"type": "object"}}
+            return "/v1/responses", {"input": "Hello!", "tools": [tool]}
+
+
 def test_an_error_inside_a_stream_is_no_good_end(gateway: Gateway) -> None:
     before = gateway.metric(ended("error", "yes"))
     gateway.backend.play(Reply(WORDS, pieces=4, trouble=ErrorEvent(after=2)))

@@ -152,7 +152,8 @@ class TestTelemetry:
             'tokens_total{kind="prompt",model="coder"}': 42,
             'tokens_total{kind="completion",model="coder"}': 8,
         }
-        assert metadata(said(replies[-1]))["invalid_calls"] == 1
+        (told,) = filter(None, map(metadata, map(said, replies)))
+        assert told["invalid_calls"] == 1
 
     def test_the_tokens_and_the_faults_of_a_whole_answer(self) -> None:
         counted = Counted()
@@ -278,7 +279,25 @@ class TestTelemetry:
             'requests_with_tools_total{model="coder"}': 1,
             'stream_errors_total{code="500",model="coder"}': 1,
             'withheld_error_texts_total{model="coder"}': 1,
-            'unfinished_exchanges_total{phase="response_stream"}': 1,
+        }
+
+    def test_what_came_of_a_stream_is_told_with_its_last_event_and_counted_once(self) -> None:
+        """Many clients leave then, and Envoy ends the exchange without the end of the body."""
+        counted = Counted()
+        exchange = asked({**WITH_TOOLS, "stream": True}, counted.telemetry)
+        exchange.receive(response_headers(EVENTS))
+        begin, _, end = stream([CALL]).partition(b"data: [DONE]")
+        early = exchange.receive(response_body(begin, end_of_stream=False))
+        assert not any(map(metadata, map(said, early)))
+        (last,) = map(said, exchange.receive(response_body(b"data: [DONE]" + end, end_of_stream=False)))
+        assert metadata(last)["finish_reason"] == "tool_calls"
+        assert metadata(last)["completion_tokens"] == 8
+        exchange.close()
+        assert counted.all() == {
+            'requests_total{model="coder"}': 1,
+            'requests_with_tools_total{model="coder"}': 1,
+            'tokens_total{kind="prompt",model="coder"}': 42,
+            'tokens_total{kind="completion",model="coder"}': 8,
         }
 
     def test_a_client_that_leaves_is_counted_by_what_it_waited_for(self) -> None:

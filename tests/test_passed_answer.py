@@ -130,6 +130,12 @@ def test_what_a_stream_cost_is_its_backends_count_or_an_estimate() -> None:
     assert cost["completion_tokens"] == 2
     answer.feed(b"data: " + USAGE_CHUNK + b"\n\n")
     assert answer.cost == COUNT
+    assert not answer.over
+    answer.feed(b"data: [DO")
+    assert not answer.over
+    answer.feed(b"NE]\n\n")
+    assert answer.over
+    assert not answer.ended  # whatever the backend still says passes
 
 
 def test_what_passes_unread_costs_its_prompt() -> None:

@@ -306,6 +306,18 @@ def test_a_stream_that_its_client_leaves_has_cost_what_came_of_it(two: Pair) -> 
         assert 8 <= two.limits.used("team_minute", "slow") - before < 200
 
 
+@pytest.mark.parametrize("tools", [False, True])
+def test_a_client_that_leaves_at_the_last_event_pays_what_its_backend_counted(two: Pair, *, tools: bool) -> None:
+    before = two.limits.used("client_day", "search/bob")
+    body = {"model": "small", "messages": [{"role": "user", "content": costing(50)}], "stream": True}
+    headers = {"authorization": f"Bearer {key_of('search/bob')}"}
+    for _ in range(5):  # it sees the body's end too, or not, as it happens
+        fields = body | ({"tools": TOOLS} if tools else {})
+        with two.gateways[0].http.stream("POST", "/v1/chat/completions", json=fields, headers=headers) as answer:
+            assert "data: [DONE]" in answer.iter_lines()
+    two.used("client_day", "search/bob", before + 250)
+
+
 def test_an_error_another_path_and_a_count_of_tokens_cost_nothing(two: Pair) -> None:
     gateway = two.gateways[0]
     before = two.limits.used("client_day", "search/bob")

@@ -15,6 +15,7 @@ from extproc.exchange.replies import Replies, Step, mutation, whole_body, with_m
 from extproc.exchange.request import RequestHalf
 from extproc.names import USAGE_HEADER
 from extproc.turn.answer import Rewritten
+from extproc.turn.answer_stream import AnswerStream
 from extproc.wire import ProcessingResponse
 
 
@@ -28,6 +29,8 @@ class ClientAnswer:
         self._way = way
         self._status = status
         self._unsure = unsure
+        self.told = False
+        """Envoy knows what came of the stream, whose end the client has."""
 
     def give(self, answer: Answer, *, trailers: bool = False) -> Step:
         """Raises HeadGoneError. `trailers`: those of the answer end it."""
@@ -38,13 +41,19 @@ class ClientAnswer:
                 fields = {USAGE_HEADER: "estimated"} if answer.estimated else {}
                 return Phase.ENDED, self._instead(answer.body, fields, self._stats.complete())
             case StreamEnd():
-                error = answer.answer.error
-                metadata = self._stats.complete() if error is None else self._stats.stream_error(error)
+                metadata = self.tell(answer.answer)
                 if self._way.mode is BUFFERED:
                     return Phase.ENDED, self._instead(answer.piece, {}, metadata)
                 replies = self._way.last(answer.piece, trailers=trailers)
                 with_metadata(replies[-1], metadata)
                 return Phase.ENDED, [*replies]
+
+    def tell(self, answer: AnswerStream) -> Mapping[str, Any]:
+        """What Envoy is told of a stream whose end leaves with the same reply: nothing, where it knows."""
+        if self.told:
+            return {}
+        self.told = True
+        return self._stats.complete() if answer.error is None else self._stats.stream_error(answer.error)
 
     def refuse(self, error: ApiError) -> Step:
         """Give an error in the place of the answer. Raises HeadGoneError where it has another one's head."""

@@ -161,8 +161,8 @@ class Exchange:
         passed_by = self.phase is Phase.PASSED_BY  # else the answer is over, as the exchange is
         if self.host is not None:
             self.ignored_override = self._override_ignored(self.host, since_reply)
-        if self.phase is Phase.RESPONSE_STREAM:
-            self.response.abandoned()
+        if self.phase is Phase.RESPONSE_STREAM and self.response.abandoned():
+            self.phase = Phase.ENDED
         if self.phase not in (Phase.PASSING, Phase.PASSED_BY, Phase.ENDED):
             self._stats.unfinished(self.phase.name.lower())
             self.phase = Phase.ENDED

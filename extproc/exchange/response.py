@@ -296,9 +296,21 @@ class ResponseHalf:
         if self._ends and not step.more:
             return self._end_of_stream(step.piece)
         said = self._body.part(step.piece, more=step.more)
-        if self._reader.spec.counted:
-            self._cost.tell(said, self._streams.answer)
+        self._tell_with(said)
         return Phase.RESPONSE_STREAM, [*said, Breathe()] if step.more else [*said]
+
+    def _tell_with(self, said: list[ProcessingResponse]) -> None:
+        """All that came of the stream, with its end: many clients leave then, and don't wait for the body's."""
+        answer = self._streams.answer
+        if said and answer.over and not self._streams.is_held and not self._client.told:
+            self._reader.count_stream(answer)
+            with_metadata(said[-1], self._client.tell(answer))
+        elif self._reader.spec.counted and not self._client.told:
+            self._cost.tell(said, answer)
+
+    def _count(self) -> str:
+        """What came of the stream, unless that is counted; returns what is wrong with it."""
+        return "" if self._client.told else self._reader.count_stream(self._streams.answer)
 
     def trailers(self) -> Step:
         """Trailers come where the body's end should, or the body."""
@@ -306,7 +318,7 @@ class ResponseHalf:
         if self._stream is not None and self._body.full_duplex:
             answer = self._streams.answer
             end = self._streams.end()
-            self._stats.stream_answered(answer)
+            self._count()
             return self._client.give(StreamEnd(answer, end), trailers=True)
         if self._body.full_duplex and (data := self._body.take_trailers()):
             return self._whole(data)
@@ -317,8 +329,7 @@ class ResponseHalf:
         left = self._streams.end() if self._stream is not None else b""
         if left or self._stream is None or self._streams.answer.error is not None:
             return self._client.refuse(backend_garbage("it ends with trailers, and comes in pieces."))
-        answer = self._streams.answer
-        self._stats.stream_answered(answer)
+        self._count()
         reply = ProcessingResponse(response_trailers=TrailersResponse())
         return Phase.ENDED, [with_metadata(reply, self._stats.complete())]
 
@@ -332,22 +343,28 @@ class ResponseHalf:
             504, f"Nothing came from the model's backend for {seconds:g} seconds.", "server_error", code=IDLE_TIMEOUT
         )
         piece = self._streams.end(answer.fail(error))
-        self._stats.stream_answered(answer)
+        self._count()
         return self._client.give(StreamEnd(answer, piece))
 
     def _end_of_stream(self, piece: bytes) -> Step:
         stream = self._streams
         held, answer = stream.is_held, stream.answer
         end = StreamEnd(answer, piece + stream.end())
-        problem = self._reader.count_stream(answer)
+        problem = self._count()
         return self._retry(problem if held else "", end) or self._client.give(end)
 
-    def abandoned(self) -> None:
-        """Envoy has nothing more to say amid a stream. What it came to counts too."""
+    def abandoned(self) -> bool:
+        """Envoy has nothing more to say amid a stream. What it came to counts too.
+
+        Returns whether the client has all of it, but for the end of the body.
+        """
+        if self._client.told:
+            return True
         stream = self._streams
-        self._stats.stream_answered(stream.answer)
+        self._count()
         if stream.answer.error is not None and not stream.is_held:
             self._stats.stream_error(stream.answer.error)
+        return False
 
     def close(self) -> None:
         """Let go of what is half read."""

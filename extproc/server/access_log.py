@@ -89,7 +89,7 @@ def passed_of(entry: HTTPAccessLogEntry) -> Passed | None:
         operation=_word(told, "operation") or "chat",
         stream=_flag(told, "stream"),
         tools=_flag(told, "rewritten"),
-        end=end_of(common.response_flags, status, failed="error" in told),
+        end=end_of(common.response_flags, status, failed="error" in told, has_end=_has_end(told)),
         status=status,
         seconds=_seconds(common.duration),
         first_byte=_first_byte(common),
@@ -98,12 +98,13 @@ def passed_of(entry: HTTPAccessLogEntry) -> Passed | None:
     )
 
 
-def end_of(flags: ResponseFlags, status: int, *, failed: bool) -> End:
-    """`failed`: the processor has told the client of an error, by a status or amid a stream.
+def end_of(flags: ResponseFlags, status: int, *, failed: bool, has_end: bool = False) -> End:
+    """`failed`: the processor has told the client of an error, by a status or amid a stream. `has_end`: the client has
+    the last event of its stream, and may leave.
 
     Whose connection broke comes first: where it did before the client had its first byte, there was room for a 502.
     """
-    if flags.downstream_connection_termination or flags.downstream_remote_reset:
+    if (flags.downstream_connection_termination or flags.downstream_remote_reset) and not has_end:
         return "left_by_client"
     if flags.upstream_connection_termination or flags.upstream_remote_reset or flags.upstream_protocol_error:
         return "cut_by_backend"
@@ -114,6 +115,11 @@ def end_of(flags: ResponseFlags, status: int, *, failed: bool) -> End:
     if failed or status >= 400:
         return "error"
     return "complete" if status else "left_by_client"
+
+
+def _has_end(told: Mapping[str, Value]) -> bool:
+    """Why a stream has ended, well or not, is told with its last event, and not before."""
+    return _flag(told, "stream") and ("finish_reason" in told or "error" in told)
 
 
 def _first_byte(common: AccessLogCommon) -> float | None:

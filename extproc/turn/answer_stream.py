@@ -42,6 +42,11 @@ class AnswerStream(ABC):
         """Whatever the backend says now, nothing more comes of it."""
 
     @property
+    def over(self) -> bool:
+        """Its client has its end, and may leave without waiting for that of the body."""
+        return self.ended
+
+    @property
     @abstractmethod
     def called(self) -> bool:
         """The model made a call, in each choice, and was not cut off."""

@@ -68,7 +68,7 @@ class PassedStream(AnswerStream):
         self._line = self._searched = 0  # where the last line begins, and up to where it has no end
         self._unread = False  # amid an event that is passed on as it comes
         self._finished: set[int] = set()
-        self._begun = self._ended = False
+        self._begun = self._done = self._ended = False
 
     @property
     def begun(self) -> bool:
@@ -77,6 +77,10 @@ class PassedStream(AnswerStream):
     @property
     def ended(self) -> bool:
         return self._ended
+
+    @property
+    def over(self) -> bool:
+        return self._done or self._ended
 
     @property
     def unfinished(self) -> int:
@@ -142,6 +146,7 @@ class PassedStream(AnswerStream):
             return event
         data = _data_of(event)
         if (chunk := _object(data)) is None:
+            self._done = self._done or data.strip() == DONE
             self._begun = self._begun or data.strip() not in (b"", DONE)  # what passes unread costs its prompt
             return event
         try:
