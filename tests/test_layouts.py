@@ -383,6 +383,17 @@ def test_trailers_behind_pieces_of_unknown_length_leave_no_answer(streamed: bool
     assert found.outcome.status == 400, "and no request"
 
 
+def test_trailers_behind_an_error_that_the_client_has_cut_nothing_off() -> None:
+    made, _ = called("chat", "prompt", streamed=True)
+    body = b'data: {"error": {"message": "No memory.", "code": 500}}\n\ndata: [DONE]\n\n'
+    answer_ = without_length(replace(made.response, pieces=(body,)))
+    found = played(HostSettings(BUFFERED, STREAMED), HttpExchange(made.request, answer_), host=stranger())
+    assert found.outcome.client is not None
+    assert found.outcome.ending is not Ending.CUT
+    assert b'"error"' in found.outcome.client.body
+    assert found.outcome.client.trailers == answer_.trailers
+
+
 @pytest.mark.parametrize("modes", PLAYED, ids=names)
 @pytest.mark.parametrize("change", [{"double_end": True}, {"empty_end": True}, {"attributes": True}])
 def test_ends_that_come_twice_are_one(modes: tuple[BodyMode, BodyMode], change: dict[str, Any]) -> None:

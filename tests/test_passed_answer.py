@@ -138,6 +138,18 @@ def test_what_a_stream_cost_is_its_backends_count_or_an_estimate() -> None:
     assert not answer.ended  # whatever the backend still says passes
 
 
+@pytest.mark.parametrize("behind", [USAGE_CHUNK, chunk(), b'{"error": {"message": "Late.", "code": 500}}'])
+@pytest.mark.parametrize("cut", [True, False])
+def test_nothing_behind_the_last_event_counts_however_it_is_cut(behind: bytes, *, cut: bool) -> None:
+    answer = begun(told=True)
+    answer.feed(b"data: " + chunk() + b"\n\n")
+    before = (answer.cost, answer.chunks, answer.error)
+    done, late = b"data: [DONE]\n\n", b"data: " + behind + b"\n\n"
+    out = answer.feed(done) + answer.feed(late) if cut else answer.feed(done + late)
+    assert out == done + late
+    assert (answer.cost, answer.chunks, answer.error) == before
+
+
 def test_what_passes_unread_costs_its_prompt() -> None:
     half, nonsense, end = b"data: " + chunk()[:40], b"data: nonsense\n\n", b"data: [DONE]"
     for piece, counts in ((half, True), (nonsense, True), (end, False), (b": nothing yet", False), (b"", False)):

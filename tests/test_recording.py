@@ -27,10 +27,12 @@ from extproc.recording.kept import MOST_BYTES
 from extproc.recording.private import KEPT_BACKEND, REMOVED_BACKEND, addresses_of, without_addresses
 from extproc.recording.recorder import AT_ONCE, Recorder
 from extproc.recording.replay import Cut, ReplayResult, replay
+from extproc.watch.summary import Summary
 from extproc.wire import HeaderMap, HeaderValue, HttpBody, HttpHeaders, ProcessingRequest
 from scripted_vllm import Cut as HangUp
 from scripted_vllm import Fail, Reply, Stall
 from tests.gateway import MODEL, AskedVLLM, Gateway, configured_gateway, wait_until
+from tests.watch_stage import kept_of
 
 pytestmark = pytest.mark.long
 
@@ -233,6 +235,22 @@ def test_a_stream_that_its_client_leaves_is_recorded_as_far_as_it_came(running: 
     document = Document.read(running.next_file(before).read_bytes())
     assert not document.finished
     assert "Envoy ended the exchange before the answer" in document.notes[0]
+    assert_the_same_in_every_cut(document)
+
+
+def test_a_client_that_leaves_at_the_last_event_has_a_whole_recording(running: Recorded) -> None:
+    before = len(running.files())
+    running.backend.play(Reply(CALL, trouble=Stall(after=1_000, seconds=20)))
+    with running.gateway.http.stream("POST", CHAT, json=asking(stream=True)) as answer:
+        assert "data: [DONE]" in answer.iter_lines()
+    document = Document.read(running.next_file(before).read_bytes())
+    assert document.finished
+    assert document.notes == ()
+    summary = Summary("1-1", document.began)
+    for kept in kept_of(document):
+        summary.take(kept)
+    summary.ended(complete=True)
+    assert summary.state == "called"
     assert_the_same_in_every_cut(document)
 
 

@@ -155,6 +155,14 @@ class TestExchange:
         chat = Traced().ask(ASKED).ended()["chat m"]
         assert said(chat)["extproc.unfinished"] == "response_headers"
 
+    def test_a_client_that_leaves_at_the_last_event_has_its_answer(self) -> None:
+        traced = Traced().ask({**ASKED, "stream": True})
+        traced.inputs.receive(response_headers(EVENTS))
+        traced.inputs.receive(response_body(stream([CALL]), end_of_stream=False))
+        told = said(traced.ended()["chat m"])
+        assert told["gen_ai.response.finish_reasons"] == ("tool_calls",)
+        assert "extproc.unfinished" not in told
+
     def test_an_answer_that_passes_by(self) -> None:
         spans = Traced().ask({**MESSAGES, "model": "m"}).answer(JSON).ended()
         assert set(spans) == {"chat m", "read the request", "wait for the backend"}

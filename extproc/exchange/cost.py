@@ -34,7 +34,8 @@ def tell_prompt(reply: ProcessingResponse, spec: ResponseSpec, sent: Sent | None
 
 
 class RunningCost:
-    """What a stream has cost so far, now and then: if its client leaves, nothing can be said any more."""
+    """What a stream has cost so far, now and then: if its client leaves before its last event, nothing can be said any
+    more."""
 
     def __init__(self) -> None:
         self._next = 1  # chunks of it

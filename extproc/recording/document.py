@@ -31,6 +31,7 @@ from typing import Any, Self, TypeAlias, TypeVar
 import orjson
 
 from extproc.contract.json_body import encode
+from extproc.names import METADATA_NAMESPACE, STREAM_ENDED
 from extproc.recording.envoy_json import bytes_from_json, from_json
 from extproc.wire import ProcessingRequest, ProcessingResponse
 
@@ -102,6 +103,7 @@ class Document:
         return (
             any(entry.what.get("response_body", {}).get("end_of_stream") for entry in self._of(Kind.ENVOY))
             or self._has(Kind.ENVOY, "response_trailers")
+            or any(_told_end(entry.what) for entry in self._of(Kind.PROCESSOR))
             or self._has(Kind.PROCESSOR, "immediate_response")
             or any(self._of(Kind.IDLE_TIMEOUT))
             or any(self._of(Kind.BROKE_OFF))
@@ -166,6 +168,12 @@ class Document:
             )
         except (KeyError, TypeError, ValueError) as error:
             raise RecordingError(f"not a recording as this extproc knows them: {error!r}") from error
+
+
+def _told_end(reply: Json) -> bool:
+    """Whether the last event of a stream leaves with it; the end of the body may never have come."""
+    told = reply.get("dynamic_metadata", {}).get(METADATA_NAMESPACE)
+    return isinstance(told, dict) and STREAM_ENDED in told
 
 
 def _entry(fields: Json) -> Entry:

@@ -14,7 +14,7 @@ from typing import Protocol, TypeAlias
 from google.protobuf.duration_pb2 import Duration
 from google.protobuf.struct_pb2 import Value
 
-from extproc.names import LEASE_KEY, LEASE_NAMESPACE, METADATA_NAMESPACE
+from extproc.names import LEASE_KEY, LEASE_NAMESPACE, METADATA_NAMESPACE, STREAM_ENDED
 from extproc.observability.model_metrics import End, Passed
 from extproc.transport import Call, Services
 from extproc.wire.access_log_pb2 import AccessLogCommon, HTTPAccessLogEntry, ResponseFlags
@@ -89,7 +89,7 @@ def passed_of(entry: HTTPAccessLogEntry) -> Passed | None:
         operation=_word(told, "operation") or "chat",
         stream=_flag(told, "stream"),
         tools=_flag(told, "rewritten"),
-        end=end_of(common.response_flags, status, failed="error" in told, has_end=_has_end(told)),
+        end=end_of(common.response_flags, status, failed="error" in told, has_end=_flag(told, STREAM_ENDED)),
         status=status,
         seconds=_seconds(common.duration),
         first_byte=_first_byte(common),
@@ -99,8 +99,8 @@ def passed_of(entry: HTTPAccessLogEntry) -> Passed | None:
 
 
 def end_of(flags: ResponseFlags, status: int, *, failed: bool, has_end: bool = False) -> End:
-    """`failed`: the processor has told the client of an error, by a status or amid a stream. `has_end`: the client has
-    the last event of its stream, and may leave.
+    """`failed`: the processor has told the client of an error, by a status or amid a stream. `has_end`: the last
+    event of the stream is with Envoy, whose client may leave then.
 
     Whose connection broke comes first: where it did before the client had its first byte, there was room for a 502.
     """
@@ -115,11 +115,6 @@ def end_of(flags: ResponseFlags, status: int, *, failed: bool, has_end: bool = F
     if failed or status >= 400:
         return "error"
     return "complete" if status else "left_by_client"
-
-
-def _has_end(told: Mapping[str, Value]) -> bool:
-    """Why a stream has ended, well or not, is told with its last event, and not before."""
-    return _flag(told, "stream") and ("finish_reason" in told or "error" in told)
 
 
 def _first_byte(common: AccessLogCommon) -> float | None:

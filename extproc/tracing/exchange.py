@@ -23,7 +23,7 @@ from extproc.exchange.effects import CallBackend, Result
 from extproc.exchange.machine import Exchange, Inputs
 from extproc.exchange.phases import Phase
 from extproc.exchange.replies import Replies
-from extproc.names import METADATA_NAMESPACE
+from extproc.names import METADATA_NAMESPACE, STREAM_ENDED
 from extproc.tracing.attributes import of_operation
 from extproc.tracing.content import Said
 from extproc.tracing.context import TRACEPARENT, TRACESTATE, Parent
@@ -157,7 +157,8 @@ class TracedExchange:
             if self._first:
                 writing.event("first output", at=self._first)
             writing.end(at=now)
-        unfinished = phase.name.lower() if not passed_by and phase is not Phase.ENDED else None
+        over = passed_by or phase is Phase.ENDED or STREAM_ENDED in facts
+        unfinished = None if over else phase.name.lower()
         model = facts.get("model")
         span.name(f"chat {model}" if model else "chat")
         span.say({**of_operation("chat"), **facts, "request_id": exchange.id, "work": self._work})

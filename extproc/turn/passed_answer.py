@@ -149,11 +149,17 @@ class PassedStream(AnswerStream):
             self._done = self._done or data.strip() == DONE
             self._begun = self._begun or data.strip() not in (b"", DONE)  # what passes unread costs its prompt
             return event
-        try:
-            completion.raise_error(chunk, data)
-        except ApiError as error:
-            self.error = error.caught()
-            return event
+        if not self._done:  # what it came to is told with that, and nothing behind it counts
+            try:
+                completion.raise_error(chunk, data)
+            except ApiError as error:
+                self.error = error.caught()
+                return event
+            self._take(chunk)
+        untold = not self._spec.include_usage and chunk.get("choices") == [] and isinstance(chunk.get("usage"), dict)
+        return b"" if untold else event
+
+    def _take(self, chunk: Json) -> None:
         self._count.take(chunk)
         choices = _choices(chunk)
         for choice in choices[: completion.MOST_CHOICES]:
@@ -161,8 +167,6 @@ class PassedStream(AnswerStream):
         if choices:
             self._begun = True
             self.chunks += 1
-        untold = not self._spec.include_usage and chunk.get("choices") == [] and isinstance(chunk.get("usage"), dict)
-        return b"" if untold else event
 
     def _said(self, choice: Json) -> None:
         index = choice.get("index")

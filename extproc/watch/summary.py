@@ -9,7 +9,7 @@ from typing import Any, Literal, TypeAlias
 import orjson
 
 from extproc.exchange.protocol import fields_of
-from extproc.names import METADATA_NAMESPACE, ROUND_HEADER
+from extproc.names import METADATA_NAMESPACE, ROUND_HEADER, STREAM_ENDED
 from extproc.recording.document import Kind
 from extproc.recording.kept import Kept
 from extproc.watch.lanes import Lanes
@@ -118,6 +118,7 @@ class Summary:
     def _said(self, reply: ProcessingResponse) -> None:
         if reply.HasField("dynamic_metadata"):
             said = reply.dynamic_metadata.fields[METADATA_NAMESPACE].struct_value.fields
+            self._answered |= STREAM_ENDED in said
             if "error" in said:
                 self.error = said["error"].string_value
             for name in ("prompt_tokens", "completion_tokens", "invalid_calls"):
