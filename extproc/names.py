@@ -86,8 +86,7 @@ OWN_HEADERS = "x-extproc-"
 METADATA_NAMESPACE = "extproc"
 """Dynamic metadata of an exchange, for the access log: model, backend, error and counts."""
 STREAM_ENDED = "ended"
-"""The member of it that comes with the last event of a stream, before the end of its body: who leaves then has all of
-the answer."""
+"""The member of it that comes with the last event of a stream: who leaves before the end of its body has all of it."""
 
 TRACES_PATH = "/v1/traces"
 """Where a collector takes spans, by OTLP over HTTP,"""

@@ -315,6 +315,7 @@ class TestPassThrough:
             "rewritten": True,
             "calls": 1,
             "finish_reason": "tool_calls",
+            "ended": True,
         }
         assert entry["extproc_latency"].startswith("rh:")
         assert "Zürich" not in json.dumps(entry, ensure_ascii=False)

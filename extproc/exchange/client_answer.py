@@ -13,7 +13,7 @@ from extproc.exchange.protocol import HeadGoneError
 from extproc.exchange.reading import Answer, StreamEnd
 from extproc.exchange.replies import Replies, Step, mutation, whole_body, with_metadata
 from extproc.exchange.request import RequestHalf
-from extproc.names import USAGE_HEADER
+from extproc.names import STREAM_ENDED, USAGE_HEADER
 from extproc.turn.answer import Rewritten
 from extproc.turn.answer_stream import AnswerStream
 from extproc.wire import ProcessingResponse
@@ -53,7 +53,8 @@ class ClientAnswer:
         if self.told:
             return {}
         self.told = True
-        return self._stats.complete() if answer.error is None else self._stats.stream_error(answer.error)
+        told = self._stats.complete() if answer.error is None else self._stats.stream_error(answer.error)
+        return {**told, STREAM_ENDED: True}
 
     def refuse(self, error: ApiError) -> Step:
         """Give an error in the place of the answer. Raises HeadGoneError where it has another one's head."""

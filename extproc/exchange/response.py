@@ -42,7 +42,7 @@ from extproc.exchange.replies import Replies, Step, more_time, mutation, with_me
 from extproc.exchange.request import PREPARING, RequestHalf
 from extproc.exchange.second_answer import SecondAnswer, Work
 from extproc.exchange.streaming import StreamedResponse
-from extproc.names import REPLY_HEADER, RUNNER, STREAM_ENDED
+from extproc.names import REPLY_HEADER, RUNNER
 from extproc.turn.answer import Rewritten
 from extproc.turn.spec import ResponseSpec
 from extproc.wire import (
@@ -304,7 +304,7 @@ class ResponseHalf:
         answer = self._streams.answer
         if said and answer.over and not self._streams.is_held and not self._client.told:
             self._reader.count_stream(answer)
-            with_metadata(said[-1], {**self._client.tell(answer), STREAM_ENDED: True})
+            with_metadata(said[-1], self._client.tell(answer))
         elif self._reader.spec.counted and not self._client.told:
             self._cost.tell(said, answer)
 
@@ -333,7 +333,7 @@ class ResponseHalf:
         if left or self._stream is None or self._streams.answer.error is not None:
             return self._client.refuse(backend_garbage("it ends with trailers, and comes in pieces."))
         self._count()
-        return Phase.ENDED, [with_metadata(reply, self._stats.complete())]
+        return Phase.ENDED, [with_metadata(reply, self._client.tell(self._streams.answer))]
 
     def time_out(self, seconds: float) -> Step:
         """The end of a stream in which nothing was said for so long.

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from itertools import zip_longest
 from typing import Any
 
+from extproc.names import METADATA_NAMESPACE, STREAM_ENDED
 from extproc.recording.document import Entry, Json, Kind
 from extproc.recording.envoy_json import bytes_as_json, bytes_from_json
 from extproc.recording.replay import ReplayResult
@@ -76,7 +77,17 @@ def _comparable(outcome: ReplayResult) -> Iterator[Json]:
     """The steps with the pieces of a stream as one, and equal names for what is made at random."""
     ids: dict[str, str] = {}
     for step in _joined(outcome):
-        yield _renamed(step, ids)
+        yield _renamed(_without_end(step), ids)
+
+
+def _without_end(step: Json) -> Json:
+    """Without what older recordings haven't: that the last event of a stream leaves with it."""
+    metadata = step.get("dynamic_metadata", {})
+    told = metadata.get(METADATA_NAMESPACE)
+    if not isinstance(told, dict):
+        return step
+    rest = {name: value for name, value in told.items() if name != STREAM_ENDED}
+    return {**step, "dynamic_metadata": {**metadata, METADATA_NAMESPACE: rest}}
 
 
 def _joined(outcome: ReplayResult) -> Iterator[Json]:
