@@ -138,14 +138,19 @@ def test_what_a_stream_cost_is_its_backends_count_or_an_estimate() -> None:
     assert not answer.ended  # whatever the backend still says passes
 
 
-@pytest.mark.parametrize("behind", [USAGE_CHUNK, chunk(), b'{"error": {"message": "Late.", "code": 500}}'])
+@pytest.mark.parametrize(
+    "behind", [USAGE_CHUNK, chunk(), b'{"error": {"message": "Late.", "code": 500}}', b"nonsense", b"x" * LARGE]
+)
 @pytest.mark.parametrize("cut", [True, False])
-def test_nothing_behind_the_last_event_counts_however_it_is_cut(behind: bytes, *, cut: bool) -> None:
+@pytest.mark.parametrize("said", [True, False])
+def test_nothing_behind_the_last_event_counts_however_it_is_cut(behind: bytes, *, cut: bool, said: bool) -> None:
     answer = begun(told=True)
-    answer.feed(b"data: " + chunk() + b"\n\n")
+    if said:
+        answer.feed(b"data: " + chunk() + b"\n\n")
     before = (answer.cost, answer.chunks, answer.error)
     done, late = b"data: [DONE]\n\n", b"data: " + behind + b"\n\n"
-    out = answer.feed(done) + answer.feed(late) if cut else answer.feed(done + late)
+    pieces = [done, late[:-5], late[-5:]] if cut else [done + late]
+    out = b"".join(map(answer.feed, pieces))
     assert out == done + late
     assert (answer.cost, answer.chunks, answer.error) == before
 

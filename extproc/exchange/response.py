@@ -301,11 +301,13 @@ class ResponseHalf:
 
     def _tell_with(self, said: list[ProcessingResponse]) -> None:
         """All that came of the stream, with its end: many clients leave then, and don't wait for the body's."""
+        if self._client.told or not said:
+            return
         answer = self._streams.answer
-        if said and answer.over and not self._streams.is_held and not self._client.told:
-            self._reader.count_stream(answer)
+        if answer.over and not self._streams.is_held:
+            self._count()
             with_metadata(said[-1], self._client.tell(answer))
-        elif self._reader.spec.counted and not self._client.told:
+        elif self._reader.spec.counted:
             self._cost.tell(said, answer)
 
     def _count(self) -> str:

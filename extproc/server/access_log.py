@@ -98,7 +98,7 @@ def passed_of(entry: HTTPAccessLogEntry) -> Passed | None:
     )
 
 
-def end_of(flags: ResponseFlags, status: int, *, failed: bool, has_end: bool = False) -> End:
+def end_of(flags: ResponseFlags, status: int, *, failed: bool, has_end: bool) -> End:
     """`failed`: the processor has told the client of an error, by a status or amid a stream. `has_end`: the last
     event of the stream is with Envoy, whose client may leave then.
 

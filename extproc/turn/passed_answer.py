@@ -129,8 +129,9 @@ class PassedStream(AnswerStream):
         """What is there of an event that is too long to be read, but for the beginning of a line's end."""
         buffer = self._buffer
         if not self._unread:
-            self._unread = self._begun = True
-            self.chunks += 1
+            self._unread = True
+            self.chunks += not self._done
+            self._passes_unread()
         kept = 1 if buffer.endswith(b"\r") else 0
         out = bytes(buffer[: len(buffer) - kept])
         # An end that comes next ends a line in which there was something, unless all that has left ended one.
@@ -147,7 +148,8 @@ class PassedStream(AnswerStream):
         data = _data_of(event)
         if (chunk := _object(data)) is None:
             self._done = self._done or data.strip() == DONE
-            self._begun = self._begun or data.strip() not in (b"", DONE)  # what passes unread costs its prompt
+            if data.strip():
+                self._passes_unread()
             return event
         if not self._done:  # what it came to is told with that, and nothing behind it counts
             try:
@@ -158,6 +160,10 @@ class PassedStream(AnswerStream):
             self._take(chunk)
         untold = not self._spec.include_usage and chunk.get("choices") == [] and isinstance(chunk.get("usage"), dict)
         return b"" if untold else event
+
+    def _passes_unread(self) -> None:
+        """Such a stream costs its prompt, unless its end has come."""
+        self._begun = self._begun or not self._done
 
     def _take(self, chunk: Json) -> None:
         self._count.take(chunk)
