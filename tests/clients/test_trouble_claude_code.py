@@ -18,13 +18,15 @@ from tests.gateway import Gateway
 pytestmark = pytest.mark.clients
 
 DONE = "hello.txt is there."
-INSIDE_CALL = 40
+WORDS = "I write it."
+INSIDE_TEXT, INSIDE_CALL = 2, 40
 """Tokens."""
+PACE = 0.02
 
 
-def perform(actor: Actor, workspace: Path, *troubles: Trouble) -> None:
+def perform(actor: Actor, workspace: Path, *troubles: Trouble, says: str = WORDS, pace: float = 0.0) -> None:
     writing = Call("Write", {"file_path": str(workspace / "hello.txt"), "content": GREETING})
-    actor.perform(TASK, step(writing, says="I write it.", troubles=troubles), step(says=DONE))
+    actor.perform(TASK, step(writing, says=says, troubles=troubles, pace=pace), step(says=DONE))
 
 
 @pytest.mark.parametrize(
@@ -35,7 +37,6 @@ def perform(actor: Actor, workspace: Path, *troubles: Trouble) -> None:
         Fail(500, ErrorBody.PLAIN),
         Refuse(),
         Cut(after=0),
-        Cut(after=INSIDE_CALL),
         ErrorEvent(after=0),
         Garbage(Nonsense.WRONG_TYPE),
         Verbatim(chunk("", None)),
@@ -49,6 +50,27 @@ def test_it_tries_again_and_finishes(gateway: Gateway, actor: Actor, sandbox: Sa
     assert actor.problems == []
     assert actor.played == [0, 0, 1]
     assert (sandbox.workspace / "hello.txt").read_text() == GREETING
+
+
+@pytest.mark.parametrize(
+    ("cut", "says"), [(Cut(after=INSIDE_TEXT), WORDS), (Cut(after=INSIDE_CALL), "")], ids=["text", "call"]
+)
+def test_after_a_cut_before_any_block_is_whole_it_tries_again(
+    gateway: Gateway, actor: Actor, sandbox: Sandbox, cut: Cut, says: str
+) -> None:
+    perform(actor, sandbox.workspace, cut, says=says, pace=PACE)
+    result = result_of(run_claude(sandbox, gateway.url, "claude-sonnet-5", TASK))
+    assert (result["is_error"], result["result"]) == (False, DONE), json.dumps(result)
+    assert (actor.problems, actor.played) == ([], [0, 0, 1])
+
+
+def test_after_a_cut_behind_whole_words_it_gives_up(gateway: Gateway, actor: Actor, sandbox: Sandbox) -> None:
+    perform(actor, sandbox.workspace, Cut(after=INSIDE_CALL), pace=PACE)
+    result = result_of(run_claude(sandbox, gateway.url, "claude-sonnet-5", TASK))
+    assert result["is_error"]
+    assert "Connection closed mid-response" in result["result"]
+    assert (actor.problems, actor.played) == ([], [0])
+    assert not (sandbox.workspace / "hello.txt").exists()
 
 
 @pytest.mark.parametrize(
