@@ -3,19 +3,52 @@
 from __future__ import annotations
 
 import os
+import re
 import signal
 import subprocess
+import threading
 import time
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
+from socketserver import StreamRequestHandler, ThreadingTCPServer
+from urllib.parse import urlsplit
 
 import httpx
 import pytest
 
+from extproc.envoy.clusters import COUNTING
 from tests.gateway import wait_until
 from tests.k8s.envoy_container import running, written
 from tests.k8s.rendered import BASE, K8S, rendered
 
 OBJECTS = rendered(BASE)
+
+
+@contextmanager
+def admin(port: int, gauges: Mapping[str, int]) -> Iterator[list[str]]:
+    """An admin interface that has these gauges; yields the paths that it was asked for."""
+    asked: list[str] = []
+
+    class Admin(StreamRequestHandler):
+        def handle(self) -> None:
+            _, target, _ = self.rfile.readline().decode().split()
+            while self.rfile.readline().strip():
+                pass
+            at = urlsplit(target)
+            asked.append(at.path)
+            wanted = re.compile(at.query.removeprefix("filter="))
+            lines = [f"{name}: {value}\n" for name, value in gauges.items() if wanted.search(name)]
+            self.wfile.write(f"HTTP/1.1 200 OK\r\nconnection: close\r\n\r\n{''.join(lines)}".encode())
+
+    with ThreadingTCPServer(("127.0.0.1", port), Admin) as server:
+        thread = threading.Thread(target=server.serve_forever)
+        thread.start()
+        try:
+            yield asked
+        finally:
+            server.shutdown()
+            thread.join()
 
 
 def test_the_hook_lets_a_request_finish_and_takes_no_more_but_for_metrics(tmp_path: Path) -> None:
@@ -53,6 +86,26 @@ def test_the_hook_ends_when_its_time_is_up(tmp_path: Path) -> None:
         assert subprocess.run(envoy.drain_command("0", "0"), timeout=20, check=False).returncode == 0
         upstream.sendall(b"HTTP/1.1 204 No Content\r\n\r\n")
         assert client.getresponse().status == 204, "the request was still under way"
+
+
+@pytest.mark.parametrize(
+    "busy",
+    [
+        "http.openai.downstream_rq_active",
+        "http.openai.downstream_cx_tx_bytes_buffered",
+        f"cluster.{COUNTING}.upstream_rq_active",
+    ],
+)
+def test_the_hook_waits_for_what_is_not_done(tmp_path: Path, busy: str) -> None:
+    """Each gauge alone, at an admin interface that answers as Envoy's does."""
+    gauges = {busy: 1, f"cluster.{COUNTING}.upstream_rq_total": 7, "http.admin.downstream_rq_active": 1}
+    with written(OBJECTS, tmp_path) as envoy, admin(envoy.admin, gauges) as asked:
+        with subprocess.Popen(envoy.drain_command("0", "60")) as hook:
+            wait_until(lambda: asked.count("/stats") >= 2)
+            assert hook.poll() is None
+            gauges[busy] = 0
+        assert hook.returncode == 0
+        assert asked[:3] == ["/healthcheck/fail", "/drain_listeners", "/stats"]
 
 
 def test_the_hook_takes_no_answer_for_no_answer_that_all_is_done(tmp_path: Path) -> None:

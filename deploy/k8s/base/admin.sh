@@ -25,10 +25,11 @@ ready() {
   good "$(ask GET /ready)"
 }
 
-# Whether requests have no complete answer yet, or clients have not taken the last bytes of theirs. Unless Envoy says that
-# all is done, it isn't: it may only be busy.
+# Whether requests have no complete answer yet, clients have not taken the last bytes of theirs, or the service that counts
+# for all pods has not been told what an answer cost. Unless Envoy says that all is done, it isn't: it may only be busy.
 unfinished() {
-  local gauges='http\.openai\.downstream_(rq_active|cx_tx_bytes_buffered)' answer
+  local asked='http\.openai\.downstream_(rq_active|cx_tx_bytes_buffered)' told='cluster\._rate_limits\.upstream_rq_active'
+  local gauges="($asked|$told)" answer
   answer=$(ask GET "/stats?filter=^$gauges$") && good "$answer" || return 0
   [[ $answer =~ $gauges:\ [1-9] ]]
 }
