@@ -6,7 +6,10 @@ import itertools
 import re
 import socket
 import time
+from collections import Counter
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +19,7 @@ import yaml
 from extproc.config import ConfigError, parse
 from extproc.envoy.rate_limit_service import to_yaml
 from tests.gateway import wait_until
-from tests.limit_load import costing, key_of
+from tests.limit_load import Requests, costing, key_of
 from tests.openapi.document import DOCUMENT
 from tests.test_token_limits import FREE, ONE, Pair, ask, pair
 
@@ -187,6 +190,23 @@ def test_a_service_that_hangs_costs_each_request_its_time_once_per_question(tmp_
                 assert ask(gateway, name).status_code == 200
                 assert time.monotonic() - began >= questions * 0.5
                 assert gateway.stat("ratelimit.failure_mode_allowed") == (2 if name == "alice" else 5)
+
+
+@pytest.mark.long
+def test_under_load_exactly_as_many_pass_as_may(tmp_path: Path) -> None:
+    """Each key asks at two Envoys at once, for twice of what it may. A team's limit is reached before its keys' are."""
+    of_a_key, of_a_team = 10, 30
+    held, free = ([f"{team}/{number}" for number in range(8)] for team in ("held", "free"))
+    teams = {"held": f"requests_per_minute: {of_a_team}", "free": ""}
+    with pair(tmp_path, [*held, *free], teams, per_minute=of_a_key) as running, closing(Requests()) as requests:
+        with ThreadPoolExecutor(16) as pool:
+            for number, (key, gateway) in enumerate(itertools.product([*held, *free] * of_a_key, running.gateways)):
+                pool.submit(requests.ask, gateway, key, 100, number)
+        assert {(each.outcome, each.status) for each in requests.made} == {("whole", 200), ("refused", 429)}
+        passed = Counter(each.name for each in requests.made if each.outcome == "whole")
+        assert sum(passed[key] for key in held) == of_a_team
+        assert {key: passed[key] for key in free} == dict.fromkeys(free, of_a_key)
+        assert len(running.backend.requests) == passed.total()
 
 
 @pytest.mark.long
