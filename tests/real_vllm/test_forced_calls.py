@@ -1,4 +1,4 @@
-"""A demanded call comes, and fits its schema, whatever the model would rather say: 20 times out of 20, in each mode.
+"""A demanded call comes, and fits its schema, whatever the model would rather say: each time, in each mode.
 
 The questions have nothing to do with the tools and the temperature is high: left to itself this model would chat.
 """
@@ -6,6 +6,7 @@ The questions have nothing to do with the tools and the temperature is high: lef
 from __future__ import annotations
 
 import json
+import os
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
@@ -17,7 +18,8 @@ from tests.real_vllm.conftest import NAME, TEMPLATE, Gateway
 
 pytestmark = pytest.mark.vllm
 
-TIMES = 20
+TIMES = int(os.environ.get("DEMANDS", "8"))
+"""Of each demand in each mode; docs/forced-decoding.md is of DEMANDS=20."""
 TOOLS = {
     "book_room": {
         "type": "object",

@@ -20,7 +20,7 @@ from tests.responses import Json, response_of
 
 pytestmark = pytest.mark.vllm
 
-TIMES = int(os.environ.get("PATCHES", "10"))
+TIMES = int(os.environ.get("PATCHES", "6"))
 """Patches of each mode; PATCHES=50 asks for so many."""
 TOOL: Json = {
     "type": "custom",
@@ -46,7 +46,7 @@ def asked(gateway: Gateway, model: str, number: int) -> tuple[Json, str]:
         "tool_choice": {"type": "custom", "name": "apply_patch"},
         "parallel_tool_calls": False,
         "temperature": 0.7,
-        "max_output_tokens": 400,
+        "max_output_tokens": 200,
         "stream": number % 2 == 0,
     }
     answer = httpx.post(f"{gateway.url}/v1/responses", json=body, timeout=300)
