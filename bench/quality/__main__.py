@@ -19,6 +19,7 @@ import signal
 import sys
 import tempfile
 from collections.abc import Sequence
+from contextlib import ExitStack
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -81,16 +82,17 @@ def run(options: argparse.Namespace) -> None:
     }
     for flags in sorted(set(flags_of.values()), reverse=True):
         ways = tuple(way for way in chosen if flags_of[way.name] == flags)
-        with tempfile.TemporaryDirectory() as folder:
-            place, port = Path(folder), free_port()
-            with running_vllm(
-                Environment(), MODELS[options.model], place / "vllm.log", *flags, "--enable-prefix-caching"
-            ) as vllm:
+        with ExitStack() as stack:
+            place, port = Path(stack.enter_context(tempfile.TemporaryDirectory())), free_port()
+            more = (*flags, "--enable-prefix-caching")
+            log = place / "vllm.log"
+            vllm = stack.enter_context(running_vllm(Environment(), MODELS[options.model], log, *more))
+            if any(way.settings is not None for way in ways):
                 settings = json.dumps(configuration(ways, port, vllm.port))
-                with serving_gateway(settings, port, place):
-                    for way in ways:
-                        url = vllm.url if way.settings is None else f"http://127.0.0.1:{port}"
-                        asked(options, way, url, vllm, cases)
+                stack.enter_context(serving_gateway(settings, port, place))
+            for way in ways:
+                url = vllm.url if way.settings is None else f"http://127.0.0.1:{port}"
+                asked(options, way, url, vllm, cases)
 
 
 def asked(options: argparse.Namespace, way: Way, url: str, vllm: VLLM, of: Sequence[Case]) -> None:
