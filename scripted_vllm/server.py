@@ -116,7 +116,7 @@ class ScriptedVLLM:
             self._requests.clear()
             self._abandoned.clear()
 
-    def wait_for(self, condition: Callable[[], bool], timeout: float = 10.0) -> bool:
+    def wait_for(self, condition: Callable[[], bool], timeout: float = 30.0) -> bool:
         """Wait until `condition` holds, checked whenever a request arrives or ends. False: time is up."""
         with self._changed:
             return self._changed.wait_for(condition, timeout)

@@ -34,6 +34,8 @@ from scripted_vllm.connection import Received
 EXTPROC = [sys.executable, "-m", "extproc"]
 ENVOY = Path(sys.executable).with_name("envoy")
 MODEL = "qwen2.5-coder-0.5b"
+_UP_SECONDS = 90.0
+"""For a process to begin to serve, on a machine that has other work; one that ends is noticed at once."""
 
 
 def curl(command: str) -> bytes:
@@ -81,7 +83,7 @@ def free_port() -> int:
     raise AssertionError("there is always another one")
 
 
-def wait_until(condition: Callable[[], object], seconds: float = 20.0) -> None:
+def wait_until(condition: Callable[[], object], seconds: float = 60.0) -> None:
     """Wait for something that has no other sign."""
     deadline = time.monotonic() + seconds
     while not condition():
@@ -89,7 +91,7 @@ def wait_until(condition: Callable[[], object], seconds: float = 20.0) -> None:
         time.sleep(0.02)
 
 
-def until_healthy(address: str, process: subprocess.Popen[Any], seconds: float = 30.0) -> None:
+def until_healthy(address: str, process: subprocess.Popen[Any], seconds: float = 90.0) -> None:
     """Wait until the processor at `address` says that all is in place."""
     # By itself gRPC tries again after a second, and then after nearly two: by then it has long been there.
     eager = [("grpc.initial_reconnect_backoff_ms", 50), ("grpc.max_reconnect_backoff_ms", 100)]
@@ -181,7 +183,7 @@ class Gateway:
 
     def access_lines(self, request_id: str, number: int) -> list[dict[str, Any]]:
         """The lines of a request that has so many, in their order."""
-        deadline = time.monotonic() + 10
+        deadline = time.monotonic() + 30
         while time.monotonic() < deadline:
             found = [line for line in self.whole_access_log() if line["request_id"] == request_id]
             if len(found) >= number:
@@ -278,18 +280,18 @@ def configured_gateway(
     gateway.processor = children[0].pid
     try:
         # The processor first: it writes the files that a live Envoy begins with.
-        until_healthy(f"unix:{processor}", children[0])
+        until_healthy(f"unix:{processor}", children[0], _UP_SECONDS)
         if load(config).runs_tools:
             at = f"127.0.0.1:{free_port()}"
             runner = [*EXTPROC, "runner", "--config", str(config), "--metrics", at, "--reread", "0.1", "--grace", "2"]
             children.append(subprocess.Popen(runner))
             gateway.runner, gateway.runner_metrics = children[1].pid, f"http://{at}/metrics"
-            wait_until(lambda: _accepts(folder / "runner.sock") or children[1].poll() is not None, 30)
+            wait_until(lambda: _accepts(folder / "runner.sock") or children[1].poll() is not None, _UP_SECONDS)
         with log.open("wb") as envoy_log:
             command = [str(ENVOY), "-c", str(started), "--use-dynamic-base-id", "--concurrency", "1", "-l", "warning"]
             envoys = subprocess.Popen([*command, *arguments], stdout=envoy_log, stderr=envoy_log)
             children.append(envoys)
-        wait_until(lambda: gateway.ready() or envoys.poll() is not None, 30)
+        wait_until(lambda: gateway.ready() or envoys.poll() is not None, _UP_SECONDS)
         assert envoys.poll() is None, log.read_text()
         gateway.processes = (children[0].pid, envoys.pid)
         yield gateway

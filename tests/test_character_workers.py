@@ -39,10 +39,13 @@ def run(test: Coroutine[Any, Any, None]) -> None:
     asyncio.run(test)
 
 
-@pytest.fixture(autouse=True)
-def time_to_load(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.fixture(autouse=True, scope="module")
+def time_enough() -> Iterator[None]:
     """So that none fails because others keep the machine busy."""
-    monkeypatch.setattr(workers, "LOAD", 60.0)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(workers, "LOAD", 60.0)
+        patch.setattr(pools, "_LONGEST_WAIT", PATIENT)
+        yield
 
 
 @asynccontextmanager
@@ -332,9 +335,7 @@ def test_a_call_that_is_cancelled_takes_its_worker_along(tmp_path: Path) -> None
     run(test())
 
 
-def test_calls_run_at_once_and_more_of_them_wait(hostile: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(pools, "_LONGEST_WAIT", PATIENT)
-
+def test_calls_run_at_once_and_more_of_them_wait(hostile: Path) -> None:
     async def test() -> None:
         async with characters(hostile) as loaded:
             calm = of(loaded, "calm")

@@ -72,13 +72,13 @@ backends: [{{name: qwen, address: "vllm-coder.models.svc.example:{port}", affini
                         begun.set()
 
             come_to(0)
-            vllms[0].play(Reply("word " * 300, pace=0.02))
+            vllms[0].play(Reply("word " * 300, pace=0.05))
             streaming = threading.Thread(target=stream)
             streaming.start()
             assert begun.wait(20)
             come_to(1)
             assert "data: [DONE]" not in lines  # what a server has begun goes on when it has left
-            streaming.join(30)
+            streaming.join(60)
             assert text_of(lines) == "word " * 300
             come_to(0, 1, 2)
             come_to(2)

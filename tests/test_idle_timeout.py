@@ -27,7 +27,7 @@ ASKED = {"model": "coder", "stream": True, "messages": [{"role": "user", "conten
 def impatient(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Gateway]:
     backend = AskedVLLM(model=MODEL)
     folder = tmp_path_factory.mktemp("gateway")
-    with backend.running(), running_gateway(folder, backend, "limits: {silence_seconds: 0.4}") as gateway:
+    with backend.running(), running_gateway(folder, backend, "limits: {silence_seconds: 1}") as gateway:
         yield gateway
 
 
@@ -38,7 +38,7 @@ def test_the_stream_ends_with_an_error_and_the_backend_is_let_go(impatient: Gate
         events = [line.removeprefix("data: ") for line in response.iter_lines() if line]
     *_, error, done = events
     assert orjson.loads(error)["error"] == {
-        "message": "Nothing came from the model's backend for 0.4 seconds.",
+        "message": "Nothing came from the model's backend for 1 seconds.",
         "type": "server_error",
         "param": None,
         "code": 504,
@@ -91,10 +91,10 @@ limits: {{first_event_seconds: 0.4}}
 
 
 def test_a_stream_that_goes_on_in_time_is_left_alone(impatient: Gateway) -> None:
-    impatient.backend.play(Reply(CALL, pace=0.05))
+    impatient.backend.play(Reply(CALL, pace=0.07))
     with impatient.http.stream("POST", "/v1/chat/completions", json={**ASKED, "tools": [TOOL]}) as response:
         text = response.read()
-    assert response.elapsed.total_seconds() > 0.4  # longer than the patience, as a whole
+    assert response.elapsed.total_seconds() > 1  # longer than the patience, as a whole
     assert b'"finish_reason":"tool_calls"' in text
     assert b"error" not in text
 
@@ -111,7 +111,7 @@ def test_while_the_processor_itself_stands_still_nobody_is_silent(impatient: Gat
         finally:
             os.kill(impatient.processor, signal.SIGCONT)
         received += lines
-    assert response.elapsed.total_seconds() > 0.8
+    assert response.elapsed.total_seconds() > 1.5
     assert '"finish_reason":"tool_calls"' in received[-4] + received[-6], received
     assert [line for line in received if "error" in line] == []
 

@@ -226,6 +226,7 @@ TROUBLES: list[Trouble] = [
 @pytest.mark.parametrize("trouble", TROUBLES, ids=lambda trouble: str(trouble).lower())
 def test_trouble_with_one_answer_leaves_a_configuration_or_one_line(trouble: Trouble) -> None:
     well = [Reply("ready"), Reply("As"), Reply(TAGGED), Reply(FORCED), Reply(ODD_CHOICE)]
+    patience = 0.5 if isinstance(trouble, Stall) else 30.0
     vllm = ScriptedVLLM(NAME)
     with vllm.running():
         for ill in range(len(well)):
@@ -233,8 +234,8 @@ def test_trouble_with_one_answer_leaves_a_configuration_or_one_line(trouble: Tro
             vllm.play(*well[:ill], Reply("ready", trouble=trouble), *well[ill + 1 :])
             if ill == 0:
                 with pytest.raises(ProbeError) as raised:
-                    ask(vllm.url, timeout=0.5)
+                    ask(vllm.url, timeout=patience)
                 assert is_one_line(raised.value)
             else:
-                [model] = config_of(ask(vllm.url, timeout=0.5)).models
+                [model] = config_of(ask(vllm.url, timeout=patience)).models
                 assert model.tools == ("prompt" if ill in (1, 2) else "template")

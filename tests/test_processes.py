@@ -122,8 +122,8 @@ class TestOne:
 
     def test_both_workers_get_exchanges(self, gateway: Gateway) -> None:
         before = taken(gateway)
-        streams = [Stream(gateway, "coder", words=5) for _ in range(6)]
-        assert {len(stream.text()) for stream in streams} == {len("word ") * 5}
+        streams = [Stream(gateway, "coder", words=15) for _ in range(6)]
+        assert {len(stream.text()) for stream in streams} == {len("word ") * 15}
         mine = [now - then for now, then in zip(taken(gateway), before, strict=True)]
         assert min(mine) >= 2, mine  # the one that has fewer gets the next one
 
@@ -206,7 +206,7 @@ class TestDeath:
     def test_a_worker_takes_only_its_own_streams_along(self, gateway: Gateway) -> None:
         counted, restarts = gateway.metric(REQUESTS), gateway.metric(RESTARTS)
         before = workers_of(gateway.process)
-        streams = [Broken(gateway, "coder", words=20) for _ in range(6)]
+        streams = [Broken(gateway, "coder", words=50) for _ in range(6)]
         assert gateway.metric("extproc_running_exchanges") == 6
         os.kill(before[0], signal.SIGKILL)
         # Whoever comes meanwhile waits a moment.
@@ -277,10 +277,10 @@ def test_when_it_is_asked_to_stop_the_streams_of_both_come_to_their_end() -> Non
         told = {"collector": f"127.0.0.1:{collector.port}", "interval_seconds": 3600}
         gateway.write(gateway.settings("coder", metrics=told))
         with running(gateway, "--workers", "2", workers=2):
-            streams = [Stream(gateway, "coder", words=10) for _ in range(4)]
+            streams = [Stream(gateway, "coder", words=30) for _ in range(4)]
             assert len([each for each in taken(gateway) if each >= 2]) == 2
             os.kill(gateway.process, signal.SIGTERM)
-            assert [len(stream.text()) for stream in streams] == [len("word ") * 10] * 4
+            assert [len(stream.text()) for stream in streams] == [len("word ") * 30] * 4
             wait_until(lambda: "State:\tZ" in Path(f"/proc/{gateway.process}/status").read_text())  # no second signal
         assert not [socket for socket in sockets(gateway) if socket.exists()]
         assert [each["message"] for each in gateway.logged("stopping")] == ["stopping; exchanges still running: 4"]

@@ -63,7 +63,7 @@ def gateway(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Gateway]:
     folder = tmp_path_factory.mktemp("runs")
     characters = folder / "characters"
     characters.mkdir()
-    (characters / "narrator.py").write_text(f'{SAMPLE.read_text()}\nMODEL = "coder"\n')
+    (characters / "narrator.py").write_text(f'{SAMPLE.read_text()}\nMODEL = "coder"\nTIME_LIMIT = 30\n')
     (characters / "slow.py").write_text(SLOW)
     (characters / "broken.py").write_text(BROKEN)
     (characters / "lost.py").write_text('MODEL = "nobody"\n')
@@ -198,7 +198,7 @@ class TestCharacters:
         def listed() -> list[str]:
             return [one["id"] for one in gateway.http.get("/v1/models").json()["data"]]
 
-        wait_until(lambda: "character/slow" in listed(), 10)
+        wait_until(lambda: "character/slow" in listed())
         assert [name for name in listed() if name.startswith("character/")] == ["character/narrator", "character/slow"]
         assert gateway.http.get("/v1/models/character/slow").json()["id"] == "character/slow"
 
@@ -227,9 +227,9 @@ class TestCharacters:
         del folder
         changed = changed_narrator(gateway)
         model.play(*[Reply(DONE)] * 200)
-        wait_until(lambda: narrator(gateway).is_success and "a herald" in prompt(model), 10)
-        changed.write_text(f'{SAMPLE.read_text()}\nMODEL = "coder"\n')
-        wait_until(lambda: narrator(gateway).is_success and "a herald" not in prompt(model), 10)
+        wait_until(lambda: narrator(gateway).is_success and "a herald" in prompt(model))
+        changed.write_text(f'{SAMPLE.read_text()}\nMODEL = "coder"\nTIME_LIMIT = 30\n')
+        wait_until(lambda: narrator(gateway).is_success and "a herald" not in prompt(model))
 
     def test_a_prompt_is_counted_with_its_tools(self, gateway: Gateway) -> None:
         def count(name: str) -> int:
@@ -372,13 +372,13 @@ class TestTrouble:
         with gateway.http.stream("POST", "/v1/chat/completions", json=body) as answer:
             comments = (line for line in answer.iter_lines() if line.startswith(":"))
             assert [next(comments) for _ in range(5)]  # for a second nothing else has come: the tool is running
-        wait_until(lambda: ran(gateway, "wait", "cancelled") == before + 1, 10)
+        wait_until(lambda: ran(gateway, "wait", "cancelled") == before + 1)
         assert "extproc_runs_under_way 0.0" in httpx.get(gateway.runner_metrics).text
         with gateway.http.stream(
             "POST", "/v1/chat/completions", json={**body, "model": "character/narrator"}
         ) as answer:
             assert next(answer.iter_lines())
-        wait_until(lambda: len(model.abandoned) == 1, 10)
+        wait_until(lambda: len(model.abandoned) == 1)
 
     def test_clients_cannot_speak_for_the_gateway(self, gateway: Gateway, model: ScriptedVLLM) -> None:
         model.play(LOGS, Reply(DONE))
@@ -446,6 +446,6 @@ class TestKeys:
             assert next(lines)
             os.kill(gateway.runner, signal.SIGTERM)
             assert "data: [DONE]" in list(lines)
-        wait_until(lambda: gateway.chat("character/slow").status_code == 503, 10)
+        wait_until(lambda: gateway.chat("character/slow").status_code == 503)
         error = gateway.chat("character/slow").json()["error"]
         assert (error["type"], error["code"]) == ("server_error", "backend_unreachable")

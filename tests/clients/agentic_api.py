@@ -32,7 +32,7 @@ def running_agentic_api(upstream: str, folder: Path, **env: str) -> Iterator[str
     with _log(folder).open("ab") as log:
         process = subprocess.Popen([*tethered, *address], env=environment, stdout=log, stderr=log)
     try:
-        wait_until(lambda: process.poll() is not None or _is_ready(url))
+        wait_until(lambda: process.poll() is not None or _is_ready(url), 90)
         assert process.poll() is None, log_of(folder)
         yield url
     finally:

@@ -17,7 +17,7 @@ def run_claude(
     task: str,
     *options: str,
     env: Mapping[str, str] = MappingProxyType({}),
-    seconds: float = 90.0,
+    seconds: float = 180.0,
 ) -> Finished:
     """Have it do a task with a model, asking nobody for leave. `options` are more of its own."""
     environment = {

@@ -75,7 +75,7 @@ def run_cline(
     *,
     act: bool = False,
     env: Mapping[str, str] = MappingProxyType({}),
-    seconds: float = 60.0,
+    seconds: float = 180.0,
 ) -> ClineRun:
     """Set it up for a gateway and let it do a task; in act mode it has all of its tools."""
     sign_in(sandbox, url, model)

@@ -15,7 +15,7 @@ def run_codex(
     websockets: bool = False,
     key: str = "unused",
     settings: str = "",
-    seconds: float = 90.0,
+    seconds: float = 180.0,
 ) -> Finished:
     """Have it do a task with a model, asking nobody for leave. `url` is the gateway's, with `/v1`; `settings` are more
     keys of its configuration file, in TOML."""

@@ -84,7 +84,7 @@ def run_program(
     stage.perform(model, TASK, *steps)
     environment = {"LIBRARY": str(library.folder), "PYTHONPATH": str(_ROOT), "PYTHONDONTWRITEBYTECODE": "1", **env}
     file = str(_SCRIPTS / script)
-    finished = sandbox.run(library, file, stage.url, model, TASK, way, env=environment, seconds=60)
+    finished = sandbox.run(library, file, stage.url, model, TASK, way, env=environment)
     assert finished.status == 0, finished
     printed = finished.json_lines()
     assert len(printed) == 1, finished

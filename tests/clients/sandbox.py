@@ -14,7 +14,7 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -25,7 +25,7 @@ from extproc import tether
 from tests.clients.installed import Installed
 from tests.real_vllm.server import has_ended
 
-_SECONDS = 90.0
+_SECONDS = 180.0
 """Several times what the slowest client takes on a machine that does nothing else."""
 _KEPT_BYTES = 4_000_000
 """Of each output."""
@@ -37,7 +37,7 @@ class Finished:
     """What came of a run."""
 
     status: int | None
-    """None: it was killed, its time was up."""
+    """None: it was killed, its time was up, or what it had done was enough."""
     stdout: str
     stderr: str
     seconds: float
@@ -53,9 +53,13 @@ class Finished:
 
 
 class Sandbox:
-    """An empty home, and a workspace that is a git repository with one file, below `folder`."""
+    """An empty home, and a workspace that is a git repository with one file, below `folder`.
 
-    def __init__(self, folder: Path) -> None:
+    Once `enough` holds, whatever runs in it is killed.
+    """
+
+    def __init__(self, folder: Path, enough: Callable[[], bool] = lambda: False) -> None:
+        self._enough = enough
         self.home, self.workspace, self._temporary = folder / "home", folder / "workspace", folder / "tmp"
         for directory in (self.home, self.workspace, self._temporary):
             directory.mkdir()
@@ -88,7 +92,7 @@ class Sandbox:
         assert process.stderr is not None
         outputs = [_Output(process.stdout), _Output(process.stderr)]
         try:
-            in_time = _ends_within(process, seconds)
+            in_time = _ends_within(process, seconds, self._enough)
             took = time.monotonic() - began
         finally:
             os.killpg(process.pid, signal.SIGKILL)
@@ -129,10 +133,10 @@ class _Output:
         return self._kept.decode(errors="replace")
 
 
-def _ends_within(process: subprocess.Popen[bytes], seconds: float) -> bool:
+def _ends_within(process: subprocess.Popen[bytes], seconds: float, enough: Callable[[], bool]) -> bool:
     deadline = time.monotonic() + seconds
     while not has_ended(process):
-        if time.monotonic() > deadline:
+        if time.monotonic() > deadline or enough():
             return False
         time.sleep(0.02)
     return True

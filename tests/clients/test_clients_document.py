@@ -186,7 +186,7 @@ def test_a_conversation_is_kept(stage: Stage, sandbox: Sandbox) -> None:
     with ThreadPoolExecutor(1) as beside:
         try:
             beside.submit(sandbox.run, serving, "-c", serve)
-            wait_until(lambda: serves(port))
+            wait_until(lambda: serves(port), 90)
             finished = sandbox.run(OWN_PYTHON, str(sandbox.workspace / "block.py"))
         finally:
             sandbox.close()

@@ -35,8 +35,15 @@ def test_it_is_killed_when_its_time_is_up(sandbox: Sandbox) -> None:
     script = (
         "import signal, time; signal.signal(signal.SIGTERM, signal.SIG_IGN); print('here', flush=True); time.sleep(60)"
     )
-    done = run(sandbox, script, seconds=2)
+    done = run(sandbox, script, seconds=5)
     assert (done.status, done.stdout) == (None, "here\n")
+
+
+def test_it_is_killed_when_it_is_enough(tmp_path: Path) -> None:
+    begun = tmp_path / "workspace/begun"
+    done = run(Sandbox(tmp_path, begun.exists), "import time; open('begun', 'w'); time.sleep(60)")
+    assert done.status is None
+    assert done.seconds < 30
 
 
 def test_a_flood_is_read_to_its_end_but_not_kept(sandbox: Sandbox) -> None:

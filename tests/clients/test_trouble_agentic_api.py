@@ -150,7 +150,7 @@ class TestErrors:
     @pytest.mark.parametrize("trouble", [Cut(after=5), ErrorEvent(after=5)], ids=lambda one: type(one).__name__)
     def test_what_broke_off_isnt_kept(self, actor: Actor, front: str, trouble: Trouble) -> None:
         actor.perform(
-            QUESTION, step(says="one two three four five six seven eight nine ten", pace=0.02, troubles=[trouble])
+            QUESTION, step(says="one two three four five six seven eight nine ten", pace=0.2, troubles=[trouble])
         )
         answer = ask(front, stream=True, tools=[WEATHER])
         kinds = [line.removeprefix("event: ") for line in answer.text.splitlines() if line.startswith("event: ")]

@@ -26,7 +26,6 @@ INSIDE_TEXT, INSIDE_CALL = 2, 40
 TOO_LONG = Fail(400, message="This model's maximum context length is 4096 tokens. Please reduce the length.")
 EMPTY = Verbatim(chunk("", "stop"))
 PART_OF_CALL = '<tool_call>\n{"name": "editor", "arguments": {"path": "hello'
-PACE = 0.02
 
 
 def writing(workspace: Path, *troubles: Trouble, says: str = "", sees: str = TASK, pace: float = 0.0) -> Step:
@@ -128,14 +127,17 @@ def test_else_it_says_why_in_clean_words(
 
 
 @pytest.mark.parametrize(
-    ("cut", "says"),
-    [(Cut(after=INSIDE_TEXT), "First I write the file."), (Cut(after=INSIDE_CALL), "")],
+    ("cut", "says", "pace"),
+    [
+        (Cut(after=INSIDE_TEXT), "First I write the file.", 0.3),  # a cut comes with what is before it, without a pause
+        (Cut(after=INSIDE_CALL), "", 0.02),
+    ],
     ids=["text", "call"],
 )
 def test_after_a_cut_in_what_was_shown_it_gives_up(
-    gateway: Gateway, actor: Actor, sandbox: Sandbox, cut: Cut, says: str
+    gateway: Gateway, actor: Actor, sandbox: Sandbox, cut: Cut, says: str, pace: float
 ) -> None:
-    actor.perform(TASK, writing(sandbox.workspace, cut, says=says, pace=PACE), submitting())
+    actor.perform(TASK, writing(sandbox.workspace, cut, says=says, pace=pace), submitting())
     run = run_cline(sandbox, f"{gateway.url}/v1", "coder", TASK)
     assert not run.completed
     assert "socket connection was closed" in run.said[-1]

@@ -128,15 +128,22 @@ class Results:
         return [*found, f"{self.broken} exchanges were broken off by the gateway"] if self.broken else found
 
 
-def try_runs(vllm: VLLM, folder: Path, agent: Agent, runs: Sequence[Run], seconds: float = _SECONDS) -> Results:
-    """Have them done in an empty `folder`, each for so many seconds at most, and several at once."""
+def try_runs(
+    vllm: VLLM,
+    folder: Path,
+    agent: Agent,
+    runs: Sequence[Run],
+    seconds: float = _SECONDS,
+    enough: Callable[[], bool] = lambda: False,
+) -> Results:
+    """Have them done in an empty `folder`, several at once: each for so long at most, or until it is `enough`."""
     before = _cache(vllm)
     with _recording_gateway(vllm, folder, runs) as gateway:
 
         def carry_out(run: Run) -> tuple[Finished, bool]:
             place = folder / run.model
             place.mkdir()
-            sandbox = Sandbox(place)
+            sandbox = Sandbox(place, enough)
             finished = agent.run(sandbox, gateway, run.model, run.task.words, seconds)
             done = run.task.is_done(agent.seen(finished), sandbox.workspace)
             print(f"{agent.name}, {run.mode}: {run.task.words} {finished.seconds:.0f} s", flush=True)
@@ -149,14 +156,14 @@ def try_runs(vllm: VLLM, folder: Path, agent: Agent, runs: Sequence[Run], second
         with ThreadPoolExecutor(_AT_ONCE) as pool:
             ended.update(zip(others, pool.map(carry_out, others), strict=True))
         wait_until(lambda: gateway.metric("extproc_running_exchanges") == 0)
-        turns = read_agent_turns(folder / "recordings")
-        tried = []
-        for run in runs:
-            finished, done = ended[run]
-            its = [turn for turn in turns if turn.recorded.request.get("model") == run.model]
-            requests, faults = _counts(gateway, run)
-            tried.append(Tried(run, finished, its, requests, faults, agent.errors(finished), done))
+        counts = {run: _counts(gateway, run) for run in runs}
         broken = sum(_count(gateway, f'aborted_exchanges_total{{reason="{why}"}}') for why in ("bug", "protocol_error"))
+    turns = read_agent_turns(folder / "recordings")  # the gateway has ended, and written all of them
+    tried = []
+    for run in runs:
+        finished, done = ended[run]
+        its = [turn for turn in turns if turn.recorded.request.get("model") == run.model]
+        tried.append(Tried(run, finished, its, *counts[run], agent.errors(finished), done))
     asked, found = (now - then for now, then in zip(_cache(vllm), before, strict=True))
     return Results(tried, broken, found / max(asked, 1))
 

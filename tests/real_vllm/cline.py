@@ -86,10 +86,17 @@ class Tried:
         return found
 
 
-def try_task(vllm: VLLM, folder: Path, mode: str, task: Task, seconds: float = _SECONDS) -> Tried:
-    """Have Cline do it, for so many seconds at most, in an empty `folder`."""
+def try_task(
+    vllm: VLLM,
+    folder: Path,
+    mode: str,
+    task: Task,
+    seconds: float = _SECONDS,
+    enough: Callable[[], bool] = lambda: False,
+) -> Tried:
+    """Have Cline do it, for so many seconds at most or until it is `enough`, in an empty `folder`."""
     with _recording_gateway(vllm, folder, mode) as gateway:
-        sandbox = Sandbox(folder)
+        sandbox = Sandbox(folder, enough)
         run = run_cline(sandbox, f"{gateway.url}/v1", "real", task.words, seconds=seconds)
         wait_until(lambda: gateway.metric("extproc_running_exchanges") == 0)
         requests = int(gateway.metric('extproc_requests_total{model="real"}'))

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import os
 import signal
-import socket
 import subprocess
 import sys
 import time
@@ -18,6 +17,7 @@ from pathlib import Path
 import httpx
 
 from extproc import tether
+from tests.gateway import free_port
 from tests.real_vllm.environment import Environment
 from tests.real_vllm.model import Model
 
@@ -57,7 +57,7 @@ def running_vllm(
     environment: Environment, model: Model, log: Path, *flags: str, cache_gigabytes: int = 1
 ) -> Iterator[VLLM]:
     """Start a server, wait until it is healthy, and end it and all it started. Its output goes to `log`."""
-    server = VLLM(_free_port(), log)
+    server = VLLM(free_port(), log)
     command = [
         *("-m", "vllm.entrypoints.openai.api_server"),
         *("--model", str(model.directory), "--served-model-name", MODEL),
@@ -128,10 +128,3 @@ def has_ended(process: subprocess.Popen[bytes]) -> bool:
 
 def _tail(log: Path) -> str:
     return "\n".join(log.read_text(errors="replace").splitlines()[-40:])
-
-
-def _free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port: int = probe.getsockname()[1]
-        return port

@@ -62,12 +62,12 @@ def test_every_patch_can_be_read(gateway: Gateway, model: str) -> None:
         came = list(pool.map(asked_of, range(TIMES)))
         # A model that repeats itself until it is stopped has not written a patch, and is told as cut off. How often it
         # does is luck at this temperature: others are asked for in the place of those.
-        if len(complete(came)) < TIMES:
-            came += pool.map(asked_of, range(TIMES, 2 * TIMES))
+        while len(complete(came)) < TIMES and len(came) < 6 * TIMES:
+            came += pool.map(asked_of, range(len(came), len(came) + TIMES))
     assert not [dropped for _, dropped in came if "apply_patch" in dropped]
     print(Counter(response["status"] for response, _ in came))
     inputs = [item["input"] for response in complete(came) for item in response["output"]]
-    assert len(inputs) == len(complete(came)) >= TIMES * 0.8
+    assert len(inputs) == len(complete(came)) >= TIMES
     assert [text for text in inputs if not is_patch(text)] == []
 
 

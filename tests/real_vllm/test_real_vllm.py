@@ -194,10 +194,25 @@ class TestWithoutTools:
 
 
 def events(reply: httpx.Response) -> list[Any]:
-    """The events of a stream, but for what differs from one request to the next."""
+    """The events of a stream, but for what differs from one request to the next, and for how its text is cut: what a
+    busy vLLM couldn't send in time it sends with the next token."""
     *chunks, done = (line.removeprefix("data: ") for line in reply.text.split("\n\n") if line)
     assert done == "[DONE]"
-    return [{**json.loads(chunk), "id": "", "created": 0} for chunk in chunks]
+    joined: list[Any] = []
+    for chunk in ({**json.loads(chunk), "id": "", "created": 0} for chunk in chunks):
+        if joined and _without_text(joined[-1]) == _without_text(chunk):
+            joined[-1]["choices"][0]["delta"]["content"] += chunk["choices"][0]["delta"]["content"]
+        else:
+            joined.append(chunk)
+    return joined
+
+
+def _without_text(chunk: Any) -> Any:
+    """Of a chunk that is nothing but text; of any other something that is equal to nothing."""
+    match chunk["choices"]:
+        case [{"delta": {"content": str(), **others}, "finish_reason": None, **more}]:
+            return {**chunk, "choices": [{**more, "delta": others}]}
+    return object()
 
 
 @contextmanager

@@ -165,6 +165,11 @@ def is_call(shown: Any) -> bool:
     return shown == _MARKUP or isinstance(shown.get("arguments", shown.get("parameters")), (dict, list))
 
 
+def has_two_turns(folder: Path) -> bool:
+    """Whether so many answers of a gateway in this folder have been recorded: a client's first and one that goes on."""
+    return len([*(folder / "recordings").glob("*.json")]) >= 2
+
+
 def read_turns(recordings: Path) -> list[Turn]:
     """All that are in a directory, in the order in which they began."""
     return [Turn(Document.read(file.read_bytes())) for file in sorted(recordings.glob("*.json"))]
