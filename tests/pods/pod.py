@@ -32,8 +32,8 @@ from tests.pods.sandbox import Sandbox, Secrets
 
 LAG = 0.5
 """Seconds until every node knows that a pod has left the Service."""
-NOTICE = 1
-"""Seconds that Envoy's hook waits for that."""
+NOTICE = 3
+"""Seconds that Envoy's hook waits for that: long enough for a client that has chosen the pod, and connects late."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -204,7 +204,7 @@ def test_the_printed_accounting_adds_up_the_access_log(pod: Pod, backend: Script
 
 UNTIL_IT_ENDS = 60.0
 """Seconds that a model is silent when only the death of the processor ends the wait for it."""
-A_WHILE = 4.0
+A_WHILE = 10.0
 """Seconds that it is silent in a stream which outlives the processor: enough to have ten of them begin, and kill."""
 
 
