@@ -28,7 +28,7 @@ P = ParamSpec("P")
 ROOT = Path(__file__).parents[1]
 REAL = (sys.executable, "-m", "tests.mcp_server")
 ODD = (sys.executable, "-I", "-S", str(ROOT / "tests/odd_mcp_server.py"))
-PATIENCE = 20.0
+PATIENCE = 120.0
 each_transport = pytest.mark.parametrize(
     "options",
     [
@@ -42,6 +42,12 @@ each_transport = pytest.mark.parametrize(
 )
 each_era = pytest.mark.parametrize("legacy", [False, True], ids=["modern", "legacy"])
 """Protocols before 2026 begin with a handshake, and tell of changes and of what is cancelled in other ways."""
+
+
+@pytest.fixture(autouse=True)
+def time_to_connect(monkeypatch: pytest.MonkeyPatch) -> None:
+    """So that none fails because others keep the machine busy."""
+    monkeypatch.setattr(server, "CONNECT_SECONDS", 60.0)
 
 
 def in_loop(test: Callable[P, Awaitable[None]]) -> Callable[P, None]:
@@ -245,7 +251,7 @@ async def test_odd_answers(call: str, arguments: Any, result: ToolResult) -> Non
 @in_loop
 async def test_a_call_has_its_time(legacy: bool) -> None:
     box = ToolBox()
-    async with web(box, {"legacy": legacy}, tools={"hang": {"seconds": 0.1}}) as it:
+    async with web(box, {"legacy": legacy}, tools={"hang": {"seconds": 1.0}}) as it:
         assert await it.call("srv__hang", "") == ToolResult("Error: Tool execution timed out", "timeout")
         await box.cancelled.wait()
         assert (await it.call("srv__weather", '{"city": "Rome"}')).outcome == "ok"
@@ -260,7 +266,7 @@ async def test_a_cancelled_call_is_cancelled_there(options: dict[str, Any]) -> N
         await box.hanging.wait()
         call.cancel()
         with pytest.raises(asyncio.CancelledError):
-            async with asyncio.timeout(1):  # a tenth of that on a machine that isn't busy
+            async with asyncio.timeout(10):  # by itself the call would never end
                 await call
         await box.cancelled.wait()
         assert (await it.call("srv__weather", '{"city": "Rome"}')).outcome == "ok"
@@ -268,7 +274,7 @@ async def test_a_cancelled_call_is_cancelled_there(options: dict[str, Any]) -> N
 
 @in_loop
 async def test_a_program_is_told_what_is_cancelled() -> None:
-    async with source(odd(tools={"hang": {"seconds": 0.1}})) as it:
+    async with source(odd(tools={"hang": {"seconds": 1.0}})) as it:
         assert (await it.call("odd__hang", "")).outcome == "timeout"
         cancelled: list[Any] = []
         while not cancelled:
@@ -282,7 +288,7 @@ async def test_a_program_is_told_what_is_cancelled() -> None:
 async def test_a_server_that_never_begins_holds_up_nobody(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    monkeypatch.setattr(server, "CONNECT_SECONDS", 0.3)
+    monkeypatch.setattr(server, "CONNECT_SECONDS", 2.0)
     async with ToolServers([odd("mute"), settings("other", command=ODD)]) as servers:
         mute, other = servers.source("odd"), servers.source("other")
         assert (await mute.call("odd__echo", "")).outcome == "unknown_tool"
@@ -291,13 +297,13 @@ async def test_a_server_that_never_begins_holds_up_nobody(
         assert not mute.definitions
         state, _ = servers.states
         assert (state.name, state.connected, state.tools) == ("odd", False, 0)
-        assert state.error == "it hasn't begun a session within 0.3 s"
-    assert caplog.text.count("'odd' can't be used: it hasn't begun a session within 0.3 s") == 1
+        assert state.error == "it hasn't begun a session within 2 s"
+    assert caplog.text.count("'odd' can't be used: it hasn't begun a session within 2 s") == 1
 
 
 @in_loop
 async def test_a_server_that_knows_but_the_handshake_gets_it_at_the_second_try(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(server, "CONNECT_SECONDS", 0.5)
+    monkeypatch.setattr(server, "CONNECT_SECONDS", 2.0)
     async with ToolServers([odd("picky")]) as servers:
         await until(lambda: servers.states[0].connected)
 
@@ -466,7 +472,8 @@ def test_a_program_doesnt_outlive_us() -> None:
     code = (
         "import asyncio\n"
         "from extproc.config.tools import ToolServer\n"
-        "from extproc.runner.mcp_servers import ToolServers\n"
+        "from extproc.runner.mcp_servers import ToolServers, server\n"
+        "server.CONNECT_SECONDS = 60.0\n"
         "async def main():\n"
         f"    async with ToolServers([ToolServer(name='odd', command={(*ODD, 'stubborn')!r})]) as servers:\n"
         "        await servers.tried()\n"
