@@ -316,7 +316,7 @@ def test_what_is_wrong_with_a_call_is_told_in_the_model_s_words(tmp_path: Path) 
 
 
 def test_a_call_that_is_cancelled_takes_its_worker_along(tmp_path: Path) -> None:
-    write(tmp_path, "c", "while True: pass")
+    write(tmp_path, "c", "while True: pass", top="TIME_LIMIT = 60")
 
     async def test() -> None:
         async with characters(tmp_path) as loaded:
@@ -330,7 +330,7 @@ def test_a_call_that_is_cancelled_takes_its_worker_along(tmp_path: Path) -> None
             with pytest.raises(asyncio.CancelledError):
                 await call
             await until(lambda: before - set(c.pids))
-            assert time.monotonic() - began < 5  # milliseconds, on a machine that has nothing else to do
+            assert time.monotonic() - began < 30  # milliseconds, on a machine that has nothing else to do
 
     run(test())
 
@@ -354,7 +354,7 @@ def test_who_waits_too_long_for_a_worker_is_told(hostile: Path, monkeypatch: pyt
     async def test() -> None:
         async with characters(hostile) as loaded:
             calm = of(loaded, "calm")
-            busy = asyncio.create_task(calm.call("wait", '{"seconds": 0.7}'))
+            busy = asyncio.create_task(calm.call("wait", '{"seconds": 3}'))
             await asyncio.sleep(0)
             assert await calm.call("count", "{}") == ToolResult("Error: Tool is busy", "unavailable")
             assert await busy == ToolResult("1")

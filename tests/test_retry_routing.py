@@ -155,7 +155,7 @@ def test_where_there_is_no_room_for_it_the_first_answer_counts(retrying: Retryin
     gateway, [narrow] = retrying.gateway, retrying.replicas["narrow"]
     in_vain = 'extproc_retries_total{format="hermes",mode="prompt",model="narrow",result="in_vain"}'
     before = gateway.metric(in_vain)
-    narrow.vllm.play(Reply(WORDS, trouble=Stall(after=None, seconds=0.5)), Reply("...", trouble=Stall(seconds=60)))
+    narrow.vllm.play(Reply(WORDS, trouble=Stall(after=None, seconds=2)), Reply("...", trouble=Stall(seconds=60)))
     with ThreadPoolExecutor() as threads, httpx.Client(transport=httpx.HTTPTransport(uds=str(retrying.inner))) as http:
         demanded = threads.submit(retrying.demand, "narrow")
         wait_until(lambda: narrow.chats)

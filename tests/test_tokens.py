@@ -135,7 +135,7 @@ def gateway(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Gateway]:
 
 
 def speak(asked: ChatRequest) -> Reply:
-    return Reply("It is fine.", pace=0.3 if "slowly" in str(asked.messages) else 0)
+    return Reply("It is fine.", pace=2 if "slowly" in str(asked.messages) else 0)
 
 
 def ask(gateway: Gateway, token: str | None, **fields: str) -> httpx.Response:
@@ -268,7 +268,6 @@ def test_teams_limits_hold(gateway: Gateway) -> None:
     ) as first:
         assert first.status_code == 200
         second = ask(gateway, RSA.token(sub="bob", team="one"))
-        first.read()
     assert (second.status_code, "of the team 'one'" in second.json()["error"]["message"]) == (429, True)
 
 

@@ -466,7 +466,7 @@ models: [{{name: qwen, backend: qwen, tools: prompt, retry: true}}]
 backends: [{{name: qwen, address: "127.0.0.1:{backend.port}", structured_outputs: false, health_check: false}}]
 """)
         with up("--config", str(tmp_path / "extproc.yaml")) as running, ThreadPoolExecutor(1) as thread:
-            backend.play(Reply("No.", trouble=Stall(after=None, seconds=2)), Reply(CALL))
+            backend.play(Reply("No.", trouble=Stall(after=None, seconds=6)), Reply(CALL))
             request = {"model": "qwen", "messages": [{"role": "user", "content": "?"}], "tools": TOOLS}
             demanded = thread.submit(
                 httpx.post,

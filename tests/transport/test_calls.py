@@ -153,7 +153,10 @@ def test_a_client_that_leaves_is_heard_of(talk: Callable[..., Probe]) -> None:
 
 def test_a_deadline_ends_a_call(talk: Callable[..., Probe]) -> None:
     async def conversation(_: Probe, client: Client) -> None:
-        call = client(timeout=0.2)
+        other = client("Another")  # connects: the deadline is short
+        await other.write(b"another")
+        await other.read()
+        call = client(timeout=1)
         await call.write(b"a")
         await call.read()
         assert await call.code() is grpc.StatusCode.DEADLINE_EXCEEDED
