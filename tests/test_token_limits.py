@@ -123,11 +123,11 @@ def pair(
         counters = ValkeyServer(free_port(), data_dir=folder / "valkey", appendonly="yes")
         stack.enter_context(counters)
         backend = stack.enter_context(AskedVLLM(model=MODEL, speak=speak).running())
-        clock, port = [NOON], 0
+        clock = [NOON]
         client = stack.enter_context(contextlib.closing(counters.client()))
         limits = RateLimits("{domain: extproc, descriptors: []}", client, ENVIRONMENT, lambda: clock[0])
         served = stack.enter_context(contextlib.ExitStack())
-        port = served.enter_context(limits.served())
+        port = served.enter_context(limits.served(free_port()))
         settings = SETTINGS.format(
             model=MODEL,
             backend=backend.port,
