@@ -123,5 +123,5 @@ def test_a_server_that_goes_ends_what_it_has_begun() -> None:
         streamed = clients.submit(lambda: (httpx.post(url, json=body, timeout=30).text, time.monotonic())[1])
         vllm.wait_for(lambda: bool([each for each in vllm.requests if each.route.endswith("completions")]))
         subprocess.run([sys.executable, *sped_up], check=True, timeout=30)
-        assert time.monotonic() >= streamed.result()
+        assert time.monotonic() >= streamed.result() - 0.5  # its client may notice a moment later
         assert idle < 3
