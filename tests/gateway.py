@@ -32,6 +32,15 @@ from scripted_vllm import ScriptedVLLM
 from scripted_vllm.connection import Received
 
 EXTPROC = [sys.executable, "-m", "extproc"]
+_PATIENT = """
+import sys
+from extproc.cli import main
+from extproc.runner.characters import worker
+worker.LOAD = 60.0
+sys.exit(main())
+"""
+_PATIENT_EXTPROC = [sys.executable, "-c", _PATIENT]
+"""The same, but that a character may take long to be loaded: one that takes too long isn't tried again."""
 ENVOY = Path(sys.executable).with_name("envoy")
 MODEL = "qwen2.5-coder-0.5b"
 _UP_SECONDS = 90.0
@@ -283,7 +292,8 @@ def configured_gateway(
         until_healthy(f"unix:{processor}", children[0], _UP_SECONDS)
         if load(config).runs_tools:
             at = f"127.0.0.1:{free_port()}"
-            runner = [*EXTPROC, "runner", "--config", str(config), "--metrics", at, "--reread", "0.1", "--grace", "2"]
+            runner = [*_PATIENT_EXTPROC, "runner", "--config", str(config), "--metrics", at]
+            runner += ["--reread", "0.1", "--grace", "2"]
             children.append(subprocess.Popen(runner))
             gateway.runner, gateway.runner_metrics = children[1].pid, f"http://{at}/metrics"
             wait_until(lambda: _accepts(folder / "runner.sock") or children[1].poll() is not None, _UP_SECONDS)
