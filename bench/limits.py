@@ -35,8 +35,9 @@ from tests.gateway import MODEL, AskedVLLM, Gateway, configured_gateway, wait_un
 
 NAME, KEY = "team/key", "a-key-that-is-long-enough"
 MANY = 1_000_000
+NONE = "no limits"
 WAYS = {
-    "no limits": "limits: {requests_per_minute: null}\nteams: [{name: team}]",
+    NONE: "limits: {requests_per_minute: null}\nteams: [{name: team}]",
     "requests of keys": f"limits: {{requests_per_minute: {MANY}}}\nteams: [{{name: team}}]",
     "requests and tokens, keys and teams": f"""
 limits: {{requests_per_minute: {MANY}, tokens_per_minute: {MANY}}}
@@ -76,14 +77,14 @@ def service(milliseconds: float) -> Iterator[int]:
         process.stdin.close()
 
 
-def _settings(folder: Path, backend: int, counting: int, more: str) -> str:
+def _settings(folder: Path, backend: int, counting: int, way: str) -> str:
     (folder / "keys").write_text(f"{hash_line(NAME, KEY)}\n")
-    asked = f'rate_limit_service: {{address: "127.0.0.1:{counting}"}}\n' if "null" not in more else ""
+    asked = f'rate_limit_service: {{address: "127.0.0.1:{counting}"}}\n' if way != NONE else ""
     return f"""
 models: [{{name: coder, backend: qwen, upstream_model: {MODEL}, tools: prompt}}]
 backends: [{{name: qwen, address: "127.0.0.1:{backend}", health_check: false}}]
 api_keys: {folder / "keys"}
-{asked}{more}
+{asked}{WAYS[way]}
 """
 
 
@@ -120,10 +121,10 @@ def measure(runs: int, milliseconds: float) -> dict[str, dict[str, float]]:
         backend = stack.enter_context(AskedVLLM(model=MODEL, speak=lambda _: Reply("It is done.")).running())
         counting = stack.enter_context(service(milliseconds))
         clients: dict[str, _Client] = {}
-        for number, (way, more) in enumerate(WAYS.items()):
+        for number, way in enumerate(WAYS):
             own = folder / str(number)
             own.mkdir()
-            gateway = stack.enter_context(configured_gateway(own, _settings(own, backend.port, counting, more)))
+            gateway = stack.enter_context(configured_gateway(own, _settings(own, backend.port, counting, way)))
             clients[way] = _Client(gateway)
             stack.callback(clients[way].close)
         times: dict[str, list[float]] = {way: [] for way in WAYS}
@@ -132,7 +133,7 @@ def measure(runs: int, milliseconds: float) -> dict[str, dict[str, float]]:
                 took = clients[way].ask()
                 if run >= 0:
                     times[way].append(took)
-        base, found = times["no limits"], {}
+        base, found = times[NONE], {}
         for way, of in times.items():
             stat = clients[way].gateway.stat
             wait_until(lambda stat=stat: not stat(f"cluster.{COUNTING}.upstream_rq_active"))  # type: ignore[misc]

@@ -65,13 +65,13 @@ def test_a_model_and_its_backend_are_served_from_the_first_request_on(gateway: G
 
 def test_a_removed_model_is_not_found_while_its_running_stream_ends_well(gateway: Gateway) -> None:
     gateway.reload(gateway.settings("coder", "other"))
-    stream = Stream(gateway, "other", words=80)
+    stream = Stream(gateway, "other", words=60)
     gateway.reload(gateway.settings("coder"))
     refused = gateway.ask("other")
     assert not stream.ended
     assert refused.status_code == 404
     assert refused.json()["error"]["code"] == "model_not_found"
-    assert stream.text() == "word " * 80
+    assert stream.text() == "word " * 60
     # And then Envoy forgets the backend.
     eventually(lambda: gateway.stat("cluster_manager.active_clusters") == "2")
 
@@ -95,7 +95,7 @@ def test_retries_can_be_switched_on_and_go_on_when_the_listeners_change(gateway:
 
 
 def test_a_backend_that_moves_leaves_its_running_stream_alone(gateway: Gateway) -> None:
-    stream = Stream(gateway, "coder", words=80)
+    stream = Stream(gateway, "coder", words=60)
     with ScriptedVLLM(model="qwen").running() as elsewhere:
         settings = gateway.settings("coder")
         settings["backends"][0]["address"] = f"127.0.0.1:{elsewhere.port}"
@@ -104,7 +104,7 @@ def test_a_backend_that_moves_leaves_its_running_stream_alone(gateway: Gateway) 
         answer = gateway.ask("coder").json()
         assert answer["choices"][0]["message"]["content"] == "from elsewhere"
         assert not stream.ended
-        assert stream.text() == "word " * 80
+        assert stream.text() == "word " * 60
 
 
 def test_a_smaller_limit_holds_for_new_requests_on_old_connections_too(gateway: Gateway) -> None:

@@ -200,8 +200,10 @@ def test_under_load_exactly_as_many_pass_as_may(tmp_path: Path) -> None:
     teams = {"held": f"requests_per_minute: {of_a_team}", "free": ""}
     with pair(tmp_path, [*held, *free], teams, per_minute=of_a_key) as running, closing(Requests()) as requests:
         with ThreadPoolExecutor(16) as pool:
-            for number, (key, gateway) in enumerate(itertools.product([*held, *free] * of_a_key, running.gateways)):
-                pool.submit(requests.ask, gateway, key, 100, number)
+            every = enumerate(itertools.product([*held, *free] * of_a_key, running.gateways))
+            asking = [pool.submit(requests.ask, gateway, key, 100, number) for number, (key, gateway) in every]
+        for each in asking:
+            each.result()
         assert {(each.outcome, each.status) for each in requests.made} == {("whole", 200), ("refused", 429)}
         passed = Counter(each.name for each in requests.made if each.outcome == "whole")
         assert sum(passed[key] for key in held) == of_a_team

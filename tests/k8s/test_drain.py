@@ -94,17 +94,21 @@ def test_the_hook_ends_when_its_time_is_up(tmp_path: Path) -> None:
         "http.openai.downstream_rq_active",
         "http.openai.downstream_cx_tx_bytes_buffered",
         f"cluster.{COUNTING}.upstream_rq_active",
+        f"cluster.{COUNTING}.upstream_rq_pending_active",
     ],
 )
 def test_the_hook_waits_for_what_is_not_done(tmp_path: Path, busy: str) -> None:
     """Each gauge alone, at an admin interface that answers as Envoy's does."""
     gauges = {busy: 1, f"cluster.{COUNTING}.upstream_rq_total": 7, "http.admin.downstream_rq_active": 1}
     with written(OBJECTS, tmp_path) as envoy, admin(envoy.admin, gauges) as asked:
-        with subprocess.Popen(envoy.drain_command("0", "60")) as hook:
-            wait_until(lambda: asked.count("/stats") >= 2)
-            assert hook.poll() is None
-            gauges[busy] = 0
-        assert hook.returncode == 0
+        with subprocess.Popen(envoy.drain_command("0", "600")) as hook:
+            try:
+                wait_until(lambda: asked.count("/stats") >= 2)
+                assert hook.poll() is None
+                gauges[busy] = 0
+                assert hook.wait(60) == 0
+            finally:
+                hook.kill()
         assert asked[:3] == ["/healthcheck/fail", "/drain_listeners", "/stats"]
 
 

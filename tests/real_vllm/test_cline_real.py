@@ -10,7 +10,7 @@ import pytest
 from tests.clients.installed import CLIENTS
 from tests.real_vllm.cline import TASKS, try_task
 from tests.real_vllm.server import VLLM
-from tests.real_vllm.turns import has_two_turns
+from tests.real_vllm.turns import has_two_answers
 
 pytestmark = pytest.mark.vllm
 
@@ -21,7 +21,7 @@ _SECONDS = 300.0
 def test_a_task_of_cline_is_answered_without_an_error_of_the_protocol(vllm: VLLM, tmp_path: Path) -> None:
     if not CLIENTS["cline"].is_ready:
         pytest.skip(f"cline: {CLIENTS['cline'].why_not}")
-    came = try_task(vllm, tmp_path, "prompt", TASKS[1], _SECONDS, partial(has_two_turns, tmp_path))
+    came = try_task(vllm, tmp_path, "prompt", TASKS[1], _SECONDS, partial(has_two_answers, tmp_path))
     assert came.turns
     assert any(turn.written for turn in came.turns), came.run.finished
     assert came.problems == []

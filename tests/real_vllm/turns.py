@@ -165,8 +165,8 @@ def is_call(shown: Any) -> bool:
     return shown == _MARKUP or isinstance(shown.get("arguments", shown.get("parameters")), (dict, list))
 
 
-def has_two_turns(folder: Path) -> bool:
-    """Whether so many answers of a gateway in this folder have been recorded: a client's first and one that goes on."""
+def has_two_answers(folder: Path) -> bool:
+    """Whether so many answers of a gateway in this folder have been recorded, whatever they were for."""
     return len([*(folder / "recordings").glob("*.json")]) >= 2
 
 

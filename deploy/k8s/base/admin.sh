@@ -6,7 +6,7 @@
 #   admin.sh HOST:PORT drain NOTICE LIMIT
 #       Has Envoy finish, and returns when it has. For NOTICE seconds it still takes new connections, because not every
 #       node knows at once that this pod is leaving. Then it takes none, and LIMIT seconds at most are left for the
-#       requests under way. Its metrics can be read until the end.
+#       requests under way, and for telling the service that counts for all pods what they cost. Its metrics can be read until the end.
 set -euo pipefail
 
 admin=$1
@@ -28,7 +28,7 @@ ready() {
 # Whether requests have no complete answer yet, clients have not taken the last bytes of theirs, or the service that counts
 # for all pods has not been told what an answer cost. Unless Envoy says that all is done, it isn't: it may only be busy.
 unfinished() {
-  local asked='http\.openai\.downstream_(rq_active|cx_tx_bytes_buffered)' told='cluster\._rate_limits\.upstream_rq_active'
+  local asked='http\.openai\.downstream_(rq_active|cx_tx_bytes_buffered)' told='cluster\._rate_limits\.upstream_rq_(pending_)?active'
   local gauges="($asked|$told)" answer
   answer=$(ask GET "/stats?filter=^$gauges$") && good "$answer" || return 0
   [[ $answer =~ $gauges:\ [1-9] ]]
