@@ -251,3 +251,10 @@ def test_goals_are_those_of_the_page_and_where_its_patch_looks_for_them() -> Non
         (name, f"vector({int(percent) / 100:g})") for name, percent in told
     ]
     assert "path: /spec/groups/0/rules/0/expr" in page
+
+
+def test_what_is_counted_is_counted_at_one_moment() -> None:
+    """A scrape between two rules would make a difference of what they record less than nothing."""
+    counted = [rule for rule in RULES if rule.get("record", "").endswith(":sum")]
+    assert counted
+    assert [rule["record"] for rule in counted if "extproc:" in rule["expr"]] == []
