@@ -86,7 +86,7 @@ class Collector:
 
     def of(self, trace: str, *names: str) -> list[Span]:
         """Those of a trace, once spans of these names are there: of a process the last to end."""
-        wait_until(lambda: not set(names) - {span.name for span in self.spans if span.trace == trace}, 20)
+        wait_until(lambda: not set(names) - {span.name for span in self.spans if span.trace == trace})
         return [span for span in self.spans if span.trace == trace]
 
     def has(self, traces: Iterable[str]) -> bool:

@@ -126,10 +126,12 @@ def test_a_call_is_one_trace(gateway: Gateway, collector: Collector, *, stream: 
 def test_a_second_try_is_below_the_first(gateway: Gateway, collector: Collector) -> None:
     gateway.backend.forget()
     gateway.backend.play(Reply("I would rather not."), Reply(call("get_weather", city="Paris")))
-    spans = collector.of(ask(gateway, 2, tool_choice="required"), "ingress", "chat coder")
+    trace = ask(gateway, 2, tool_choice="required")
+    spans = collector.of(trace, "ingress", "chat coder", "retry")
     retry = named(spans, "retry")
     assert above(retry, spans)[-2:] == ["chat coder", "retry"]
-    assert any(span.service == "envoy" and span.parent == retry.id for span in spans)
+    # Envoy and the processor send in their own time.
+    wait_until(lambda: any(span.service == "envoy" and span.parent == retry.id for span in collector.spans))
 
 
 def test_tools_and_rounds_of_a_run_are_below_it(gateway: Gateway, collector: Collector) -> None:
