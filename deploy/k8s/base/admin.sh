@@ -6,7 +6,8 @@
 #   admin.sh HOST:PORT drain NOTICE LIMIT
 #       Has Envoy finish, and returns when it has. For NOTICE seconds it still takes new connections, because not every
 #       node knows at once that this pod is leaving. Then it takes none, and LIMIT seconds at most are left for the
-#       requests under way, and for telling the service that counts for all pods what they cost. Its metrics can be read until the end.
+#       requests under way, and for telling the service that counts for all pods what they cost. Its metrics can be read
+#       until the end.
 set -euo pipefail
 
 admin=$1
