@@ -32,6 +32,8 @@ from extproc.envoy.clusters import COUNTING
 from extproc.exchange.api_keys import hash_line
 from scripted_vllm import Reply
 from tests.gateway import MODEL, AskedVLLM, Gateway, configured_gateway, wait_until
+from tests.limit_load import COUNTING_NOW
+from tests.rate_limit_service import rate_limits_by
 
 NAME, KEY = "team/key", "a-key-that-is-long-enough"
 MANY = 1_000_000
@@ -57,9 +59,7 @@ async def serve(seconds: float) -> None:
         return _YES
 
     server = grpc.aio.server()
-    method: grpc.RpcMethodHandler[bytes, bytes] = grpc.unary_unary_rpc_method_handler(should_rate_limit)
-    name = "envoy.service.ratelimit.v3.RateLimitService"
-    server.add_generic_rpc_handlers((grpc.method_handlers_generic_handler(name, {"ShouldRateLimit": method}),))
+    server.add_generic_rpc_handlers((rate_limits_by(should_rate_limit),))
     print(server.add_insecure_port("127.0.0.1:0"), flush=True)
     await server.start()
     await asyncio.to_thread(sys.stdin.read)
@@ -92,7 +92,7 @@ class _Client:
     """One connection."""
 
     def __init__(self, gateway: Gateway) -> None:
-        self.gateway = gateway
+        self._gateway = gateway
         self._connection = http.client.HTTPConnection(urlsplit(gateway.url).netloc, timeout=60)
         messages = [{"role": "user", "content": "Write it."}]
         self._body = orjson.dumps(
@@ -109,6 +109,11 @@ class _Client:
         took = (time.perf_counter_ns() - begin) / 1e6
         assert answer.status == 200, said
         return took
+
+    def questions(self) -> int:
+        """How often the service was asked, or told, until now."""
+        wait_until(lambda: not any(map(self._gateway.stat, COUNTING_NOW)))
+        return self._gateway.stat(f"cluster.{COUNTING}.upstream_rq_completed")
 
     def close(self) -> None:
         self._connection.close()
@@ -135,13 +140,11 @@ def measure(runs: int, milliseconds: float) -> dict[str, dict[str, float]]:
                     times[way].append(took)
         base, found = times[NONE], {}
         for way, of in times.items():
-            stat = clients[way].gateway.stat
-            wait_until(lambda stat=stat: not stat(f"cluster.{COUNTING}.upstream_rq_active"))  # type: ignore[misc]
             found[way] = {
                 "p50": statistics.median(of),
                 "p99": statistics.quantiles(of, n=100)[-1],
                 "later": statistics.median(one - without for one, without in zip(of, base, strict=True)),
-                "asked": stat(f"cluster.{COUNTING}.upstream_rq_completed") / (runs + _WARM),
+                "asked": clients[way].questions() / (runs + _WARM),
             }
         return found
 

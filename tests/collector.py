@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -18,6 +17,7 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from extproc.names import METRICS_PATH, TRACES_PATH
 from tests.gateway import wait_until
+from tests.serving_in_thread import serving_in_thread
 
 Series: TypeAlias = tuple[str, frozenset[tuple[str, str]]]
 """Its name and its labels, as a page of Prometheus has them."""
@@ -124,14 +124,8 @@ class Collector:
 
         server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
         self.port = server.server_port
-        thread = threading.Thread(target=server.serve_forever)
-        thread.start()
-        try:
+        with serving_in_thread(server):
             yield self
-        finally:
-            server.shutdown()
-            server.server_close()
-            thread.join()
 
 
 def _span(service: str, each: Any) -> Span:

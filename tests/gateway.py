@@ -43,7 +43,7 @@ _PATIENT_EXTPROC = [sys.executable, "-c", _PATIENT]
 """The same, but that a character may take long to be loaded: one that takes too long isn't tried again."""
 ENVOY = Path(sys.executable).with_name("envoy")
 MODEL = "qwen2.5-coder-0.5b"
-_UP_SECONDS = 90.0
+UP_SECONDS = 90.0
 """For a process to begin to serve, on a machine that has other work; one that ends is noticed at once."""
 
 
@@ -100,7 +100,7 @@ def wait_until(condition: Callable[[], object], seconds: float = 60.0) -> None:
         time.sleep(0.02)
 
 
-def until_healthy(address: str, process: subprocess.Popen[Any], seconds: float = 90.0) -> None:
+def until_healthy(address: str, process: subprocess.Popen[Any], seconds: float = UP_SECONDS) -> None:
     """Wait until the processor at `address` says that all is in place."""
     # By itself gRPC tries again after a second, and then after nearly two: by then it has long been there.
     eager = [("grpc.initial_reconnect_backoff_ms", 50), ("grpc.max_reconnect_backoff_ms", 100)]
@@ -289,19 +289,19 @@ def configured_gateway(
     gateway.processor = children[0].pid
     try:
         # The processor first: it writes the files that a live Envoy begins with.
-        until_healthy(f"unix:{processor}", children[0], _UP_SECONDS)
+        until_healthy(f"unix:{processor}", children[0])
         if load(config).runs_tools:
             at = f"127.0.0.1:{free_port()}"
             runner = [*_PATIENT_EXTPROC, "runner", "--config", str(config), "--metrics", at]
             runner += ["--reread", "0.1", "--grace", "2"]
             children.append(subprocess.Popen(runner))
             gateway.runner, gateway.runner_metrics = children[1].pid, f"http://{at}/metrics"
-            wait_until(lambda: _accepts(folder / "runner.sock") or children[1].poll() is not None, _UP_SECONDS)
+            wait_until(lambda: _accepts(folder / "runner.sock") or children[1].poll() is not None, UP_SECONDS)
         with log.open("wb") as envoy_log:
             command = [str(ENVOY), "-c", str(started), "--use-dynamic-base-id", "--concurrency", "1", "-l", "warning"]
             envoys = subprocess.Popen([*command, *arguments], stdout=envoy_log, stderr=envoy_log)
             children.append(envoys)
-        wait_until(lambda: gateway.ready() or envoys.poll() is not None, _UP_SECONDS)
+        wait_until(lambda: gateway.ready() or envoys.poll() is not None, UP_SECONDS)
         assert envoys.poll() is None, log.read_text()
         gateway.processes = (children[0].pid, envoys.pid)
         yield gateway

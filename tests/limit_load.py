@@ -11,10 +11,13 @@ from dataclasses import dataclass, field
 from typing import Any, Literal, TypeAlias
 from urllib.parse import urlsplit
 
+from extproc.envoy.clusters import COUNTING
 from tests.gateway import Gateway
 
 PATIENCE = 60
 """Seconds for one answer: the machine may have other work."""
+COUNTING_NOW = (f"cluster.{COUNTING}.upstream_rq_active", f"cluster.{COUNTING}.upstream_rq_pending_active")
+"""Envoy's gauges of what the service that counts hasn't answered: calls under way, and those without a connection."""
 TOOLS: list[Any] = [{"type": "function", "function": {"name": "look", "parameters": {"type": "object"}}}]
 
 Outcome: TypeAlias = Literal["whole", "refused", "cut", "unreached"]

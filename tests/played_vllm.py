@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import json
 import ssl
-import threading
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -15,6 +14,7 @@ from typing import Any, TypeAlias
 
 from extproc.config import Config, parse
 from extproc.probe import Origin, Report, probe
+from tests.serving_in_thread import serving_in_thread
 
 NAME = "qwen2.5-coder-0.5b"
 CALL = '{"name": "get_weather", "arguments": {"city": "Paris"}}'
@@ -152,14 +152,8 @@ class Server:
 def serving(tls: ssl.SSLContext | None = None, /, **answers: Played) -> Iterator[Server]:
     """The plain vLLM, with other answers to some questions."""
     server = Server({**PLAIN, **answers}, tls)
-    with server.http:
-        thread = threading.Thread(target=server.http.serve_forever, kwargs={"poll_interval": 0.01})
-        thread.start()
-        try:
-            yield server
-        finally:
-            server.http.shutdown()
-            thread.join()
+    with serving_in_thread(server.http):
+        yield server
 
 
 def ask(url: str, model: str | None = None, **options: Any) -> Report:

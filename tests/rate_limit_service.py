@@ -56,6 +56,13 @@ class Told:
     """By `time.monotonic`, when it was counted."""
 
 
+def rate_limits_by(should_rate_limit: Callable[[bytes, Any], Any]) -> grpc.GenericRpcHandler:
+    """The protocol's one method, by a function of serialised messages: a coroutine where the server is asyncio's."""
+    method: grpc.RpcMethodHandler[bytes, bytes] = grpc.unary_unary_rpc_method_handler(should_rate_limit)
+    service = "envoy.service.ratelimit.v3.RateLimitService"
+    return grpc.method_handlers_generic_handler(service, {"ShouldRateLimit": method})
+
+
 class RateLimits:
     """The service. `counters` is a client of the Redis, `environment` what it is started with, `clock` in seconds."""
 
@@ -97,9 +104,7 @@ class RateLimits:
         """Its port."""
         self._made_once()
         server = grpc.server(ThreadPoolExecutor(4), options=[("grpc.so_reuseport", 0)])
-        method: grpc.RpcMethodHandler[bytes, bytes] = grpc.unary_unary_rpc_method_handler(self._should_rate_limit)
-        service = "envoy.service.ratelimit.v3.RateLimitService"
-        server.add_generic_rpc_handlers((grpc.method_handlers_generic_handler(service, {"ShouldRateLimit": method}),))
+        server.add_generic_rpc_handlers((rate_limits_by(self._should_rate_limit),))
         port = server.add_insecure_port(f"127.0.0.1:{port}")
         server.start()
         try:

@@ -43,6 +43,7 @@ from extproc.wire import (
     StatusCode,
 )
 from tests.gateway import ENVOY, free_port
+from tests.serving_in_thread import serving_in_thread
 
 CHAT = "/v1/chat/completions"
 LIMIT = 100_000
@@ -257,15 +258,11 @@ limits: {{max_body_bytes: {LIMIT}}}
 
 @contextmanager
 def running_backend() -> Iterator[BackendServer]:
-    with BackendServer() as server:
-        thread = threading.Thread(target=server.serve_forever)
-        thread.start()
+    with serving_in_thread(BackendServer()) as server:
         try:
             yield server
         finally:
             server.silence_over.set()
-            server.shutdown()
-            thread.join()
 
 
 @contextmanager

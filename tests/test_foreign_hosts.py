@@ -153,8 +153,8 @@ def hosts(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, Foreig
             envoy = subprocess.Popen(command, stdout=log, stderr=log)
             admin = httpx.Client(transport=httpx.HTTPTransport(uds=str(folder / "admin.sock")), base_url="http://envoy")
             try:
-                wait_until(lambda: envoy.poll() is not None or (folder / "admin.sock").exists(), 30)
-                wait_until(lambda: envoy.poll() is not None or admin.get("/ready").status_code == 200, 30)
+                wait_until(lambda: envoy.poll() is not None or (folder / "admin.sock").exists())
+                wait_until(lambda: envoy.poll() is not None or admin.get("/ready").status_code == 200)
                 assert envoy.poll() is None, (folder / "envoy.log").read_text()
                 yield {
                     name: Foreign(f"http://127.0.0.1:{port}", telemetry[name], backend) for name, port in ports.items()

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import signal
 import socketserver
-import threading
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -16,6 +15,7 @@ import pytest
 from scripted_vllm import Reply
 from scripted_vllm.troubles import Stall
 from tests.gateway import MODEL, AskedVLLM, Gateway, configured_gateway, running_gateway, wait_until
+from tests.serving_in_thread import serving_in_thread
 from tests.test_answer import CALL, stream
 from tests.test_exchange import EVENTS, WITH_TOOLS, asked, only, response_body, response_headers
 
@@ -71,23 +71,19 @@ class Heads(socketserver.BaseRequestHandler):
 
 
 def test_a_stream_that_never_begins_ends_too(tmp_path: Path) -> None:
-    with socketserver.ThreadingTCPServer(("127.0.0.1", 0), Heads) as server:
-        threading.Thread(target=server.serve_forever, args=(0.05,)).start()
+    with serving_in_thread(socketserver.ThreadingTCPServer(("127.0.0.1", 0), Heads)) as server:
         configuration = f"""
 models: [{{name: coder, backend: qwen, tools: prompt}}]
 backends: [{{name: qwen, address: "127.0.0.1:{server.server_address[1]}", health_check: false}}]
 limits: {{first_event_seconds: 0.4}}
 """
-        try:
-            with configured_gateway(tmp_path, configuration) as gateway:
-                with pytest.raises(httpx.RemoteProtocolError):  # a cut connection: the head was on its way
-                    gateway.http.post("/v1/chat/completions", json={**ASKED, "tools": [TOOL]}, timeout=10)
-                assert gateway.metric('extproc_stream_errors_total{code="504",model="coder"}') == 1
-                said = {**ASKED, "tools": [TOOL], "messages": [{"role": "user", "content": "that was all"}]}
-                answer = gateway.http.post("/v1/chat/completions", json=said, timeout=10)
-                assert b'"error"' in answer.content, "an empty stream is no answer"
-        finally:
-            server.shutdown()
+        with configured_gateway(tmp_path, configuration) as gateway:
+            with pytest.raises(httpx.RemoteProtocolError):  # a cut connection: the head was on its way
+                gateway.http.post("/v1/chat/completions", json={**ASKED, "tools": [TOOL]}, timeout=10)
+            assert gateway.metric('extproc_stream_errors_total{code="504",model="coder"}') == 1
+            said = {**ASKED, "tools": [TOOL], "messages": [{"role": "user", "content": "that was all"}]}
+            answer = gateway.http.post("/v1/chat/completions", json=said, timeout=10)
+            assert b'"error"' in answer.content, "an empty stream is no answer"
 
 
 def test_a_stream_that_goes_on_in_time_is_left_alone(impatient: Gateway) -> None:

@@ -171,9 +171,9 @@ def hosts(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Hosts]:
 
 def until_ready(folder: Path, envoy: subprocess.Popen[bytes]) -> None:
     admin = folder / "admin.sock"
-    wait_until(lambda: envoy.poll() is not None or admin.exists(), 30)
+    wait_until(lambda: envoy.poll() is not None or admin.exists())
     with httpx.Client(transport=httpx.HTTPTransport(uds=str(admin)), base_url="http://envoy") as client:
-        wait_until(lambda: envoy.poll() is not None or client.get("/ready").status_code == 200, 30)
+        wait_until(lambda: envoy.poll() is not None or client.get("/ready").status_code == 200)
     assert envoy.poll() is None, (folder / "envoy.log").read_text()
 
 

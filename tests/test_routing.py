@@ -118,8 +118,7 @@ def loads(replicas: Iterable[Replica]) -> list[int]:
 
 
 def assert_gets_requests_again(routed: Routed, model: str, replica: Replica) -> None:
-    # Envoy leaves one alone for longer each time.
-    wait_until(lambda: answers(routed, model, 1) == {200: 1} and replica.chats, 60)
+    wait_until(lambda: answers(routed, model, 1) == {200: 1} and replica.chats)
 
 
 def error(response: httpx.Response, status: int) -> dict[str, str]:

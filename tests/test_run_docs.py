@@ -80,7 +80,7 @@ def gateway(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Gateway]:
         printed["backends"][0]["address"] = f"127.0.0.1:{backend.port}"
         with configured_gateway(folder, yaml.safe_dump({**printed, "characters": "characters"}), backend) as gateway:
             up = 'extproc_tool_server_up{server="clock"} 1.0'
-            wait_until(lambda: up in httpx.get(gateway.runner_metrics).text, 30)
+            wait_until(lambda: up in httpx.get(gateway.runner_metrics).text)
             yield gateway
 
 

@@ -90,7 +90,7 @@ limits: {{concurrent_requests: 2}}
             gateway.http.headers["authorization"] = f"Bearer {KEY}"
             gateway.openai = gateway.openai.with_options(api_key=KEY)
             box = 'extproc_tool_server_up{server="box"} 1.0'
-            wait_until(lambda: box in httpx.get(gateway.runner_metrics).text, 30)
+            wait_until(lambda: box in httpx.get(gateway.runner_metrics).text)
             yield gateway
 
 
@@ -223,8 +223,6 @@ class TestCharacters:
         assert "Error: Invalid parameters - " in prompt(model)
 
     def test_a_changed_file_holds_for_the_next_conversation(self, gateway: Gateway, model: ScriptedVLLM) -> None:
-        folder = Path(f"/proc/{gateway.runner}/cwd").resolve()
-        del folder
         changed = changed_narrator(gateway)
         model.play(*[Reply(DONE)] * 200)
         wait_until(lambda: narrator(gateway).is_success and "a herald" in prompt(model))

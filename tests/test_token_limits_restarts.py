@@ -22,10 +22,9 @@ import httpx
 import pytest
 
 from extproc.config import parse
-from extproc.envoy.clusters import COUNTING
 from extproc.envoy.rate_limit_service import to_yaml
 from tests.gateway import Gateway, until_healthy, wait_until
-from tests.limit_load import PATIENCE, Asked, Requests, costing
+from tests.limit_load import COUNTING_NOW, PATIENCE, Asked, Requests, costing
 from tests.test_token_limits import FREE, Pair, pair
 
 TEAMS = 4
@@ -100,8 +99,8 @@ def leave(gateway: Gateway, folder: Path, requests: Requests) -> None:
 
         wait_until(lambda: len(closed()) == TEAMS * AT_A_TIME, PATIENCE)
         admin.post("/drain_listeners?inboundonly").raise_for_status()
-        asked, counted = "http.openai.downstream_rq_active", f"cluster.{COUNTING}.upstream_rq_active"
-        busy = (asked, "http.openai.downstream_cx_tx_bytes_buffered", counted)  # it counts what it has answered
+        asked = ("http.openai.downstream_rq_active", "http.openai.downstream_cx_tx_bytes_buffered")
+        busy = (*asked, *COUNTING_NOW)  # it counts what it has answered
         wait_until(lambda: not any(map(gateway.stat, busy)), PATIENCE)
 
 

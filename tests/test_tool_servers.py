@@ -470,7 +470,7 @@ async def test_nothing_of_a_program_is_left(monkeypatch: pytest.MonkeyPatch) -> 
 
 def test_a_program_doesnt_outlive_us() -> None:
     code = (
-        "import asyncio\n"
+        "import asyncio, sys\n"
         "from extproc.config.tools import ToolServer\n"
         "from extproc.runner.mcp_servers import ToolServers, server\n"
         "server.CONNECT_SECONDS = 60.0\n"
@@ -478,10 +478,11 @@ def test_a_program_doesnt_outlive_us() -> None:
         f"    async with ToolServers([ToolServer(name='odd', command={(*ODD, 'stubborn')!r})]) as servers:\n"
         "        await servers.tried()\n"
         "        print((await servers.source('odd').call('odd__pid', '')).text, flush=True)\n"
-        "        await asyncio.sleep(60)\n"
+        "        await asyncio.to_thread(sys.stdin.read)\n"
         "asyncio.run(main())\n"
     )
-    with subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE, text=True, cwd=ROOT) as ours:
+    pipe = subprocess.PIPE
+    with subprocess.Popen([sys.executable, "-c", code], stdin=pipe, stdout=pipe, text=True, cwd=ROOT) as ours:
         assert ours.stdout is not None
         pid = int(ours.stdout.readline())
         ours.send_signal(signal.SIGKILL)

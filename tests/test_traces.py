@@ -67,7 +67,7 @@ def gateway(tmp_path_factory: pytest.TempPathFactory, collector: Collector) -> I
         )
         with configured_gateway(folder, settings, backend, envoy=dict([FLUSHED])) as gateway:
             up = 'extproc_tool_server_up{server="box"} 1.0'
-            wait_until(lambda: up in gateway.http.get(gateway.runner_metrics).text, 30)
+            wait_until(lambda: up in gateway.http.get(gateway.runner_metrics).text)
             yield gateway
 
 
@@ -207,7 +207,7 @@ def test_what_is_sent_is_what_the_page_shows(gateway: Gateway, collector: Collec
         batches = [batch for batch in collector.batches if batch.resource["service.name"] == service]
         return _of_requests(batches[-1].numbers, counted) if batches else {}
 
-    wait_until(lambda: sent() == shown(), 30)  # Envoy's log, by which answers' ends are known, comes a second later
+    wait_until(lambda: sent() == shown())  # Envoy's log, by which answers' ends are known, comes a second later
     assert len(shown()) > 30
     sums = {name for (name, _), value in sent().items() if value > 0 and name.endswith(("_total", "_count"))}
     assert (

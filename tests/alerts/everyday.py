@@ -95,7 +95,7 @@ def play(folder: Path) -> Seen:
         watching(folder, GROUPS, _targets(gateway, envoy)) as prometheus,
     ):
         box = 'extproc_tool_server_up{server="box"} 1.0'
-        wait_until(lambda: box in httpx.get(gateway.runner_metrics).text, 30)
+        wait_until(lambda: box in httpx.get(gateway.runner_metrics).text)
         begin = time.time()
         with asking(None, *everyday.clients(gateway.url)):
             time.sleep(LONG)

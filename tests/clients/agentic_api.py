@@ -13,7 +13,7 @@ import httpx
 
 from extproc import tether
 from tests.clients.installed import client
-from tests.gateway import free_port, wait_until
+from tests.gateway import UP_SECONDS, free_port, wait_until
 
 
 @contextmanager
@@ -32,7 +32,7 @@ def running_agentic_api(upstream: str, folder: Path, **env: str) -> Iterator[str
     with _log(folder).open("ab") as log:
         process = subprocess.Popen([*tethered, *address], env=environment, stdout=log, stderr=log)
     try:
-        wait_until(lambda: process.poll() is not None or _is_ready(url), 90)
+        wait_until(lambda: process.poll() is not None or _is_ready(url), UP_SECONDS)
         assert process.poll() is None, log_of(folder)
         yield url
     finally:

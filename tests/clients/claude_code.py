@@ -7,7 +7,7 @@ from types import MappingProxyType
 from typing import Any
 
 from tests.clients.installed import client
-from tests.clients.sandbox import Finished, Sandbox
+from tests.clients.sandbox import SECONDS, Finished, Sandbox
 
 
 def run_claude(
@@ -17,7 +17,7 @@ def run_claude(
     task: str,
     *options: str,
     env: Mapping[str, str] = MappingProxyType({}),
-    seconds: float = 180.0,
+    seconds: float = SECONDS,
 ) -> Finished:
     """Have it do a task with a model, asking nobody for leave. `options` are more of its own."""
     environment = {

@@ -14,7 +14,7 @@ from types import MappingProxyType
 from typing import Any
 
 from tests.clients.installed import client
-from tests.clients.sandbox import Finished, Sandbox
+from tests.clients.sandbox import SECONDS, Finished, Sandbox
 
 QUIET = {"CLINE_NO_AUTO_UPDATE": "1"}
 PROVIDER = "openai-compatible"
@@ -75,7 +75,7 @@ def run_cline(
     *,
     act: bool = False,
     env: Mapping[str, str] = MappingProxyType({}),
-    seconds: float = 180.0,
+    seconds: float = SECONDS,
 ) -> ClineRun:
     """Set it up for a gateway and let it do a task; in act mode it has all of its tools."""
     sign_in(sandbox, url, model)

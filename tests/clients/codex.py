@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from tests.clients.installed import client
-from tests.clients.sandbox import Finished, Sandbox
+from tests.clients.sandbox import SECONDS, Finished, Sandbox
 
 
 def run_codex(
@@ -15,7 +15,7 @@ def run_codex(
     websockets: bool = False,
     key: str = "unused",
     settings: str = "",
-    seconds: float = 180.0,
+    seconds: float = SECONDS,
 ) -> Finished:
     """Have it do a task with a model, asking nobody for leave. `url` is the gateway's, with `/v1`; `settings` are more
     keys of its configuration file, in TOML."""

@@ -25,7 +25,7 @@ from extproc import tether
 from tests.clients.installed import Installed
 from tests.real_vllm.server import has_ended
 
-_SECONDS = 180.0
+SECONDS = 180.0
 """Several times what the slowest client takes on a machine that does nothing else."""
 _KEPT_BYTES = 4_000_000
 """Of each output."""
@@ -72,7 +72,7 @@ class Sandbox:
         installed: Installed,
         *arguments: str,
         env: Mapping[str, str] = MappingProxyType({}),
-        seconds: float = _SECONDS,
+        seconds: float = SECONDS,
         cwd: Path | None = None,
     ) -> Finished:
         """Run it in the workspace until it ends, for so many seconds at most. Nothing of it is left then."""

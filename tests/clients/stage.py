@@ -90,7 +90,7 @@ def running_stage(folder: Path, *, tls: bool = False, served: bool = False) -> I
             configuration += f"tls: {{certificate: {folder}/tls.crt, key: {folder}/tls.key}}\n"
         with configured_gateway(folder, configuration, plain, parsing, trust=trust) as gateway:
             if served:
-                wait_until(lambda: _BOX_IS_UP in httpx.get(gateway.runner_metrics).text, 30)
+                wait_until(lambda: _BOX_IS_UP in httpx.get(gateway.runner_metrics).text)
             yield Stage(gateway, plain, parsing, plain, certificate, recordings)
 
 

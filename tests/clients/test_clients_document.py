@@ -21,7 +21,7 @@ from tests.clients.library import OWN_PYTHON
 from tests.clients.sandbox import Sandbox
 from tests.clients.stage import Stage
 from tests.format_writers import Call
-from tests.gateway import free_port, wait_until
+from tests.gateway import UP_SECONDS, free_port, wait_until
 
 pytestmark = pytest.mark.clients
 
@@ -186,7 +186,7 @@ def test_a_conversation_is_kept(stage: Stage, sandbox: Sandbox) -> None:
     with ThreadPoolExecutor(1) as beside:
         try:
             beside.submit(sandbox.run, serving, "-c", serve)
-            wait_until(lambda: serves(port), 90)
+            wait_until(lambda: serves(port), UP_SECONDS)
             finished = sandbox.run(OWN_PYTHON, str(sandbox.workspace / "block.py"))
         finally:
             sandbox.close()

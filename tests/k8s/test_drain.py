@@ -6,7 +6,6 @@ import os
 import re
 import signal
 import subprocess
-import threading
 import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -21,6 +20,8 @@ from extproc.envoy.clusters import COUNTING
 from tests.gateway import wait_until
 from tests.k8s.envoy_container import running, written
 from tests.k8s.rendered import BASE, K8S, rendered
+from tests.limit_load import COUNTING_NOW
+from tests.serving_in_thread import serving_in_thread
 
 OBJECTS = rendered(BASE)
 
@@ -41,14 +42,8 @@ def admin(port: int, gauges: Mapping[str, int]) -> Iterator[list[str]]:
             lines = [f"{name}: {value}\n" for name, value in gauges.items() if wanted.search(name)]
             self.wfile.write(f"HTTP/1.1 200 OK\r\nconnection: close\r\n\r\n{''.join(lines)}".encode())
 
-    with ThreadingTCPServer(("127.0.0.1", port), Admin) as server:
-        thread = threading.Thread(target=server.serve_forever)
-        thread.start()
-        try:
-            yield asked
-        finally:
-            server.shutdown()
-            thread.join()
+    with serving_in_thread(ThreadingTCPServer(("127.0.0.1", port), Admin)):
+        yield asked
 
 
 def test_the_hook_lets_a_request_finish_and_takes_no_more_but_for_metrics(tmp_path: Path) -> None:
@@ -93,8 +88,7 @@ def test_the_hook_ends_when_its_time_is_up(tmp_path: Path) -> None:
     [
         "http.openai.downstream_rq_active",
         "http.openai.downstream_cx_tx_bytes_buffered",
-        f"cluster.{COUNTING}.upstream_rq_active",
-        f"cluster.{COUNTING}.upstream_rq_pending_active",
+        *COUNTING_NOW,
     ],
 )
 def test_the_hook_waits_for_what_is_not_done(tmp_path: Path, busy: str) -> None:
