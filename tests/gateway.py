@@ -92,6 +92,13 @@ def free_port() -> int:
     raise AssertionError("there is always another one")
 
 
+def put(file: Path, text: str) -> None:
+    """Another file in its place, at once: nobody who looks meanwhile sees a part of it, or an empty one."""
+    new = file.with_name(f".{file.name}.new")
+    new.write_text(text)
+    new.rename(file)
+
+
 def wait_until(condition: Callable[[], object], seconds: float = 60.0) -> None:
     """Wait for something that has no other sign."""
     deadline = time.monotonic() + seconds

@@ -29,7 +29,7 @@ from extproc.envoy.bootstrap import bootstrap, to_yaml
 from extproc.envoy.dynamic import ENVOY_ARGUMENTS
 from extproc.envoy.sources import Directory
 from scripted_vllm import Reply, ScriptedVLLM
-from tests.gateway import ENVOY, EXTPROC, free_port, until_healthy
+from tests.gateway import ENVOY, EXTPROC, free_port, put, until_healthy
 
 CHAT = "/v1/chat/completions"
 PATIENCE = 30
@@ -83,9 +83,7 @@ class Gateway:
     def write(self, settings: dict[str, Any] | str) -> str:
         """Put another file in the place of the configuration; returns its hash, as the metrics show it."""
         text = settings if isinstance(settings, str) else yaml.safe_dump(settings)
-        new = self.file.with_suffix(".new")
-        new.write_text(text)
-        new.rename(self.file)
+        put(self.file, text)
         return hashlib.sha256(text.encode()).hexdigest()[:12]
 
     def reload(self, settings: dict[str, Any]) -> None:

@@ -23,6 +23,7 @@ from extproc.runner.characters import Character, Characters, State, look, tell
 from extproc.runner.characters import pool as pools
 from extproc.runner.characters import worker as workers
 from extproc.runner.tools import ToolResult
+from tests.gateway import put
 
 MEMORY = 256 << 20
 INVALID = "invalid_arguments"
@@ -102,9 +103,10 @@ def write(directory: Path, name: str, body: str, *, top: str = "") -> Path:
     """A character with the tool `go`, of this body."""
     file = directory / f"{name}.py"
     lines = "\n".join(f"        {line}" for line in body.splitlines())
-    file.write_text(
+    put(
+        file,
         f"TOOLS = [{TOOL}]\nTIME_LIMIT = 20\n{top}\n"
-        f"class PromptGenerator:\n    def handle_tool_call(self, tool_name, tool_input):\n{lines}\n"
+        f"class PromptGenerator:\n    def handle_tool_call(self, tool_name, tool_input):\n{lines}\n",
     )
     return file
 
@@ -502,7 +504,7 @@ def test_a_changed_file_is_for_conversations_to_come(tmp_path: Path, caplog: pyt
 
             same = loaded.get("d")
             (tmp_path / "d.py").touch()
-            (tmp_path / "c.py").write_text("TOOLS = 5")
+            put(tmp_path / "c.py", "TOOLS = 5")
             await until(lambda: (c := loaded.get("c")) and c.state is State.FAILED_VALIDATION)
             assert "c.py: TOOLS: TypeError: expected a list or None, got int" in caplog.text
             assert loaded.get("d") is same  # its content is what it was

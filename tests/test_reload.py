@@ -22,7 +22,7 @@ from extproc.control.watched import Watched
 from extproc.envoy.key_check import FILE as KEYS
 from extproc.exchange.api_keys import hash_line
 from scripted_vllm import Reply, ScriptedVLLM
-from tests.gateway import free_port
+from tests.gateway import free_port, put
 from tests.reloadable import CHAT, PATIENCE, REFUSED, TOOLS, Gateway, Load, Stream, eventually, request, running
 
 pytestmark = pytest.mark.long
@@ -308,10 +308,10 @@ def test_keys_that_come_after_the_configuration_that_names_them(gateway: Gateway
     before = gateway.metric(REFUSED)
     gateway.refuse(gateway.settings("coder", api_keys=str(keys)))
     assert gateway.ask("coder").status_code == 200
-    keys.write_text("alice: half a ha")
+    put(keys, "alice: half a ha")
     eventually(lambda: gateway.metric(REFUSED) == before + 2)
     assert not gateway.health("extproc.config")
-    keys.write_text(hash_line("alice", KEY))
+    put(keys, hash_line("alice", KEY))
     accepted_at_last(gateway, before + 2)
     assert gateway.ask("coder").status_code == 401
     assert gateway.ask("coder", authorization=f"Bearer {KEY}").status_code == 200
@@ -413,7 +413,7 @@ def test_a_file_that_never_rests_does_not_keep_the_others_from_being_looked_at(t
 def test_what_a_fixed_envoy_would_have_to_know_of_is_refused_as_a_whole(tmp_path: Path, backend: ScriptedVLLM) -> None:
     gateway = Gateway(tmp_path, backend)
     keys = tmp_path / "keys"
-    keys.write_text(hash_line("alice", KEY))
+    put(keys, hash_line("alice", KEY))
     good = gateway.settings("coder", "other")
     gateway.write(good)
 
@@ -452,7 +452,7 @@ def test_what_a_fixed_envoy_would_have_to_know_of_is_refused_as_a_whole(tmp_path
 
 def test_keys_are_asked_for_as_soon_as_there_is_a_file_and_a_new_file_of_them_is_taken(gateway: Gateway) -> None:
     keys = gateway.file.with_name("keys")
-    keys.write_text(hash_line("alice", KEY))
+    put(keys, hash_line("alice", KEY))
     assert gateway.ask("coder").status_code == 200
     gateway.reload(gateway.settings("coder", api_keys=str(keys)))
     alice, bob = {"authorization": f"Bearer {KEY}"}, {"x-api-key": f"{KEY}-of-bob"}
@@ -463,12 +463,12 @@ def test_keys_are_asked_for_as_soon_as_there_is_a_file_and_a_new_file_of_them_is
     assert gateway.http.get("/v1/models").status_code == 401
     assert gateway.http.get("/v1/models", headers=alice).status_code == 200
 
-    keys.write_text(hash_line("bob", f"{KEY}-of-bob"))
+    put(keys, hash_line("bob", f"{KEY}-of-bob"))
     eventually(lambda: gateway.logged("the new API keys are in force") != [])
     eventually(lambda: gateway.ask("coder", **bob).status_code == 200)  # Envoy, which checks too, is a moment later
     assert gateway.ask("coder", **alice).status_code == 401
 
-    keys.write_text(f"carol: {KEY}")  # the key itself, where its hash belongs
+    put(keys, f"carol: {KEY}")  # the key itself, where its hash belongs
     eventually(lambda: gateway.metric("extproc_api_keys_missing") == 1)
     assert gateway.metric("extproc_api_keys_valid") == 0
     assert gateway.metric("extproc_api_keys_closed") == 0
@@ -488,12 +488,12 @@ def test_keys_are_asked_for_as_soon_as_there_is_a_file_and_a_new_file_of_them_is
 def test_a_key_is_taken_back_whatever_else_is_wrong(gateway: Gateway) -> None:
     keys = gateway.file.with_name("keys-with-faults")
     alice, bob = {"authorization": f"Bearer {KEY}"}, {"x-api-key": f"{KEY}-of-bob"}
-    keys.write_text(f"{hash_line('alice', KEY)}\n{hash_line('bob', KEY + '-of-bob')}\n")
+    put(keys, f"{hash_line('alice', KEY)}\n{hash_line('bob', KEY + '-of-bob')}\n")
     gateway.reload(gateway.settings("coder", api_keys=str(keys)))
     assert [gateway.ask("coder", **headers).status_code for headers in (alice, bob)] == [200, 200]
 
     gateway.refuse("models: [")
-    keys.write_text(f"# alice left\nalice: {KEY}-taken-back\n{hash_line('bob', KEY + '-of-bob')}\n")
+    put(keys, f"# alice left\nalice: {KEY}-taken-back\n{hash_line('bob', KEY + '-of-bob')}\n")
     eventually(lambda: gateway.metric("extproc_api_keys_unreadable_lines") == 1)
     assert [gateway.ask("coder", **headers).status_code for headers in (alice, bob)] == [401, 200]
     assert gateway.metric("extproc_api_keys_valid") == 0
@@ -501,7 +501,7 @@ def test_a_key_is_taken_back_whatever_else_is_wrong(gateway: Gateway) -> None:
     assert told["level"] == "warning"
     assert f"{KEY}-taken-back" not in gateway.log.read_text()
 
-    keys.write_text(hash_line("bob", f"{KEY}-of-bob"))
+    put(keys, hash_line("bob", f"{KEY}-of-bob"))
     eventually(lambda: gateway.metric("extproc_api_keys_valid") == 1)
     assert gateway.metric("extproc_api_keys_unreadable_lines") == 0
 
@@ -512,14 +512,14 @@ def _one_more(gateway: Gateway, line: str, before: int) -> bool:
 
 def test_keys_that_envoy_can_not_be_told_of_are_told_of_once(gateway: Gateway) -> None:
     keys, in_the_way = gateway.file.with_name("more-keys"), gateway.files / f".{KEYS}.new"
-    keys.write_text(hash_line("alice", KEY))
+    put(keys, hash_line("alice", KEY))
     gateway.reload(gateway.settings("coder", api_keys=str(keys)))
     told, taken = "Envoy keeps the previous API keys", "Envoy has the API keys that are in force"
     in_the_way.mkdir()
     for names in (["bob"], ["alice", "bob"]):  # and between the two it is tried again
         before = len(gateway.logged("the new API keys are in force"))
         lines = [hash_line(name, f"{KEY}-of-{name}") for name in names]
-        keys.write_text("\n".join(lines))
+        put(keys, "\n".join(lines))
         eventually(partial(_one_more, gateway, "the new API keys are in force", before))
     assert len(gateway.logged(told)) == 1
     in_the_way.rmdir()
@@ -530,7 +530,7 @@ def test_keys_that_envoy_can_not_be_told_of_are_told_of_once(gateway: Gateway) -
 def test_another_file_of_keys_waits_until_envoy_can_be_told_of_them(gateway: Gateway) -> None:
     files, in_the_way = [gateway.file.with_name(f"keys-{number}") for number in (1, 2)], gateway.files / f".{KEYS}.new"
     for file, name in zip(files, ("alice", "bob"), strict=True):
-        file.write_text(hash_line(name, f"{KEY}-of-{name}"))
+        put(file, hash_line(name, f"{KEY}-of-{name}"))
     asked = [{"x-api-key": f"{KEY}-of-{name}"} for name in ("alice", "bob")]
     gateway.reload(gateway.settings("coder", api_keys=str(files[0])))
     eventually(lambda: [gateway.ask("coder", **one).status_code for one in asked] == [200, 401])
@@ -546,7 +546,7 @@ def test_another_file_of_keys_waits_until_envoy_can_be_told_of_them(gateway: Gat
 def test_keys_are_looked_at_while_envoy_takes_its_time_with_a_configuration(gateway: Gateway) -> None:
     """Envoy waits for the first health check of a backend that doesn't answer."""
     keys = gateway.file.with_name("keys-meanwhile")
-    keys.write_text(f"{hash_line('alice', KEY)}\n")
+    put(keys, f"{hash_line('alice', KEY)}\n")
     gateway.reload(gateway.settings("coder", api_keys=str(keys)))
     with socket.create_server(("127.0.0.1", 0)) as mute:  # connections are made, and nothing comes
         settings = gateway.settings("coder", api_keys=str(keys))
@@ -558,7 +558,7 @@ def test_keys_are_looked_at_while_envoy_takes_its_time_with_a_configuration(gate
             }
         )
         eventually(lambda: int(gateway.stat("cluster_manager.warming_clusters") or 0) == 1)
-        keys.write_text(hash_line("bob", f"{KEY}-of-bob"))
+        put(keys, hash_line("bob", f"{KEY}-of-bob"))
         eventually(lambda: gateway.ask("coder", authorization=f"Bearer {KEY}").status_code == 401)
         assert gateway.metric(f'extproc_config_info{{hash="{digest}"}}') == 0
         eventually(lambda: gateway.metric(f'extproc_config_info{{hash="{digest}"}}') == 1)
@@ -571,12 +571,12 @@ def test_without_any_key_nobody_comes_in_when_the_grace_period_is_over(
 ) -> None:
     gateway, keys = Gateway(tmp_path, backend), tmp_path / "keys"
     alice = {"authorization": f"Bearer {KEY}"}
-    keys.write_text(hash_line("alice", KEY))
+    put(keys, hash_line("alice", KEY))
     gateway.write(gateway.settings("coder", api_keys=str(keys)))
     with running(gateway, "--keys-grace", "0.3"):
         assert gateway.ask("coder", **alice).status_code == 200
         if end == "emptied":
-            keys.write_text("")
+            put(keys, "")
         else:
             keys.unlink()
         if end == "a FIFO":
@@ -586,7 +586,7 @@ def test_without_any_key_nobody_comes_in_when_the_grace_period_is_over(
         assert gateway.metric("extproc_api_keys_missing") == 1
         assert len(gateway.logged("every request is refused now")) == 1
         keys.unlink(missing_ok=True)
-        keys.write_text(hash_line("alice", KEY))
+        put(keys, hash_line("alice", KEY))
         eventually(lambda: gateway.metric("extproc_api_keys_valid") == 1)
         assert gateway.metric("extproc_api_keys_closed") == gateway.metric("extproc_api_keys_missing") == 0
         eventually(lambda: gateway.ask("coder", **alice).status_code == 200)

@@ -18,7 +18,7 @@ import pytest
 from extproc.exchange.api_keys import hash_line
 from scripted_vllm import Reply, ScriptedVLLM
 from scripted_vllm.troubles import Cut, Fail
-from tests.gateway import MODEL, AskedVLLM, Gateway, configured_gateway, wait_until
+from tests.gateway import MODEL, AskedVLLM, Gateway, configured_gateway, put, wait_until
 from tests.messages import whole_message
 
 pytestmark = pytest.mark.long
@@ -226,7 +226,7 @@ class TestCharacters:
         changed = changed_narrator(gateway)
         model.play(*[Reply(DONE)] * 200)
         wait_until(lambda: narrator(gateway).is_success and "a herald" in prompt(model))
-        changed.write_text(f'{SAMPLE.read_text()}\nMODEL = "coder"\nTIME_LIMIT = 30\n')
+        put(changed, f'{SAMPLE.read_text()}\nMODEL = "coder"\nTIME_LIMIT = 30\n')
         wait_until(lambda: narrator(gateway).is_success and "a herald" not in prompt(model))
 
     def test_a_prompt_is_counted_with_its_tools(self, gateway: Gateway) -> None:
@@ -242,7 +242,7 @@ def changed_narrator(gateway: Gateway) -> Path:
     """The character with another prompt; its file."""
     command = Path(f"/proc/{gateway.runner}/cmdline").read_bytes().split(b"\0")
     file = Path(os.fsdecode(command[command.index(b"--config") + 1])).parent / "characters" / "narrator.py"
-    file.write_text(file.read_text().replace("the narrator of", "a herald of"))
+    put(file, file.read_text().replace("the narrator of", "a herald of"))
     return file
 
 

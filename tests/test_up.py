@@ -28,7 +28,7 @@ from extproc.config import parse
 from extproc.installing import by_pip
 from extproc.supervisor.backends import complaints
 from scripted_vllm import Reply, ScriptedVLLM, Stall
-from tests.gateway import EXTPROC, MODEL, curl, free_port, limited, wait_until
+from tests.gateway import EXTPROC, MODEL, curl, free_port, limited, put, wait_until
 from tests.test_cli import run
 
 pytestmark = pytest.mark.long
@@ -379,14 +379,14 @@ def test_it_follows_its_configuration_file_without_ending_what_runs(tmp_path: Pa
                 settings = config.read_text().replace(
                     "name: qwen2.5-coder", "name: other, upstream_model: qwen2.5-coder"
                 )
-                config.write_text(f"limits: {{max_body_bytes: 2048}}\n{settings}")
+                put(config, f"limits: {{max_body_bytes: 2048}}\n{settings}")
                 running.next_complaint("the new configuration is in force")
                 assert ask(running.url)["status"] == 404
                 listed = httpx.get(f"{running.url}/v1/models").json()
                 assert [model["id"] for model in listed["data"]] == ["other"]
                 received += lines
             assert received[-2] == "data: [DONE]"
-            config.write_text("models: []\n")
+            put(config, "models: []\n")
             assert f"{config}:1: models: at least one is needed" in running.next_complaint("is refused")
             assert running.stop()[0] == 0
 
@@ -645,6 +645,6 @@ backends: [{{name: b, address: "127.0.0.1:{backend.port}"}}]
             body = {"model": "character/narrator", "messages": [{"role": "user", "content": "Hello!"}]}
             at = f"{gateway.url}/v1/chat/completions"
             assert httpx.post(at, json=body).status_code == 404
-            config.write_text(f"{settings}characters: characters\n")
+            put(config, f"{settings}characters: characters\n")
             retry(lambda: httpx.post(at, json=body, timeout=30).status_code == 200)
             assert gateway.stop()[0] == 0

@@ -26,7 +26,7 @@ from scripted_vllm import ScriptedVLLM
 from tests.alerts.model import Model
 from tests.alerts.prometheus import Prometheus, Target, watching
 from tests.alerts.traffic import Clients, asking
-from tests.gateway import ENVOY, EXTPROC, MODEL, Gateway, configured_gateway, free_port, until_healthy
+from tests.gateway import ENVOY, EXTPROC, MODEL, Gateway, configured_gateway, free_port, put, until_healthy
 from tests.k8s.rendered import K8S, of_kind, rendered
 from tests.rate_limit_service import RateLimits
 from tests.tls_ends import move_into, trusting, write_certificate
@@ -263,9 +263,9 @@ class Scene:
     def _break_files(self) -> None:
         move_into(self.folder / "faulty/tls.key", self.good.private_key_pem.bytes())
         one, two = self.bare
-        one.config.write_text("models: none\n")
+        put(one.config, "models: none\n")
         one.keys.unlink()
-        two.keys.write_text(f"{hash_line('alice', KEY)}\nwhat is this\n")
+        put(two.keys, f"{hash_line('alice', KEY)}\nwhat is this\n")
 
     def _ignored_until_mended(self, prometheus_sees: _Watch) -> None:
         """The foreign gateway's Envoy ignores overrides; then another, which follows them, has its place."""
@@ -303,8 +303,8 @@ class Scene:
             write_certificate(self.folder / name, self.good)
         one, two = self.bare
         for bare in self.bare:
-            bare.keys.write_text(f"{hash_line('alice', KEY)}\n")
-            bare.config.write_text(one.settings)
+            put(bare.keys, f"{hash_line('alice', KEY)}\n")
+            put(bare.config, one.settings)
         assert two.settings != one.settings
         self.stack.enter_context(ScriptedVLLM(model=MODEL, port=self.dead_port).running())
         counters = self.stack.enter_context(ValkeyServer(data_dir=self.folder / "valkey"))
