@@ -35,8 +35,8 @@ _HEALTH = "/grpc.health.v1.Health/Check"
 _SERVING = {0: "UNKNOWN", 1: "SERVING", 2: "NOT_SERVING", 3: "SERVICE_UNKNOWN"}
 _MOST_KEPT = 30_000
 _CONNECT_SECONDS = 10
-_STUCK_SECONDS = 1.0
-"""A server that has taken nothing for so long takes no more; one that has said nothing says no more."""
+_STUCK_SECONDS, _LOOKS = 1.0, 20
+"""A server that took nothing for so long, in so many looks, takes no more; one that said nothing says no more."""
 _LARGEST = 300 << 20
 _OPTIONS = [
     ("grpc.max_send_message_length", _LARGEST),
@@ -230,11 +230,11 @@ class GrpcServer:
 
     async def _until_stuck(self, number: Callable[[], int], over: Callable[[], bool]) -> None:
         """Until it is over, or the number has been the same for a while."""
-        before, since = -1, self.clock()
-        while not over() and self.clock() - since < _STUCK_SECONDS:
-            if (now := number()) != before:
-                before, since = now, self.clock()
-            await asyncio.sleep(_STUCK_SECONDS / 20)
+        before, unchanged = -1, 0
+        while not over() and unchanged < _LOOKS:  # not seconds: the machine may have stood still meanwhile
+            now = number()
+            before, unchanged = now, unchanged + 1 if now == before else 0
+            await asyncio.sleep(_STUCK_SECONDS / _LOOKS)
 
     async def rest(self, seconds: float) -> None:
         await asyncio.sleep(seconds)
