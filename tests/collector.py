@@ -85,9 +85,20 @@ class Collector:
                 self.spans += [_span(service, each) for each in scope.spans]
 
     def of(self, trace: str, *names: str) -> list[Span]:
-        """Those of a trace, once spans of these names are there: of a process the last to end."""
-        wait_until(lambda: not set(names) - {span.name for span in self.spans if span.trace == trace})
-        return [span for span in self.spans if span.trace == trace]
+        """Those of a trace, once spans of these names are there (of a process the last to end), and what is above each.
+
+        Only what is above all of them is the client's own.
+        """
+
+        def found() -> list[Span]:
+            return [span for span in self.spans if span.trace == trace]
+
+        def is_whole(spans: list[Span]) -> bool:
+            above = {span.parent for span in spans} - {span.id for span in spans}
+            return {*names} <= {span.name for span in spans} and len(above) == 1
+
+        wait_until(lambda: is_whole(found()))
+        return found()
 
     def has(self, traces: Iterable[str]) -> bool:
         """Whether there are spans of all of these."""

@@ -160,7 +160,7 @@ class Gateway:
         self.runner_metrics = ""
         """And of the runner's."""
         self._socket = admin
-        self._admin = httpx.Client(transport=httpx.HTTPTransport(uds=str(admin)), base_url="http://envoy")
+        self._admin = httpx.Client(transport=httpx.HTTPTransport(uds=str(admin)), base_url="http://envoy", timeout=30)
         self._log = log
         verify = True if trust is None else trust
         self.http = httpx.Client(base_url=url, timeout=30, verify=verify)
@@ -189,8 +189,12 @@ class Gateway:
 
     def metric(self, sample: str) -> float:
         """One sample of the processor's metrics, named as the page shows it; 0 while it isn't there."""
-        lines = httpx.get(self.metrics).raise_for_status().text.splitlines()
+        lines = httpx.get(self.metrics, timeout=30).raise_for_status().text.splitlines()
         return sum(float(line.removeprefix(f"{sample} ")) for line in lines if line.startswith(f"{sample} "))
+
+    def is_at_rest(self) -> bool:
+        """Whether no client has a connection, with a request on it or about to come, and no exchange is under way."""
+        return not self.stat("http.openai.downstream_cx_active") and not self.metric("extproc_running_exchanges")
 
     def access_log(self, request_id: str) -> dict[str, Any]:
         """The access-log line of one request; Envoy writes it when the exchange is over, and flushes in its time."""
@@ -225,7 +229,8 @@ class Gateway:
             client.close()
 
 
-def _accepts(path: Path) -> bool:
+def accepts(path: Path) -> bool:
+    """Whether somebody listens at this socket: its file may be there a moment earlier."""
     with socket.socket(socket.AF_UNIX) as attempt:
         return attempt.connect_ex(str(path)) == 0
 
@@ -300,10 +305,10 @@ def configured_gateway(
         if load(config).runs_tools:
             at = f"127.0.0.1:{free_port()}"
             runner = [*_PATIENT_EXTPROC, "runner", "--config", str(config), "--metrics", at]
-            runner += ["--reread", "0.1", "--grace", "2"]
+            runner += ["--reread", "0.1", "--grace", "20"]
             children.append(subprocess.Popen(runner))
             gateway.runner, gateway.runner_metrics = children[1].pid, f"http://{at}/metrics"
-            wait_until(lambda: _accepts(folder / "runner.sock") or children[1].poll() is not None, UP_SECONDS)
+            wait_until(lambda: accepts(folder / "runner.sock") or children[1].poll() is not None, UP_SECONDS)
         with log.open("wb") as envoy_log:
             command = [str(ENVOY), "-c", str(started), "--use-dynamic-base-id", "--concurrency", "1", "-l", "warning"]
             envoys = subprocess.Popen([*command, *arguments], stdout=envoy_log, stderr=envoy_log)

@@ -62,7 +62,9 @@ class Gateway:
         self.envoy_log = folder / "envoy.log"
         self.admin_socket = folder / "admin.sock"
         self.metrics_address = f"127.0.0.1:{free_port()}"
-        self.admin = httpx.Client(transport=httpx.HTTPTransport(uds=str(self.admin_socket)), base_url="http://envoy")
+        self.admin = httpx.Client(
+            transport=httpx.HTTPTransport(uds=str(self.admin_socket)), base_url="http://envoy", timeout=30
+        )
         # A connection that has been idle for some seconds may be closed just when it is used again.
         unkept = httpx.Limits(max_keepalive_connections=0)
         self.metrics = httpx.Client(base_url=f"http://{self.metrics_address}", timeout=PATIENCE, limits=unkept)

@@ -47,7 +47,7 @@ from tests.serving_in_thread import serving_in_thread
 
 CHAT = "/v1/chat/completions"
 LIMIT = 100_000
-PATIENCE = 1.0
+PATIENCE = 2.0
 """How long Envoy waits for the processor where it has little time for it."""
 PHASES = ["request_headers", "request_body", "response_headers", "response_body"]
 OWN_ERROR = b'{"error": {"message": "the processor\'s own words"}}'

@@ -24,7 +24,7 @@ from extproc.exchange.phases import Phase
 from extproc.observability.telemetry import Telemetry
 from extproc.wire import ImmediateResponse
 from scripted_vllm import ScriptedVLLM
-from tests.gateway import MODEL, Gateway, free_port
+from tests.gateway import MODEL, Gateway, free_port, wait_until
 from tests.messages import listed_models
 from tests.test_exchange import only, request_headers, set_fields
 
@@ -208,5 +208,5 @@ class TestFrontDoor:
         assert [request for request in gateway.backend.requests if request.method != "GET"] == []
 
     def test_the_context_length_comes_from_the_backend(self, gateway: Gateway) -> None:
-        assert gateway.http.get("/v1/models/coder").json()["max_model_len"] == 4096
+        wait_until(lambda: gateway.http.get("/v1/models/coder").json().get("max_model_len") == 4096)
         assert "max_model_len" not in gateway.http.get("/v1/models/absent").json()

@@ -45,6 +45,7 @@ def time_enough() -> Iterator[None]:
     """So that none fails because others keep the machine busy."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(workers, "LOAD", 60.0)
+        patch.setattr(workers, "_TO_DIE", 10.0)
         patch.setattr(pools, "_LONGEST_WAIT", PATIENT)
         yield
 
@@ -571,7 +572,9 @@ def test_a_directory_that_is_not_there_is_an_error_at_the_start_and_none_later(
 ORPHANS = """
 import asyncio, os, signal, sys
 from pathlib import Path
-from extproc.runner.characters import Characters
+from extproc.runner.characters import Characters, worker
+
+worker.LOAD = 60.0
 
 async def main():
     characters = Characters(Path(sys.argv[1]), 256 << 20)

@@ -31,7 +31,7 @@ from extproc.names import LAYOUT, LAYOUT_METADATA
 from extproc.toolcalls import NAMED
 from extproc.wire import SERVICE, HeaderMap, HeaderValue, HttpBody, HttpHeaders, ProcessingRequest, ProcessingResponse
 from scripted_vllm import ScriptedVLLM
-from tests.gateway import ENVOY, EXTPROC, free_port, limited
+from tests.gateway import ENVOY, EXTPROC, free_port, limited, put
 
 pytestmark = pytest.mark.long
 
@@ -535,14 +535,14 @@ def test_settings_of_an_envoy_need_a_directory_for_it(good: Path) -> None:
 
 def test_without_envoys_files_a_change_that_envoy_has_to_know_of_is_refused(good: Path) -> None:
     with served(good, "--reread", "0.02") as processor:
-        good.write_text(f"limits: {{max_body_bytes: 2048}}\n{GOOD}")
+        put(good, f"limits: {{max_body_bytes: 2048}}\n{GOOD}")
         assert processor.process.stderr
         line = json.loads(processor.process.stderr.readline())
         assert line["level"] == "error"
         assert "Envoy has to know of these changes too, and can't learn of them from here: limits; " in line["message"]
-        good.write_text(f"limits: {{max_body_bytes: 4096}}\n{GOOD.replace('name: coder', 'name: other')}")
+        put(good, f"limits: {{max_body_bytes: 4096}}\n{GOOD.replace('name: coder', 'name: other')}")
         assert "learn of them from here: limits; " in processor.process.stderr.readline()
-        good.write_text(GOOD.replace("name: coder", "name: other"))
+        put(good, GOOD.replace("name: coder", "name: other"))
         assert "is in force" in processor.process.stderr.readline(), "models are no business of Envoy's"
 
 
@@ -575,7 +575,7 @@ def test_a_processor_that_is_killed_while_its_configuration_is_broken_starts_wit
         while next(status).status != health_pb2.HealthCheckResponse.NOT_SERVING:
             pass
         assert "\nextproc_config_valid 0.0\n" in httpx.get(f"http://{metrics}/metrics").text
-        good.write_text(GOOD.replace("name: coder", "name: other"))
+        put(good, GOOD.replace("name: coder", "name: other"))
         assert next(status).status == health_pb2.HealthCheckResponse.SERVING
         assert "\nextproc_config_valid 1.0\n" in httpx.get(f"http://{metrics}/metrics").text
 

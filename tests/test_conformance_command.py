@@ -43,7 +43,15 @@ RECIPE = {
     "refused": {"headers": {HEADER: "refuse"}, "status": REFUSAL},
     "mutated": {"headers": {HEADER: "mutate"}},
     "layouts": ["FULL_DUPLEX_STREAMED/FULL_DUPLEX_STREAMED"],
-    "limits": {"pause": 0.01, "streams": 16, "silence": 0.1, "body_mib": 30, "too_large_mib": (LARGEST >> 20) + 1},
+    "limits": {
+        "pause": 0.01,
+        "streams": 16,
+        "silence": 0.1,
+        "body_mib": 30,
+        "too_large_mib": (LARGEST >> 20) + 1,
+        "reply": 30,
+        "case": 120,
+    },
 }
 
 

@@ -21,6 +21,7 @@ from extproc.cli import main
 from extproc.conformance.cases.case import Session
 from extproc.conformance.cases.unknown import request_headers
 from extproc.conformance.driver import DirectLink
+from extproc.conformance.envoys import lab
 from extproc.conformance.envoys.comparing import difference
 from extproc.conformance.envoys.lab import Measured, measure
 from extproc.conformance.envoys.releases import RELEASES, ReleaseError, binary, version
@@ -41,7 +42,7 @@ from tests.test_conformance_cases import RECIPE
 LATEST = list(RELEASES)[-1]
 SMALL = replace(RECIPE, limits=Limits())
 """Without the largest bodies, which the reference may take longer over than a host waits."""
-WITH_ENVOYS = replace(SMALL, limits=Limits(reply=1.0))
+WITH_ENVOYS = replace(SMALL, limits=Limits(reply=10.0))
 SOME_CASES = [
     "LAY-0[69]",
     "LAY-20",
@@ -88,7 +89,8 @@ def test_some_cases_pass_through_this_releases_envoy_too() -> None:
     assert others == {"UNK-01": Verdict.SKIP}
 
 
-def test_some_faults_are_what_the_simulated_host_makes_of_them() -> None:
+def test_some_faults_are_what_the_simulated_host_makes_of_them(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(lab, "_MESSAGE_TIMEOUT", 5.0)  # none of these waits for it
     measured = asyncio.run(measure(ENVOY, SOME_FAULTS))
     assert differing(measured) == []
     found = {each.fault.name: each.effects for each in measured}
@@ -176,7 +178,8 @@ def test_the_reference_passes_in_each_release(release: str) -> None:
 
 @pytest.mark.envoys
 @every_release
-def test_each_fault_is_what_the_simulated_host_makes_of_it(release: str) -> None:
+def test_each_fault_is_what_the_simulated_host_makes_of_it(release: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(lab, "_MESSAGE_TIMEOUT", 2.0)
     measured = asyncio.run(measure(binary(release)))
     assert differing(measured) == []
     assert len(measured) == len(FAULTS)

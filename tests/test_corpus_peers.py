@@ -55,13 +55,15 @@ for line in sys.stdin:
 
 
 @pytest.mark.parametrize(
-    ("accident", "complaint"),
-    [("sys.exit(3)", "ended with status 3"), ("time.sleep(60)", "no answer in 0.5 seconds")],
+    ("accident", "patience", "complaint"),
+    [("sys.exit(3)", 30.0, "ended with status 3"), ("time.sleep(60)", 0.5, "no answer in 0.5 seconds")],
 )
-def test_a_process_that_dies_or_hangs_is_started_again(accident: str, complaint: str, tmp_path: Path) -> None:
+def test_a_process_that_dies_or_hangs_is_started_again(
+    accident: str, patience: float, complaint: str, tmp_path: Path
+) -> None:
     program = tmp_path / "program.py"
     program.write_text(ONCE.replace("EXCEPTION", accident))
-    peer = Peer((sys.executable, program, tmp_path / "been"), patience=0.5)
+    peer = Peer((sys.executable, program, tmp_path / "been"), patience=patience)
     try:
         with pytest.raises(PeerError, match=complaint):
             list(peer(GIVEN))

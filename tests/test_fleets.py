@@ -210,8 +210,17 @@ def test_a_request_that_meets_a_dead_backend_fails_and_the_next_are_answered(fal
     failed = fallbacks.gateway.chat("coder")
     assert (failed.status_code, failed.json()["error"]["code"]) == (503, "backend_unreachable")
     assert failed.headers[MODEL_HEADER] == "big"
-    assert fallbacks.ask() == (200, "small", "big failing")
-    line = fallbacks.gateway.access_log(fallbacks.gateway.chat("coder").headers["x-request-id"])
+    answers = list[httpx.Response]()
+
+    def is_passed_by() -> bool:
+        """If this isn't the request that tries whether it is back."""
+        answers.append(fallbacks.gateway.chat("coder"))
+        return str(answers[-1].headers.get(FALLBACK_HEADER)) == "big failing"
+
+    for _ in range(2):
+        wait_until(is_passed_by)
+    assert (answers[-1].status_code, answers[-1].headers[MODEL_HEADER]) == (200, "small")
+    line = fallbacks.gateway.access_log(answers[-1].headers["x-request-id"])
     told = line["extproc"]
     assert (told["alias"], told["model"], told["instead_of"], told["because"]) == ("coder", "small", "big", "failing")
     assert fallbacks.gateway.metric('extproc_fallbacks_total{alias="coder",model="big",reason="failing"}') >= 2
@@ -227,18 +236,18 @@ def test_a_client_that_tries_again_as_openais_do_notices_nothing(fallbacks: Fall
     answer = client.chat.completions.with_raw_response.create(model="coder", messages=said)  # type: ignore[arg-type]
     client.close()
     assert answer.headers[FALLBACK_HEADER] == "big failing"
-    assert answer.retries_taken == 1
+    assert answer.retries_taken in (1, 2), "the second may be the one that tries whether it is back"
     fallbacks.coder.start()
     wait_until(lambda: fallbacks.ask() == (200, "big", None))
 
 
 def test_a_full_backend_is_passed_by_without_an_error(fallbacks: Fallbacks) -> None:
-    fallbacks.coder.vllm.play(Reply("word " * 30, pace=0.05))
+    fallbacks.coder.vllm.play(Reply("word " * 15, pace=0.2))
     body = request("one-at-a-time", stream=True)
     with fallbacks.gateway.http.stream("POST", CHAT, json=body) as answer:
         assert answer.headers[MODEL_HEADER] == "narrow"
         for _ in range(3):
             assert fallbacks.ask("one-at-a-time") == (200, "small", "narrow full")
         lines = list(answer.iter_lines())
-    assert text_of(lines) == "word " * 30
+    assert text_of(lines) == "word " * 15
     wait_until(lambda: fallbacks.ask("one-at-a-time") == (200, "narrow", None))

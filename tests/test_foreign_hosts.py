@@ -23,7 +23,7 @@ from extproc.exchange.context import ExchangeContext
 from extproc.observability.telemetry import Telemetry
 from extproc.server.processor import Processor
 from scripted_vllm import Reply, ScriptedVLLM
-from tests.gateway import ENVOY, MODEL, free_port, wait_until
+from tests.gateway import ENVOY, MODEL, accepts, free_port, wait_until
 from tests.in_thread import in_thread
 from tests.test_answer import CALL
 
@@ -102,7 +102,9 @@ async def processors(folder: Path, config: Config, telemetry: dict[str, Telemetr
 @pytest.fixture(scope="module")
 def hosts(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, Foreign]]:
     folder = tmp_path_factory.mktemp("hosts")
-    with ScriptedVLLM(model=MODEL).running() as backend:
+    with ScriptedVLLM(model=MODEL).running() as backend, pytest.MonkeyPatch.context() as patch:
+        # However late the processor hears of a call's end: no client leaves here, nor any backend.
+        patch.setattr("extproc.exchange.host.AT_ONCE", 30.0)
         settings = folder / "extproc.yaml"
         settings.write_text(
             f"models: [{{name: {MODEL}, backend: qwen, tools: prompt}}]\n"
@@ -151,9 +153,11 @@ def hosts(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, Foreig
                 "error",
             ]
             envoy = subprocess.Popen(command, stdout=log, stderr=log)
-            admin = httpx.Client(transport=httpx.HTTPTransport(uds=str(folder / "admin.sock")), base_url="http://envoy")
+            admin = httpx.Client(
+                transport=httpx.HTTPTransport(uds=str(folder / "admin.sock")), base_url="http://envoy", timeout=30
+            )
             try:
-                wait_until(lambda: envoy.poll() is not None or (folder / "admin.sock").exists())
+                wait_until(lambda: envoy.poll() is not None or accepts(folder / "admin.sock"))
                 wait_until(lambda: envoy.poll() is not None or admin.get("/ready").status_code == 200)
                 assert envoy.poll() is None, (folder / "envoy.log").read_text()
                 yield {

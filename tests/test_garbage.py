@@ -193,8 +193,11 @@ def test_nor_is_anything_of_an_exchange_as_it_is_served_but_what_grpc_leaves(
 
 def test_nor_is_a_request_that_is_refused_kept() -> None:
     effect = Prepare(orjson.dumps({**WITH_TOOLS, "temperature": 9}), CONFIG)
-    gc.collect()
-    before = len(gc.get_objects())
-    for _ in range(100):
-        effect.perform()
-    assert len(gc.get_objects()) - before < 100
+    kept = list[int]()
+    for _ in range(5):  # other threads make objects too
+        gc.collect()
+        before = len(gc.get_objects())
+        for _ in range(100):
+            effect.perform()
+        kept.append(len(gc.get_objects()) - before)
+    assert min(kept) < 100

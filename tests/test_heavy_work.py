@@ -9,6 +9,7 @@ import os
 import signal
 import zlib
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -141,17 +142,26 @@ SECRET = "sesame"
 
 
 class Waits(Prepare):
-    """Another: it waits until a file, which stands in the place of the settings, is opened for writing."""
+    """Another: it waits for a byte in a FIFO, whose path stands in the place of the settings."""
 
     __slots__ = ()
 
     def perform(self) -> ApiError:
-        with open(str(self.config), "rb"):
+        with open(str(self.config), "rb", buffering=0) as fifo:
+            fifo.read(1)
             return ApiError(400, "waited")
 
 
 def waits(fifo: Path, size: int, client: str) -> Waits:
     return Waits(bytes(size), str(fifo), client)  # type: ignore[arg-type]
+
+
+@contextmanager
+def opened(fifo: Path) -> Iterator[int]:
+    """Its end for writing, though nobody reads yet: each byte is for one who waits."""
+    descriptor = os.open(fifo, os.O_RDWR)
+    yield descriptor
+    os.close(descriptor)
 
 
 @pytest.fixture(scope="module")
@@ -246,11 +256,12 @@ class TestWorkers:
         async def main() -> None:
             tasks = [asyncio.create_task(sent(client)) for client in [*["much"] * 4, "ann", "bob"]]
             for _ in tasks:
-                await asyncio.to_thread(lambda: fifo.open("wb").close())
+                os.write(writer, b".")
                 await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
                 tasks = [task for task in tasks if not task.done()]
 
-        runner.run(main())
+        with opened(fifo) as writer:
+            runner.run(main())
         assert done == ["much", "ann", "bob", "much", "much", "much"]
 
     def test_nobody_takes_all_the_room(self, runner: asyncio.Runner, workers: Workers, tmp_path: Path) -> None:
@@ -267,11 +278,12 @@ class TestWorkers:
             await asyncio.sleep(0)
             results = [task.result() if task.done() else None for task in tasks]
             while waiting := [task for task in tasks if not task.done()]:  # one after the other reads the FIFO
-                await asyncio.to_thread(lambda: fifo.open("wb").close())
+                os.write(writer, b".")
                 await asyncio.wait(waiting, return_when=asyncio.FIRST_COMPLETED)
             return results  # type: ignore[return-value]
 
-        first, second, third, fourth = runner.run(main())
+        with opened(fifo) as writer:
+            first, second, third, fourth = runner.run(main())
         assert first is third is None
         assert second.code == fourth.code == "overloaded"
 

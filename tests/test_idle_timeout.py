@@ -75,7 +75,7 @@ def test_a_stream_that_never_begins_ends_too(tmp_path: Path) -> None:
         configuration = f"""
 models: [{{name: coder, backend: qwen, tools: prompt}}]
 backends: [{{name: qwen, address: "127.0.0.1:{server.server_address[1]}", health_check: false}}]
-limits: {{first_event_seconds: 0.4}}
+limits: {{first_event_seconds: 1.5}}
 """
         with configured_gateway(tmp_path, configuration) as gateway:
             with pytest.raises(httpx.RemoteProtocolError):  # a cut connection: the head was on its way

@@ -52,9 +52,9 @@ def test_what_many_do_in_one_round_comes_together() -> None:
 
 def test_to_wait_is_no_stop() -> None:
     async def main() -> None:
-        await asyncio.sleep(10 * STOP)
+        await asyncio.sleep(50 * STOP)
 
-    assert sum(rounds(main())) < 5 * STOP
+    assert sum(rounds(main())) < 25 * STOP
 
 
 def test_to_stand_still_while_it_waits_is_one() -> None:
@@ -97,7 +97,7 @@ def test_what_comes_while_it_gathers_comes_together() -> None:
 
     lag.run(main())
     assert len(heard) < PIECES
-    assert max(told) < LONG
+    assert sum(each >= LONG for each in told) < len(heard)  # one may be, if the machine stands still
 
 
 PIECES = 50

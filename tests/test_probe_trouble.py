@@ -226,7 +226,7 @@ TROUBLES: list[Trouble] = [
 @pytest.mark.parametrize("trouble", TROUBLES, ids=lambda trouble: str(trouble).lower())
 def test_trouble_with_one_answer_leaves_a_configuration_or_one_line(trouble: Trouble) -> None:
     well = [Reply("ready"), Reply("As"), Reply(TAGGED), Reply(FORCED), Reply(ODD_CHOICE)]
-    patience = 0.5 if isinstance(trouble, Stall) else 30.0
+    patience = 1.5 if isinstance(trouble, Stall) else 30.0
     vllm = ScriptedVLLM(NAME)
     with vllm.running():
         for ill in range(len(well)):

@@ -16,6 +16,7 @@ import pytest
 import yaml
 
 from extproc.config import Backend, Config, parse
+from extproc.control import publishing
 from extproc.control.envoy_admin import EnvoyAdmin, Tries
 from extproc.control.publishing import UNSEEN, EnvoyFiles, RefusedByEnvoyError
 from extproc.envoy.bootstrap import bootstrap, to_yaml
@@ -250,8 +251,9 @@ def test_an_envoy_that_stops_answering_is_given_all_the_time_there_is(
     assert "Envoy isn't ready with clusters.yaml after 0.5 seconds; going on without waiting" in caplog.text
 
 
-def test_a_refusal_that_nobody_saw_is_one(tmp_path: Path) -> None:
+def test_a_refusal_that_nobody_saw_is_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The question before the file was written got lost: what Envoy refused since looks as if it had been before."""
+    monkeypatch.setattr(publishing, "UNSEEN", 3.0)  # in which Envoy does refuse it
 
     class Spoilt(EnvoyFiles):
         async def _made(self, config: Config, leaving: Sequence[Backend]) -> dict[str, str]:
@@ -263,10 +265,10 @@ def test_a_refusal_that_nobody_saw_is_one(tmp_path: Path) -> None:
     async def main() -> None:
         relay = Relay(tmp_path)
         relay.lost = {1}
-        files = Spoilt(tmp_path / "files", EnvoyAdmin(str(relay.address)), patience=0.5)
+        files = Spoilt(tmp_path / "files", EnvoyAdmin(str(relay.address)), patience=2.0)
         async with relay.running(), envoy(tmp_path, files) as admin:
             before = texts(tmp_path / "files")[CLUSTERS]
-            with pytest.raises(RefusedByEnvoyError, match=r"doesn't go by clusters\.yaml after 0\.5 seconds"):
+            with pytest.raises(RefusedByEnvoyError, match=r"doesn't go by clusters\.yaml after 2 seconds"):
                 await files.offer(config("one", two="a.name.that.is.no.address:80"), ())
             assert (await admin.taken()).refused["cds"] == 1
             assert texts(tmp_path / "files")[CLUSTERS] == before

@@ -560,8 +560,9 @@ def test_keys_are_looked_at_while_envoy_takes_its_time_with_a_configuration(gate
         eventually(lambda: int(gateway.stat("cluster_manager.warming_clusters") or 0) == 1)
         put(keys, hash_line("bob", f"{KEY}-of-bob"))
         eventually(lambda: gateway.ask("coder", authorization=f"Bearer {KEY}").status_code == 401)
-        assert gateway.metric(f'extproc_config_info{{hash="{digest}"}}') == 0
         eventually(lambda: gateway.metric(f'extproc_config_info{{hash="{digest}"}}') == 1)
+    told = gateway.log.read_text()
+    assert told.rindex("the new API keys are in force") < told.index(f"the new configuration is in force: {digest}")
     assert gateway.ask("coder", authorization=f"Bearer {KEY}").status_code == 401, "the old keys don't come back"
 
 

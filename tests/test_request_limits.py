@@ -32,7 +32,7 @@ TEAMS = {
     "often": f"requests_per_minute: 1000, tokens_per_day: {FREE}",
     "poor": "requests_per_minute: 1000, tokens_per_day: 100",
 }
-KEYS = ["alice", "bob", "frida", *(f"{team}/{number}" for team in TEAMS for number in range(4))]
+KEYS = ["alice", "bob", "frida", *(f"{team}/{number}" for team in TEAMS for number in range(10))]
 REQUESTS = [f"x-ratelimit-{name}-requests" for name in ("limit", "remaining", "reset")]
 
 
@@ -109,11 +109,13 @@ def test_a_request_counts_once_however_often_a_backend_is_asked_for_it(two: Pair
     gateway = two.gateways[0]
     before, asked = two.limits.used("team_requests_minute", "often"), len(two.backend.requests)
     # No call comes, so the gateway asks again; and one of the backend's two replicas isn't there.
-    for key in range(1, 4):
-        ask(gateway, f"often/{key}", model="again", tools=True, tool_choice="required")
-    assert len(two.backend.requests) == asked + 6
+    for asks in range(1, 10):
+        ask(gateway, f"often/{asks}", model="again", tools=True, tool_choice="required")
+        if asks >= 3 and gateway.stat("cluster.half.upstream_rq_retry") > 0:  # Envoy draws the replica by lot
+            break
     assert gateway.stat("cluster.half.upstream_rq_retry") > 0
-    assert two.limits.used("team_requests_minute", "often") == before + 3
+    assert len(two.backend.requests) == asked + 2 * asks
+    assert two.limits.used("team_requests_minute", "often") == before + asks
 
 
 def test_what_the_gateway_answers_itself_counts_at_its_own_bucket_alone(two: Pair) -> None:
@@ -133,6 +135,7 @@ def test_what_the_gateway_answers_itself_counts_at_its_own_bucket_alone(two: Pai
 def test_a_request_is_asked_for_three_times_at_most(two: Pair, name: str, calls: int) -> None:
     # For tokens, the key's requests and the team's; and when its answer has ended, the service is told its cost.
     # By the time that the second request's questions have come, so would any further one of the first's.
+    two.settle()
     expected = two.limits.asked + 2 * calls
     for _ in range(2):
         assert ask(two.gateways[1], name).status_code == 200

@@ -225,7 +225,7 @@ def module_gateway(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Gateway
     with backend.running():
         configuration = SETTINGS.format(model=MODEL, port=backend.port)
         # A time limit that the second answer of the slowest test is beyond.
-        shorter = {"message_timeout: 5s": "message_timeout: 1.5s"}
+        shorter = {"message_timeout: 5s": "message_timeout: 3s"}
         folder = tmp_path_factory.mktemp("gateway")
         with configured_gateway(folder, configuration, backend, envoy=shorter) as gateway:
             yield gateway
@@ -265,7 +265,7 @@ class TestGateway:
         assert second.keys() == first.keys()
 
     def test_a_slow_second_answer_is_waited_for(self, retrying: Gateway, *, stream: bool) -> None:
-        retrying.backend.play(Reply(WORDS), Reply(CALL, trouble=Stall(after=None, seconds=3)))
+        retrying.backend.play(Reply(WORDS), Reply(CALL, trouble=Stall(after=None, seconds=5)))
         assert ask(retrying, "coder", stream=stream) == (["get_weather"], None)
 
     @pytest.mark.parametrize("trouble", [Refuse(), Fail(500), Cut(1)], ids=repr)

@@ -162,6 +162,9 @@ def test_a_backend_is_asked_by_its_own_name(routed: Routed) -> None:
 # ---- which replica
 
 
+RETRIES, EJECTIONS = "cluster.passive.upstream_rq_retry", "passive.outlier_detection.ejections_enforced_total"
+
+
 def test_every_replica_gets_its_share(routed: Routed) -> None:
     assert answers(routed, "spread", 40) == {200: 40}
     assert min(loads(routed.replicas["spread"])) > 0
@@ -184,13 +187,14 @@ def test_a_busy_replica_gets_less(routed: Routed) -> None:
 
 def test_a_replica_that_is_gone_costs_no_request_and_is_left_alone_until_it_is_back(routed: Routed) -> None:
     gone, other = routed.replicas["passive"]
-    retries = routed.gateway.stat("cluster.passive.upstream_rq_retry")
+    retries, ejections = (routed.gateway.stat(name) for name in (RETRIES, EJECTIONS))
     gone.stop()
     try:
         assert answers(routed, "passive", 40) == {200: 40}
         assert len(other.chats) == 40
-        assert routed.gateway.stat("cluster.passive.upstream_rq_retry") - retries == 3, "then it was left alone"
-        assert routed.ejected("passive") == 1
+        assert routed.gateway.stat(EJECTIONS) > ejections
+        # Then it was left alone; one or two may have come before all of Envoy knew, or after an ejection's end.
+        assert 3 <= routed.gateway.stat(RETRIES) - retries < 12
     finally:
         gone.start()
     assert_gets_requests_again(routed, "passive", gone)
@@ -198,14 +202,14 @@ def test_a_replica_that_is_gone_costs_no_request_and_is_left_alone_until_it_is_b
 
 def test_a_503_is_tried_elsewhere_with_all_that_was_asked(routed: Routed) -> None:
     overloaded, other = routed.replicas["passive"]
-    ejections = "passive.outlier_detection.ejections_enforced_total"
-    before = routed.gateway.stat(ejections)
+    before = routed.gateway.stat(EJECTIONS)
     overloaded.play(Reply(trouble=Fail(503)), 50)
     long = "It was a dark and stormy night. " * 100
     assert {routed.gateway.chat("passive", long).status_code for _ in range(40)} == {200}
     assert {request.json["messages"][-1]["content"] for request in other.chats} == {long}
-    # Once, but where 40 requests take longer than an ejection lasts.
-    assert len(overloaded.chats) == 3 * (routed.gateway.stat(ejections) - before) > 0
+    # Once, but where 40 requests take longer than an ejection lasts; and as above.
+    ejections = routed.gateway.stat(EJECTIONS) - before
+    assert 0 < 3 * ejections <= len(overloaded.chats) < 3 * (ejections + 1) + 4
     overloaded.vllm.forget()
     assert_gets_requests_again(routed, "passive", overloaded)
 

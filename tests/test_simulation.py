@@ -305,7 +305,7 @@ def quiet(caplog: pytest.LogCaptureFixture) -> Iterator[None]:
 
 def test_the_command_tells_how_many_went_right(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     state = tmp_path / "played.json"
-    asked = ["--seconds", "0.1", "--processes", "1", "--state", str(state)]
+    asked = ["--seconds", "1", "--processes", "1", "--state", str(state)]
     assert main([*asked, "--first", "0"]) == 0
     said = capsys.readouterr().out
     assert "seeds 0 to" in said

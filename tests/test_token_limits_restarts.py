@@ -99,7 +99,7 @@ def leave(gateway: Gateway, folder: Path, requests: Requests) -> None:
 
         wait_until(lambda: len(closed()) == TEAMS * AT_A_TIME, PATIENCE)
         admin.post("/drain_listeners?inboundonly").raise_for_status()
-        asked = ("http.openai.downstream_rq_active", "http.openai.downstream_cx_tx_bytes_buffered")
+        asked = ("http.openai.downstream_cx_active", "http.openai.downstream_cx_tx_bytes_buffered")
         busy = (*asked, *COUNTING_NOW)  # it counts what it has answered
         wait_until(lambda: not any(map(gateway.stat, busy)), PATIENCE)
 

@@ -109,7 +109,7 @@ async def seen(it: ToolSource) -> list[Any]:
 def has_ended(pid: int) -> bool:
     try:
         return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] == "Z"
-    except FileNotFoundError:
+    except (FileNotFoundError, ProcessLookupError):  # it may end between the opening and the reading
         return True
 
 
@@ -251,7 +251,7 @@ async def test_odd_answers(call: str, arguments: Any, result: ToolResult) -> Non
 @in_loop
 async def test_a_call_has_its_time(legacy: bool) -> None:
     box = ToolBox()
-    async with web(box, {"legacy": legacy}, tools={"hang": {"seconds": 1.0}}) as it:
+    async with web(box, {"legacy": legacy}, tools={"hang": {"seconds": 3.0}}) as it:
         assert await it.call("srv__hang", "") == ToolResult("Error: Tool execution timed out", "timeout")
         await box.cancelled.wait()
         assert (await it.call("srv__weather", '{"city": "Rome"}')).outcome == "ok"
@@ -274,7 +274,7 @@ async def test_a_cancelled_call_is_cancelled_there(options: dict[str, Any]) -> N
 
 @in_loop
 async def test_a_program_is_told_what_is_cancelled() -> None:
-    async with source(odd(tools={"hang": {"seconds": 1.0}})) as it:
+    async with source(odd(tools={"hang": {"seconds": 3.0}})) as it:
         assert (await it.call("odd__hang", "")).outcome == "timeout"
         cancelled: list[Any] = []
         while not cancelled:
@@ -359,11 +359,11 @@ async def test_a_session_that_the_server_has_forgotten_is_begun_anew() -> None:
 async def test_a_call_that_is_given_up_leaves_nothing_open(
     silent_at: tuple[bytes, ...], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(http_link, "_ASIDE", 0.1)
     box = ToolBox()
     options = {"legacy": True, "silent_at": silent_at}
     async with web(box, options, tools={"hang": {"seconds": 0.1}}) as it:
         await until(lambda: box.open == 1)  # the stream for what it says of its own accord
+        monkeypatch.setattr(http_link, "_ASIDE", 0.1)  # from now on: it has had its time to connect
         assert (await it.call("srv__hang", "")).outcome == "timeout"
         await until(lambda: box.open == 1)
         assert (await it.call("srv__weather", '{"city": "Rome"}')).outcome == "ok"
@@ -434,7 +434,8 @@ async def test_a_program_that_doesnt_read_is_given_up(
 
 
 @in_loop
-async def test_a_program_that_isnt_there_is_no_reason_not_to_start() -> None:
+async def test_a_program_that_isnt_there_is_no_reason_not_to_start(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(program, "_PATIENCE", 30.0)  # it ends in its time
     missing = settings("missing", command=("no-such-program-at-all",))
     broken = settings("broken", command=(sys.executable, "-I", "-S", "-c", "raise SystemExit(7)"))
     async with ToolServers([missing, broken]) as servers:

@@ -120,7 +120,7 @@ def test_a_call_is_one_trace(gateway: Gateway, collector: Collector, *, stream: 
     assert parts[-1].events == ("first output",)
     # The backend is told of Envoy's span of it, so that its own come below.
     [told] = [value for name, value in gateway.backend.requests[-1].headers if name == "traceparent"]
-    assert told.split("-")[2] in {span.id for span in spans}
+    wait_until(lambda: told.split("-")[2] in {span.id for span in collector.spans})
 
 
 def test_a_second_try_is_below_the_first(gateway: Gateway, collector: Collector) -> None:

@@ -48,7 +48,7 @@ CALL = '<tool_call>\n{"name": "get_weather", "arguments": {"city": "Zürich"}}\n
 ARGUMENTS = '{"city": "Zürich"}'
 INSIDE_TEXT, INSIDE_CALL = 2, 12
 """Pieces, of four characters each."""
-IDLE_TIMEOUT, SILENCE_IN_STREAM = 2, 1
+IDLE_TIMEOUT, SILENCE_IN_STREAM = 5, 2
 """Seconds, in the place of half an hour and of five minutes."""
 
 

@@ -85,7 +85,7 @@ def test_an_exchange_is_on_the_page_with_its_four_lanes(watched: Stage, page: Pa
 
 
 def test_the_open_one_grows_while_its_model_writes(watched: Stage, page: Page) -> None:
-    watched.backend.play(Reply("word " * 60, pace=0.1))
+    watched.backend.play(Reply("word " * 600, pace=0.1))
     with watched.gateway.http.stream("POST", CHAT, json=request("Slowly, please"), headers=authorized("bob")):
         rows = page.rows(lambda rows: any(row["words"] == "Slowly, please" and row["first_ms"] for row in rows))
         row = next(row for row in rows.values() if row["words"] == "Slowly, please")

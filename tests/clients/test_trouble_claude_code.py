@@ -79,7 +79,7 @@ def test_after_a_cut_behind_whole_words_it_gives_up(gateway: Gateway, actor: Act
         (Fail(400, message="The model is on strike."), "The model is on strike."),
         (ErrorEvent(after=INSIDE_CALL), "The model's backend answered 500 Internal Server Error."),
         (Garbage(Nonsense.BROKEN_JSON, after=INSIDE_CALL), "The model's backend sent an answer that can't be read"),
-        (Stall(after=INSIDE_CALL, seconds=60), "Nothing came from the model's backend for 1 seconds."),
+        (Stall(after=INSIDE_CALL, seconds=60), "Nothing came from the model's backend for 3 seconds."),
     ],
     ids=["Fail", "ErrorEvent", "Garbage", "Stall"],
 )

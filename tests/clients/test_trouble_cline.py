@@ -109,7 +109,7 @@ def test_a_conversation_that_is_too_long_is_shortened(gateway: Gateway, actor: A
             Garbage(Nonsense.BROKEN_JSON, after=INSIDE_TEXT),
             r"The model's backend sent an answer that can't be read: it is not JSON \([^{}<>]*\)\.",
         ),
-        (Stall(after=INSIDE_TEXT, seconds=60), r"Nothing came from the model's backend for 1 seconds\."),
+        (Stall(after=INSIDE_TEXT, seconds=60), r"Nothing came from the model's backend for 3 seconds\."),
         (EMPTY, "Model returned empty response"),
         (Verbatim(chunk("First I write the file.", None)), r"The model's backend [^{}<>]*\."),
     ],
@@ -129,7 +129,7 @@ def test_else_it_says_why_in_clean_words(
 @pytest.mark.parametrize(
     ("cut", "says", "pace"),
     [
-        (Cut(after=INSIDE_TEXT), "First I write the file.", 0.3),  # a cut comes with what is before it, without a pause
+        (Cut(after=INSIDE_TEXT), "First I write the file.", 0.8),  # a cut comes with what is before it, without a pause
         (Cut(after=INSIDE_CALL), "", 0.02),
     ],
     ids=["text", "call"],

@@ -34,7 +34,7 @@ models:
 backends:
   - {{name: vllm, address: "127.0.0.1:{actor.port}", health_check: false}}
 aliases: {{"claude-*": coder}}
-limits: {{silence_seconds: 1}}
+limits: {{silence_seconds: 3}}
 """
-    with configured_gateway(folder, configuration, envoy={"1800s": "3s"}) as gateway:
+    with configured_gateway(folder, configuration, envoy={"1800s": "9s"}) as gateway:
         yield gateway

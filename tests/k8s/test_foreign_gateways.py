@@ -13,7 +13,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import grpc
 import httpx
 import pytest
 import yaml
@@ -38,7 +37,7 @@ from extproc.names import (
 from extproc.surfaces import ROUTES
 from extproc.surfaces.messages.errors import error_type
 from scripted_vllm import Reply, ScriptedVLLM
-from tests.gateway import ENVOY, EXTPROC, AskedVLLM, free_port, wait_until
+from tests.gateway import ENVOY, EXTPROC, AskedVLLM, free_port, until_healthy, wait_until
 from tests.k8s.foreign import Addresses, envoy_gateways, istios
 from tests.k8s.rendered import BASE, K8S, Object, one, rendered, settings
 from tests.messages import Json, calls_of, error_in, listed_models, message_of, said_in, whole_message
@@ -131,8 +130,7 @@ def running(folder: Path, overlay: str) -> Iterator[Foreign]:
         (folder / "envoy.yaml").write_text(yaml.safe_dump(bootstrap), encoding="utf-8")
         serve = [*EXTPROC, "serve", "--config", str(folder / "extproc.yaml"), "--listen", f"127.0.0.1:{at.processor}"]
         processor = stack.enter_context(child(serve))
-        with grpc.insecure_channel(f"127.0.0.1:{at.processor}") as channel:
-            grpc.channel_ready_future(channel).result(timeout=30)
+        until_healthy(f"127.0.0.1:{at.processor}", processor)
         command = [str(ENVOY), "-c", str(folder / "envoy.yaml"), "--use-dynamic-base-id", "--concurrency", "1"]
         envoy = stack.enter_context(child([*command, "-l", "error"]))
         http = stack.enter_context(
@@ -312,8 +310,8 @@ def test_the_models_are_listed_by_the_processor(foreign: Foreign) -> None:
 
 
 def test_a_request_larger_than_envoys_own_buffer_is_taken(foreign: Foreign) -> None:
-    answer = foreign.chat(user="u" * 2_000_000)
-    assert answer.status_code == 200, answer.text
+    # The first starts the process that reads it, and these Envoys wait five seconds for a reply.
+    wait_until(lambda: foreign.chat(user="u" * 2_000_000).status_code == 200)
 
 
 @pytest.mark.parametrize("path", ["/v1/completions", TOKENIZE_PATH, f"{MESSAGES_PATH}/batches"])

@@ -54,7 +54,8 @@ class Container:
     @property
     def log(self) -> list[str]:
         """What it wrote to its standard output and error, line by line."""
-        return self._log.read_text(encoding="utf-8").splitlines()
+        whole, _, _ = self._log.read_text(encoding="utf-8").rpartition("\n")  # the last line may be half there
+        return whole.splitlines()
 
     def json_log(self) -> list[dict[str, Any]]:
         """The same; every line has to be a JSON object."""

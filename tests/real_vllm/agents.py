@@ -155,7 +155,7 @@ def try_runs(
         others = [run for run in runs if run not in ended]
         with ThreadPoolExecutor(_AT_ONCE) as pool:
             ended.update(zip(others, pool.map(carry_out, others), strict=True))
-        wait_until(lambda: gateway.metric("extproc_running_exchanges") == 0)
+        wait_until(gateway.is_at_rest)
         counts = {run: _counts(gateway, run) for run in runs}
         broken = sum(_count(gateway, f'aborted_exchanges_total{{reason="{why}"}}') for why in ("bug", "protocol_error"))
     turns = read_agent_turns(folder / "recordings")  # the gateway has ended, and written all of them

@@ -98,7 +98,7 @@ def try_task(
     with _recording_gateway(vllm, folder, mode) as gateway:
         sandbox = Sandbox(folder, enough)
         run = run_cline(sandbox, f"{gateway.url}/v1", "real", task.words, seconds=seconds)
-        wait_until(lambda: gateway.metric("extproc_running_exchanges") == 0)
+        wait_until(gateway.is_at_rest)
         requests = int(gateway.metric('extproc_requests_total{model="real"}'))
         faults = {fault: _count(gateway, f'invalid_calls_total{{fault="{fault}",model="real"}}') for fault in _FAULTS}
         broken = sum(_count(gateway, f'aborted_exchanges_total{{reason="{why}"}}') for why in ("bug", "protocol_error"))

@@ -38,7 +38,7 @@ def test_the_loop_looks_round_after_each_slice() -> None:
 
 def test_who_used_up_the_slice_out_of_turn_lets_the_others_go_first() -> None:
     async def main() -> None:
-        turns = Turns()
+        turns = Turns(lambda: 0.0)
         assert turns.free
         turns.spent(SLICE / 2)
         assert turns.free
