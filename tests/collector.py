@@ -85,9 +85,9 @@ class Collector:
                 self.spans += [_span(service, each) for each in scope.spans]
 
     def of(self, trace: str, *names: str) -> list[Span]:
-        """Those of a trace, once spans of these names are there (of a process the last to end), and what is above each.
+        """Those of a trace, once those of these names have come (a process sends last what ends last), and all parents.
 
-        Only what is above all of them is the client's own.
+        The topmost one's parent is the client's own.
         """
 
         def found() -> list[Span]:

@@ -93,7 +93,7 @@ def free_port() -> int:
 
 
 def put(file: Path, text: str) -> None:
-    """Another file in its place, at once: nobody who looks meanwhile sees a part of it, or an empty one."""
+    """Replace the file, or make it, at once: nobody who looks meanwhile finds it empty, or half written."""
     new = file.with_name(f".{file.name}.new")
     new.write_text(text)
     new.rename(file)

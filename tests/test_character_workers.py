@@ -45,7 +45,7 @@ def time_enough() -> Iterator[None]:
     """So that none fails because others keep the machine busy."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(workers, "LOAD", 60.0)
-        patch.setattr(workers, "_TO_DIE", 10.0)
+        patch.setattr(workers, "_TO_DIE", 3.0)
         patch.setattr(pools, "_LONGEST_WAIT", PATIENT)
         yield
 

@@ -88,6 +88,8 @@ def test_what_comes_while_it_gathers_comes_together() -> None:
             await asyncio.to_thread(writer.join)
             while sum(map(len, heard)) < PIECES:  # noqa: ASYNC110  # what is waited for is the loop's own reading
                 await asyncio.sleep(2 * LONG)
+            for _ in range(4):
+                await asyncio.sleep(1.5 * LONG)
             lag.gather = None
             loop.remove_reader(mine)
 
@@ -97,7 +99,7 @@ def test_what_comes_while_it_gathers_comes_together() -> None:
 
     lag.run(main())
     assert len(heard) < PIECES
-    assert sum(each >= LONG for each in told) < len(heard)  # one may be, if the machine stands still
+    assert sum(each >= LONG for each in told) <= 1  # the machine may have stood still
 
 
 PIECES = 50

@@ -39,6 +39,7 @@ SHARE = 4
 """Requests that one client may have under way."""
 RESTARTS = "extproc_worker_restarts_total"
 REQUESTS = 'extproc_requests_total{model="coder"}'
+FINISHED = "extproc_finish_reasons_total"
 ASKED: Series = ("extproc_requests_total", frozenset({("model", "coder")}))
 """The same, as a collector has it."""
 
@@ -284,7 +285,9 @@ def test_when_it_is_asked_to_stop_the_streams_of_both_come_to_their_end() -> Non
             wait_until(lambda: "State:\tZ" in Path(f"/proc/{gateway.process}/status").read_text())  # no second signal
         assert not [socket for socket in sockets(gateway) if socket.exists()]
         assert [each["message"] for each in gateway.logged("stopping")] == ["stopping; exchanges still running: 4"]
-        assert collector.batches[-1].numbers[ASKED] == 4  # what both have counted, and once
+        last = collector.batches[-1].numbers  # what both have counted to their end, and once
+        assert (last[ASKED], sum(number for (name, _), number in last.items() if name == FINISHED)) == (4, 4)
+        assert len({batch.resource["service.instance.id"] for batch in collector.batches}) == 1
 
 
 def test_workers_never_outlive_the_process_that_keeps_them() -> None:

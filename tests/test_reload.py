@@ -18,6 +18,7 @@ import pytest
 import trustme
 import yaml
 
+from extproc.control import watched as watched_files
 from extproc.control.watched import Watched
 from extproc.envoy.key_check import FILE as KEYS
 from extproc.exchange.api_keys import hash_line
@@ -371,6 +372,14 @@ def test_a_file_that_can_not_be_written_is_tried_again(gateway: Gateway) -> None
     in_the_way.rmdir()
     accepted_at_last(gateway, before + 1)
     assert gateway.http.post(CHAT, json=long).status_code == 413
+
+
+def test_a_file_that_is_being_written_is_seen_when_it_is_whole(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    looks = iter([b"the old one", b"", b"the n", b"the new one", b"the new one"])
+    monkeypatch.setattr(watched_files, "_look", lambda _: next(looks))
+    watched = Watched(tmp_path / "slowly")
+    assert asyncio.run(watched.changed())
+    assert watched.content == b"the new one"
 
 
 def test_a_file_that_never_rests_does_not_keep_the_others_from_being_looked_at(tmp_path: Path) -> None:

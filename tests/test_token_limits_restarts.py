@@ -23,7 +23,7 @@ import pytest
 
 from extproc.config import parse
 from extproc.envoy.rate_limit_service import to_yaml
-from tests.gateway import Gateway, until_healthy, wait_until
+from tests.gateway import Gateway, put, until_healthy, wait_until
 from tests.limit_load import COUNTING_NOW, PATIENCE, Asked, Requests, costing
 from tests.test_token_limits import FREE, Pair, pair
 
@@ -130,7 +130,7 @@ def change_settings(running: Pair, load: Load, names: list[str]) -> None:
 
     before, file = listeners(), running.folder / "0" / "extproc.yaml"
     changed = file.read_text().replace("requests_per_minute: null", f"tokens_per_minute: {FREE}")
-    file.write_text(changed)
+    put(file, changed)
     running.limits.read(to_yaml(parse(changed)))
     wait_until(lambda: listeners() > before, PATIENCE)
     wait_until(lambda: all(running.limits.used("client_minute", name) for name in names), PATIENCE)

@@ -22,7 +22,7 @@ from extproc.exchange.tokens import key_set_complaints
 from extproc.observability.telemetry import Telemetry
 from scripted_vllm import Reply
 from scripted_vllm.checks import ChatRequest
-from tests.gateway import MODEL, AskedVLLM, Gateway, configured_gateway, wait_until
+from tests.gateway import MODEL, AskedVLLM, Gateway, configured_gateway, put, wait_until
 from tests.test_api_keys import error_of
 from tests.test_exchange import CHAT, metadata, only, request_headers
 from tests.tokens import AUDIENCE, ISSUER, Signer, claims, key_set, part, published
@@ -318,17 +318,17 @@ def test_keys_from_a_url_and_an_envoy_that_follows_changes(tmp_path: Path) -> No
             assert ask(gateway, RSA.token()).status_code == 200
             assert ask(gateway, EC.token()).status_code == 401
             config = tmp_path / "extproc.yaml"
-            config.write_text(config.read_text().replace("localhost", "127.0.0.1"))  # whose certificate is another's
+            put(config, config.read_text().replace("localhost", "127.0.0.1"))  # whose certificate is another's
             wait_until(lambda: ask(gateway, RSA.token()).status_code != 200)
             unfetched = ask(gateway, RSA.token())
             assert (unfetched.status_code, unfetched.headers["retry-after"]) == (503, "1")
             assert unfetched.json()["error"]["code"] == "signing_keys_unavailable"
             without, (told,) = _apart(config.read_text())
-            config.write_text(without)
+            put(config, without)
             wait_until(lambda: ask(gateway, None).status_code == 200)
             (tmp_path / "jwks.json").write_text(key_set(EC))
             from_a_file = told.partition("jwks:")[0] + f"jwks: {{file: {tmp_path}/jwks.json}}}}\n"
-            config.write_text(without + from_a_file)
+            put(config, without + from_a_file)
             asked = (None, EC.token(), RSA.token())
             wait_until(lambda: [ask(gateway, token).status_code for token in asked] == [401, 200, 401])
 

@@ -20,6 +20,7 @@ import pytest
 from extproc.config.tools import ToolServer
 from extproc.runner.mcp_servers import ToolServers, gate, http_link, program, server
 from extproc.runner.tools import ToolResult, ToolSource
+from tests.gateway import put
 from tests.mcp_server import ToolBox, served
 
 pytestmark = pytest.mark.long
@@ -379,9 +380,9 @@ async def test_a_key_is_read_at_each_connection(legacy: bool, tmp_path: Path, ca
         servers.reconfigure([settings(url=f"http://127.0.0.1:{port}/mcp", api_key=file)])
         await servers.tried()
         assert servers.states[0].error == "its key can't be read: No such file or directory"
-        file.write_text("the-wrong-key\n")
+        put(file, "the-wrong-key\n")
         await until(lambda: servers.states[0].error == "it answers with HTTP status 401")
-        file.write_text("the-right-key\n")
+        put(file, "the-right-key\n")
         await until(lambda: servers.states[0].connected)
         assert (await servers.source("srv").call("srv__weather", '{"city": "Rome"}')).outcome == "ok"
     assert "-key" not in caplog.text.replace(str(file), "")

@@ -17,7 +17,6 @@ import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager, suppress
-from itertools import count
 from pathlib import Path
 from typing import IO
 
@@ -647,15 +646,17 @@ backends: [{{name: b, address: "127.0.0.1:{backend.port}"}}]
             at = f"{gateway.url}/v1/chat/completions"
             assert httpx.post(at, json=body).status_code == 404
             put(config, f"{settings}characters: characters\n")
-            tries = count()
+            again = time.monotonic() + 10
 
             def plays() -> bool:
                 """A file that took too long to load isn't loaded again until it is another."""
                 with suppress(httpx.TransportError):
                     if httpx.post(at, json=body, timeout=30).status_code == 200:
                         return True
-                if (number := next(tries)) % 300 == 299:
-                    put(tmp_path / "characters" / "narrator.py", f"{character.read_text()}\n# {number}\n")
+                nonlocal again
+                if time.monotonic() > again:
+                    put(tmp_path / "characters" / "narrator.py", f"{character.read_text()}\n# {again}\n")
+                    again = time.monotonic() + 10
                 return False
 
             retry(plays)

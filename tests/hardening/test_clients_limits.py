@@ -10,7 +10,7 @@ import httpx
 import pytest
 
 from extproc.exchange.api_keys import hash_line
-from tests.gateway import Gateway, wait_until
+from tests.gateway import Gateway, put, wait_until
 from tests.hardening.gateways import ALICE, BOB, attacked_gateway
 from tests.pods.clients import CHAT, MODEL
 
@@ -89,9 +89,9 @@ def test_too_many_requests_of_one_key_are_refused_and_those_of_another_served(ga
 def test_a_key_that_comes_is_known_and_one_that_goes_is_not(gateway: Gateway, folder: Path) -> None:
     keys = folder / "keys"
     before, carol = keys.read_text(), "carol-comes-later-today"
-    keys.write_text(f"{before}{hash_line('carol', carol)}\n")
+    put(keys, f"{before}{hash_line('carol', carol)}\n")
     wait_until(lambda: ask(gateway, carol).status_code == 200)
-    keys.write_text(before)
+    put(keys, before)
     wait_until(lambda: ask(gateway, carol).status_code == 401)
 
     def refused_by_envoy() -> bool:

@@ -115,7 +115,7 @@ def test_a_server_that_goes_ends_what_it_has_begun() -> None:
         sped_up = [each.replace(":8000", f":{vllm.port}").replace("sleep(15)", "sleep(0)") for each in arguments]
         assert sped_up != arguments
         subprocess.run([sys.executable, *sped_up], check=True, timeout=20)  # it has nothing to do
-        vllm.play(Reply("word " * 30, pace=0.1))
+        vllm.play(Reply("word " * 60, pace=0.1))
         body = {"model": MODEL, "messages": [{"role": "user", "content": "Go on!"}], "stream": True}
         url = f"{vllm.url}/v1/chat/completions"
         streamed = clients.submit(lambda: (httpx.post(url, json=body, timeout=30).text, time.monotonic())[1])

@@ -134,8 +134,11 @@ class Container:
         """Until it ends or is to end."""
         readiness = self._spec.get("readinessProbe")
         period = readiness["periodSeconds"] if readiness is not None else 1
+        failures, most = 0, readiness.get("failureThreshold", 3) if readiness is not None else 1
         while not self._stopping:
-            self.ready = readiness is None or self._asked(readiness)
+            failures = 0 if readiness is None or self._asked(readiness) else failures + 1
+            if failures == 0 or failures >= most:
+                self.ready = failures == 0
             if self._ends_within(period * HURRY):
                 return
 

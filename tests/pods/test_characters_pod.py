@@ -123,7 +123,7 @@ def test_a_broken_character_takes_nothing_from_the_others_and_the_pod_stays_read
     runner = pod.runner
     assert runner is not None
     wait_until(lambda: any("broken.py" in line["message"] for line in runner.json_log()))  # it reads them by itself
-    wait_until(lambda: pod.ready)
+    assert pod.ready
     assert plays(pod, backend)
     assert ask(pod, "character/broken").status_code == 404
     pod.characterize(SAMPLE)
