@@ -131,3 +131,11 @@ def stream(http: httpx.Client, name: str, text: str, *, says: str = STREAMED, **
             outcome = "whole" if text_of(lines) == says else "wrong"
     told = (head.get(MODEL_HEADER), head.get(FALLBACK_HEADER))
     return Streamed(name, text, *told, began, time.monotonic(), outcome, status, code, lines[-3:])
+
+
+def trials(seconds: float) -> int:
+    """How many requests try whether a backend is back that is away for so long: after 1 s, after 2 more, then 4."""
+    number, after = 0, 1.0
+    while after <= seconds:
+        number, after = number + 1, after + min(30.0, 2.0 ** (number + 1))
+    return number

@@ -92,10 +92,10 @@ def free_port() -> int:
     raise AssertionError("there is always another one")
 
 
-def put(file: Path, text: str) -> None:
+def put(file: Path, content: str | bytes) -> None:
     """Replace the file, or make it, at once: nobody who looks meanwhile finds it empty, or half written."""
     new = file.with_name(f".{file.name}.new")
-    new.write_text(text)
+    new.write_bytes(content if isinstance(content, bytes) else content.encode())
     new.rename(file)
 
 
@@ -219,10 +219,8 @@ class Gateway:
 
     def ready(self) -> bool:
         """Whether Envoy serves."""
-        with socket.socket(socket.AF_UNIX) as attempt:
-            if attempt.connect_ex(str(self._socket)) != 0:
-                return False  # httpx would leave its socket open
-        return self._admin.get("/ready").status_code == 200
+        # Without looking first, httpx would leave its socket open.
+        return accepts(self._socket) and self._admin.get("/ready").status_code == 200
 
     def close(self) -> None:
         for client in (self._admin, self.http, self.openai):

@@ -8,7 +8,6 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import json
-import socket
 import subprocess
 import threading
 import time
@@ -29,7 +28,7 @@ from extproc.envoy.bootstrap import bootstrap, to_yaml
 from extproc.envoy.dynamic import ENVOY_ARGUMENTS
 from extproc.envoy.sources import Directory
 from scripted_vllm import Reply, ScriptedVLLM
-from tests.gateway import ENVOY, EXTPROC, free_port, put, until_healthy
+from tests.gateway import ENVOY, EXTPROC, accepts, free_port, put, until_healthy
 
 CHAT = "/v1/chat/completions"
 PATIENCE = 30
@@ -126,10 +125,8 @@ class Gateway:
         return self.http.post(CHAT, json=request(model), headers=headers)
 
     def serving(self) -> bool:
-        with socket.socket(socket.AF_UNIX) as probe:  # httpcore leaves open what it can't connect
-            if probe.connect_ex(str(self.admin_socket)) != 0:  # it isn't there yet, or nobody listens at it
-                return False
-        return self.admin.get("/ready").status_code == 200
+        # Without looking first, httpx would leave its socket open.
+        return accepts(self.admin_socket) and self.admin.get("/ready").status_code == 200
 
     def close(self) -> None:
         for client in (self.admin, self.metrics, self.http):

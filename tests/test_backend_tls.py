@@ -14,8 +14,8 @@ import trustme
 from extproc.envoy.secrets import SYSTEM_CA
 from extproc.names import CHAT_PATH
 from scripted_vllm import Received, ScriptedVLLM
-from tests.gateway import MODEL, Gateway, configured_gateway, wait_until
-from tests.tls_ends import TlsEnd, move_into, tls_in_front_of
+from tests.gateway import MODEL, Gateway, configured_gateway, put, wait_until
+from tests.tls_ends import TlsEnd, tls_in_front_of
 
 
 class Secured(NamedTuple):
@@ -146,9 +146,9 @@ def test_a_key_that_changes_is_used_from_then_on(secured: Secured) -> None:
         assert secured.chat("named").status_code == 200
         return secured.request.header("authorization")
 
-    move_into(secured.folder / "key", b"sk-backend-2\n")
+    put(secured.folder / "key", b"sk-backend-2\n")
     wait_until(lambda: key() == "Bearer sk-backend-2")
-    move_into(secured.folder / "key", b"sk-backend-1\n")
+    put(secured.folder / "key", b"sk-backend-1\n")
     wait_until(lambda: key() == "Bearer sk-backend-1")
 
 
@@ -158,6 +158,6 @@ def test_without_its_key_a_backend_gets_nothing_until_the_key_is_there(secured: 
     assert response.json()["error"]["code"] == "backend_key_missing"
     assert "'keyless'" in response.json()["error"]["message"]
     assert [request for request in secured.vllm.requests if request.route == CHAT_PATH] == []
-    move_into(secured.folder / "key-to-come", b"sk-late")
+    put(secured.folder / "key-to-come", b"sk-late")
     wait_until(lambda: secured.chat("keyless").status_code == 200)
     assert secured.request.header("authorization") == "Bearer sk-late"

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from tests.fleet_load import Server, Streaming, speak
+from tests.fleet_load import Server, Streaming, speak, trials
 from tests.gateway import MODEL, configured_gateway, wait_until
 
 TIMES = 2
@@ -28,14 +28,6 @@ def settings(*backends: tuple[str, Server], most: int = 1000) -> str:
     there[0]["max_requests"] = most
     alias = {"split": [{"model": names[0]}], "fallback": [names[1]]}
     return yaml.safe_dump({"models": models, "aliases": {"coder": alias}, "backends": there})
-
-
-def trials(seconds: float) -> int:
-    """How many requests try whether a backend is back that is away for so long: after 1 s, after 2 more, then 4."""
-    number, after = 0, 1.0
-    while after <= seconds:
-        number, after = number + 1, after + min(30.0, 2.0 ** (number + 1))
-    return number
 
 
 @pytest.mark.long

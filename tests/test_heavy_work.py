@@ -160,8 +160,10 @@ def waits(fifo: Path, size: int, client: str) -> Waits:
 def opened(fifo: Path) -> Iterator[int]:
     """Its end for writing, though nobody reads yet: each byte is for one who waits."""
     descriptor = os.open(fifo, os.O_RDWR)
-    yield descriptor
-    os.close(descriptor)
+    try:
+        yield descriptor
+    finally:
+        os.close(descriptor)
 
 
 @pytest.fixture(scope="module")

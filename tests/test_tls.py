@@ -15,7 +15,7 @@ import trustme
 
 from extproc.names import CHAT_PATH
 from scripted_vllm import Reply, ScriptedVLLM, Stall
-from tests.gateway import MODEL, Gateway, configured_gateway, wait_until
+from tests.gateway import MODEL, Gateway, configured_gateway, put, wait_until
 from tests.tls_ends import swap_as_kubernetes_does, trusting, write_certificate
 
 NAME = "127.0.0.1"
@@ -153,8 +153,7 @@ def test_a_broken_one_is_refused_and_the_old_one_stays(listener: Listener) -> No
     old = listener.certificate()
     certificate = listener.folder / "certificate"
     refused = listener.gateway.stat("sds.certificate.key_rotation_failed")
-    (certificate / "new").write_text("-----BEGIN CERTIFICATE-----\nnonsense\n-----END CERTIFICATE-----\n")
-    (certificate / "new").replace(certificate / "tls.crt")
+    put(certificate / "tls.crt", "-----BEGIN CERTIFICATE-----\nnonsense\n-----END CERTIFICATE-----\n")
     wait_until(lambda: listener.gateway.stat("sds.certificate.key_rotation_failed") > refused)
     assert listener.certificate() == old
     replaced(listener)

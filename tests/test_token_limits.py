@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import itertools
 import json
-import time
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -345,7 +344,7 @@ def test_without_the_service_requests_go_on(two: Pair) -> None:
 
     def counted() -> bool:
         ask(two.gateways[0], "gone/fred", text=costing(30))
-        time.sleep(0.2)
+        two.settle()
         return two.limits.used("team_day", "gone") > 0
 
     wait_until(counted)

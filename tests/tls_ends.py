@@ -12,19 +12,13 @@ from pathlib import Path
 import trustme
 
 from scripted_vllm import ScriptedVLLM
-
-
-def move_into(path: Path, content: bytes) -> None:
-    """As `mv` does it: whoever looks sees the old content or the new one."""
-    new = path.with_name(f".{path.name}.new")
-    new.write_bytes(content)
-    new.replace(path)
+from tests.gateway import put
 
 
 def write_certificate(folder: Path, certificate: trustme.LeafCert) -> None:
     """Write `tls.crt` and `tls.key`, or replace them."""
-    move_into(folder / "tls.crt", b"".join(each.bytes() for each in certificate.cert_chain_pems))
-    move_into(folder / "tls.key", certificate.private_key_pem.bytes())
+    put(folder / "tls.crt", b"".join(each.bytes() for each in certificate.cert_chain_pems))
+    put(folder / "tls.key", certificate.private_key_pem.bytes())
 
 
 def swap_as_kubernetes_does(folder: Path, contents: dict[str, bytes]) -> None:

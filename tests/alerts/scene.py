@@ -29,7 +29,7 @@ from tests.alerts.traffic import Clients, asking
 from tests.gateway import ENVOY, EXTPROC, MODEL, Gateway, configured_gateway, free_port, put, until_healthy
 from tests.k8s.rendered import K8S, of_kind, rendered
 from tests.rate_limit_service import RateLimits
-from tests.tls_ends import move_into, trusting, write_certificate
+from tests.tls_ends import trusting, write_certificate
 
 Alert = tuple[str, str]
 """Its name, and the namespace that it fires for."""
@@ -149,7 +149,7 @@ class Scene:
         folder = self._made(name)
         write_certificate(folder, certificate)
         if key is not None:
-            move_into(folder / "tls.key", key.private_key_pem.bytes())
+            put(folder / "tls.key", key.private_key_pem.bytes())
         dead = self.dead_port if name == "faulty" else self.vllm.port
         settings = (
             f'{self._backends()}  - {{name: dead, address: "127.0.0.1:{dead}"}}\n'
@@ -261,7 +261,7 @@ class Scene:
         return [Clients(each.url, "invalid", 1, tools=False, key=f"Bearer {KEY}") for each in self.limited.values()]
 
     def _break_files(self) -> None:
-        move_into(self.folder / "faulty/tls.key", self.good.private_key_pem.bytes())
+        put(self.folder / "faulty/tls.key", self.good.private_key_pem.bytes())
         one, two = self.bare
         put(one.config, "models: none\n")
         one.keys.unlink()
