@@ -233,6 +233,15 @@ def accepts(path: Path) -> bool:
         return attempt.connect_ex(str(path)) == 0
 
 
+def until_ready(folder: Path, envoy: subprocess.Popen[bytes]) -> None:
+    """Wait until an Envoy serves that has its admin interface and its log in `folder`."""
+    admin = folder / "admin.sock"
+    wait_until(lambda: envoy.poll() is not None or accepts(admin))
+    with httpx.Client(transport=httpx.HTTPTransport(uds=str(admin)), base_url="http://envoy", timeout=30) as client:
+        wait_until(lambda: envoy.poll() is not None or client.get("/ready").status_code == 200)
+    assert envoy.poll() is None, (folder / "envoy.log").read_text()
+
+
 @contextmanager
 def running_gateway(folder: Path, backend: ScriptedVLLM, settings: str = "") -> Iterator[Gateway]:
     """A gateway with one backend. `settings` is more YAML."""

@@ -23,7 +23,7 @@ from extproc.exchange.context import ExchangeContext
 from extproc.observability.telemetry import Telemetry
 from extproc.server.processor import Processor
 from scripted_vllm import Reply, ScriptedVLLM
-from tests.gateway import ENVOY, MODEL, accepts, free_port, wait_until
+from tests.gateway import ENVOY, MODEL, free_port, until_ready, wait_until
 from tests.in_thread import in_thread
 from tests.test_answer import CALL
 
@@ -153,18 +153,12 @@ def hosts(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, Foreig
                 "error",
             ]
             envoy = subprocess.Popen(command, stdout=log, stderr=log)
-            admin = httpx.Client(
-                transport=httpx.HTTPTransport(uds=str(folder / "admin.sock")), base_url="http://envoy", timeout=30
-            )
             try:
-                wait_until(lambda: envoy.poll() is not None or accepts(folder / "admin.sock"))
-                wait_until(lambda: envoy.poll() is not None or admin.get("/ready").status_code == 200)
-                assert envoy.poll() is None, (folder / "envoy.log").read_text()
+                until_ready(folder, envoy)
                 yield {
                     name: Foreign(f"http://127.0.0.1:{port}", telemetry[name], backend) for name, port in ports.items()
                 }
             finally:
-                admin.close()
                 envoy.terminate()
                 envoy.wait(30)
 

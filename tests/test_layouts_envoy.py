@@ -22,7 +22,7 @@ from extproc.observability.telemetry import Telemetry
 from extproc.server.processor import Processor
 from scripted_vllm import Reply, ScriptedVLLM
 from scripted_vllm.troubles import Fail, Garbage
-from tests.gateway import ENVOY, MODEL, accepts, free_port, wait_until
+from tests.gateway import ENVOY, MODEL, free_port, until_ready
 from tests.in_thread import in_thread
 from tests.test_answer import CALL
 from tests.test_dialects import of_stream, of_whole
@@ -167,14 +167,6 @@ def hosts(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Hosts]:
                 envoy.terminate()
                 envoy.wait(30)
         assert Hosts(ports, backend, telemetry).bugs() == 0
-
-
-def until_ready(folder: Path, envoy: subprocess.Popen[bytes]) -> None:
-    admin = folder / "admin.sock"
-    wait_until(lambda: envoy.poll() is not None or accepts(admin))
-    with httpx.Client(transport=httpx.HTTPTransport(uds=str(admin)), base_url="http://envoy", timeout=30) as client:
-        wait_until(lambda: envoy.poll() is not None or client.get("/ready").status_code == 200)
-    assert envoy.poll() is None, (folder / "envoy.log").read_text()
 
 
 @pytest.mark.parametrize(
