@@ -118,6 +118,7 @@ def conversations(draw: st.DrawFn) -> list[Any]:
     return found
 
 
+@pytest.mark.long
 @given(st.sampled_from(sorted(CONFIGS)), st.lists(conversations(), min_size=1, max_size=2), st.data())
 def test_it_makes_no_difference(mode: str, sessions: list[list[Any]], data: st.DataObject) -> None:
     settings = CONFIGS[mode]

@@ -268,6 +268,7 @@ def conversations(draw: st.DrawFn, path: str) -> list[Any]:
     return found
 
 
+@pytest.mark.long
 @each_path
 @given(st.data(), st.sampled_from(sorted(CONFIGS)), st.booleans())
 def test_it_makes_no_difference(path: str, data: st.DataObject, mode: str, ascii_only: bool) -> None:

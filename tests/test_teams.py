@@ -320,6 +320,7 @@ def test_the_team_is_in_envoys_log(gateway: Gateway) -> None:
     assert (told["client"], told["team"]) == ("shop/carol", "shop")
 
 
+@pytest.mark.long
 def test_who_waits_as_long_as_the_answer_says_is_served(gateway: Gateway) -> None:
     """And who comes much sooner isn't."""
     while (refused := ask(gateway, "frank")).status_code == 200:
