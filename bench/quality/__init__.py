@@ -3,6 +3,7 @@
 __main__.py   asks, and judges
 ways.py       the ways in which a model is asked
 questions.py  those by which the words were chosen; BFCL's others judge
+mistakes.py   what is wrong with wrong answers
 page.py       docs/quality.md, of the results
 """
 

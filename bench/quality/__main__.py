@@ -24,7 +24,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from bench.quality import RULE, page
+from bench.quality import RULE, mistakes, page
 from bench.quality.questions import development
 from bench.quality.ways import WAYS, Way, configuration
 from extproc.model_checks import bfcl
@@ -137,6 +137,7 @@ def kind(case: Case, answer: Answer) -> str:
 def counted(cases: Sequence[Case], answers: dict[str, Answer]) -> dict[str, Any]:
     """What is right of each category, and what else the page tells."""
     categories: dict[str, dict[str, int]] = {}
+    right: dict[str, bool] = {}
     calls = valid = 0
     kinds = dict.fromkeys(KINDS, 0)
     for case in cases:
@@ -145,7 +146,8 @@ def counted(cases: Sequence[Case], answers: dict[str, Answer]) -> dict[str, Any]
         of = categories.setdefault(case.feature, {"right": 0, "of": 0, "failed": 0})
         of["of"] += 1
         of["failed"] += not answer.is_answer
-        of["right"] += is_right(case, answer, found)
+        right[case.id] = is_right(case, answer, found)
+        of["right"] += right[case.id]
         if not case.call:
             kinds[kind(case, answer)] += 1
         for call in answer.calls[:-1] if answer.is_cut_off else answer.calls:  # those that are whole
@@ -156,6 +158,7 @@ def counted(cases: Sequence[Case], answers: dict[str, Answer]) -> dict[str, Any]
     return {
         "categories": categories,
         "kinds": kinds,
+        "mistakes": mistakes.counted(cases, answers, right),
         "answers": len(there),
         "tokens": [sum(prompts.values()), sum(one.completion_tokens for one in there.values())],
         "tokens_by": "answers",

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from bench.quality import RULE
+from bench.quality.mistakes import MISTAKES
 from bench.quality.ways import WAYS, Way
 from extproc.model_checks.bfcl import JUDGED
 from extproc.model_checks.scores import Rate
@@ -16,7 +17,8 @@ from tests.real_vllm.model_checks import MODELS
 ROOT = Path(__file__).parents[2]
 RESULTS = ROOT / "bench" / "results" / "quality"
 PAGE = ROOT / "docs" / "quality.md"
-_BEGIN, _END = "<!-- results -->", "<!-- end of results -->"
+MISTAKEN = "retry"
+"""The way whose mistakes are told."""
 
 
 def save(name: str, found: Mapping[str, Any]) -> None:
@@ -28,22 +30,45 @@ def save(name: str, found: Mapping[str, Any]) -> None:
 
 def write() -> None:
     """The tables of all that was kept."""
-    before, _, rest = PAGE.read_text(encoding="utf-8").partition(_BEGIN)
-    behind = rest.partition(_END)[2]
-    PAGE.write_text(f"{before}{_BEGIN}\n\n{tables()}\n{_END}{behind}", encoding="utf-8")
+    text = PAGE.read_text(encoding="utf-8")
+    for mark, told in (("results", tables()), ("mistakes", mistakes())):
+        before, _, rest = text.partition(f"<!-- {mark} -->")
+        behind = rest.partition(f"<!-- end of {mark} -->")[2]
+        text = f"{before}<!-- {mark} -->\n\n{told}\n<!-- end of {mark} -->{behind}"
+    PAGE.write_text(text, encoding="utf-8")
+
+
+def mistakes() -> str:
+    """What is wrong with wrong answers to questions that need calls, by model and category."""
+    found = {model: _kept(file) for model in MODELS if (file := _file(model, MISTAKEN)).exists()}
+    columns = [(model, name) for model, one in found.items() for name in one["mistakes"]]
+    lines = [["right", *(_of(found[model]["categories"][name]) for model, name in columns)]]
+    for kind in MISTAKES:
+        counts = [found[model]["mistakes"][name].get(kind, 0) for model, name in columns]
+        lines += [[kind, *map(str, counts)]] if any(counts) else []
+    head = ("", *(f"{model}, `{name}`" for model, name in columns))
+    return table(head, lines) + "\n"
+
+
+def _of(counted: Mapping[str, Any]) -> str:
+    return f"{counted['right']} of {counted['of']}"
 
 
 def tables() -> str:
     """One for each model that was asked."""
     parts = []
     for model in MODELS:
-        rows = [(way, json.loads(file.read_text())) for way in WAYS if (file := _file(model, way.name)).exists()]
+        rows = [(way, _kept(file)) for way in WAYS if (file := _file(model, way.name)).exists()]
         if rows:
             template = next((found for way, found in rows if way.name == "template"), None)
             lines = [row(way, found, template) for way, found in rows]
             head = ("asked through", *(f"`{name}`" for name in JUDGED), "calls that fit their schema", "tokens", "date")
             parts += [f"### {model}", "", table(head, lines), ""]
     return "\n".join(parts)
+
+
+def _kept(file: Path) -> Any:
+    return json.loads(file.read_text(encoding="utf-8"))
 
 
 def _file(model: str, way: str) -> Path:

@@ -58,14 +58,15 @@ def _is_call(function: Mapping[str, Any], values: Mapping[str, Sequence[Any]], n
         and all(
             parameter in properties
             and parameter in values
-            and _is_value(properties[parameter], value, values[parameter])
+            and is_value(properties[parameter], value, values[parameter])
             for parameter, value in arguments.items()
         )
         and all(parameter in arguments or _LEFT_OUT in possible for parameter, possible in values.items())
     )
 
 
-def _is_value(definition: Mapping[str, Any], value: Any, possible: Sequence[Any]) -> bool:
+def is_value(definition: Mapping[str, Any], value: Any, possible: Sequence[Any]) -> bool:
+    """Whether it is one of the possible values of a parameter that is defined so."""
     wanted = _TYPES.get(definition["type"], str)
     items = _TYPES.get(definition["items"].get("type", "any")) if wanted is list and "items" in definition else None
     given: Any = float(value) if wanted is float and type(value) is int else value
