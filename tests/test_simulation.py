@@ -89,6 +89,11 @@ def found_at(seed: int, *, exchanges: int, events: int) -> Found:
     return found
 
 
+def seen_at(seed: int) -> str:
+    """What goes wrong there, of which nothing is left out: of histories this long that would take a minute."""
+    return Drawn(seed).why or ""
+
+
 # Planted
 
 
@@ -249,7 +254,7 @@ def test_new_terms_before_envoy_knows_of_them_are_found(monkeypatch: pytest.Monk
         pass
 
     monkeypatch.setattr(EnvoyFiles, "_until", until)
-    assert "Envoy has no backend" in found_at(18, exchanges=7, events=27).why
+    assert "Envoy has no backend" in seen_at(18)
 
 
 def test_a_refusal_that_is_overlooked_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -270,7 +275,7 @@ def test_a_refusal_between_two_questions_that_is_taken_for_patience_is_found(mon
         await until(self, ready, name)
 
     monkeypatch.setattr(EnvoyFiles, "_until", going_on)
-    assert "Envoy has no backend" in found_at(541, exchanges=1, events=8).why
+    assert "Envoy has no backend" in seen_at(541)
 
 
 def test_a_grace_that_is_none_is_found(monkeypatch: pytest.MonkeyPatch) -> None:

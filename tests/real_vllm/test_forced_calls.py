@@ -18,7 +18,7 @@ from tests.real_vllm.conftest import NAME, TEMPLATE, Gateway
 
 pytestmark = pytest.mark.vllm
 
-TIMES = int(os.environ.get("DEMANDS", "8"))
+TIMES = int(os.environ.get("DEMANDS", "5"))
 """Of each demand in each mode; docs/forced-decoding.md is of DEMANDS=20."""
 TOOLS = {
     "book_room": {
