@@ -81,10 +81,11 @@ test-vllm: $(VENV)/.ready
 	@$(BIN)/python -m tests.real_vllm.setup
 	@$(BIN)/pytest -m vllm tests/real_vllm
 
-# Real clients, from npm and PyPI; the first time it downloads what becomes 3.2 GB outside the checkout.
+# Real clients, from npm and PyPI; the first time it downloads what becomes 3.2 GB outside the checkout. Three at a time, on two
+# cores too: where something goes wrong they wait before they try again.
 test-clients: $(VENV)/.ready
 	@$(BIN)/python -m tests.clients.setup
-	@$(BIN)/python -m tests.clients.offline $(BIN)/pytest --numprocesses 2 --dist loadfile -m clients tests/clients
+	@$(BIN)/python -m tests.clients.offline $(BIN)/pytest --numprocesses 3 --dist loadfile -m clients tests/clients
 
 # What the images install, installed as their Dockerfiles have it, and the SBOM of the gateway's; both wheels in an empty
 # environment, which runs; the gateway's image, built twice, and the pod that runs from its root file system. Ten minutes or

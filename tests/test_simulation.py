@@ -90,7 +90,7 @@ def found_at(seed: int, *, exchanges: int, events: int) -> Found:
 
 
 def seen_at(seed: int) -> str:
-    """What goes wrong there, of which nothing is left out: of histories this long that would take a minute."""
+    """What goes wrong there. To make these histories smaller takes a minute for each."""
     return Drawn(seed).why or ""
 
 

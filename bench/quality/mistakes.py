@@ -9,13 +9,13 @@ from dataclasses import replace
 from typing import Any
 
 from extproc.model_checks.cases import Case, PossibleAnswers
-from extproc.model_checks.possible_answers import are_right, is_value
+from extproc.model_checks.possible_answers import are_right, is_value, offered_name
 from extproc.model_checks.reading import Answer, Call
 
 MISTAKES = (
     "no answer",
-    "no call",
     "cut off",
+    "no call",
     "a tool that isn't meant",
     "too few calls",
     "too many calls",
@@ -65,7 +65,7 @@ def _object(call: Call) -> Mapping[str, Any] | None:
 
 
 def _in_arguments(possible: PossibleAnswers, made: Sequence[tuple[str, Any]]) -> Iterator[str]:
-    """Of as many calls as were wanted: those that aren't right beside those that are missing, in their order."""
+    """Of as many calls as were wanted: those that aren't right, beside the missing ones of the same tools in order."""
     missing, wrong = list(possible.calls), []
     for call in made:
         alike = next((one for one in missing if are_right(replace(possible, calls=[one]), [call])), None)
@@ -73,23 +73,25 @@ def _in_arguments(possible: PossibleAnswers, made: Sequence[tuple[str, Any]]) ->
             wrong.append(call)
         else:
             missing.remove(alike)
-    for (name, values), (_, arguments) in zip(missing, wrong, strict=True):
+    by_tool = (sorted(calls, key=lambda call: offered_name(call[0])) for calls in (missing, wrong))
+    for (name, values), (_, arguments) in zip(*by_tool, strict=True):
         function = next(one for one in possible.functions if one["name"] == name)
-        yield _in_call(function["parameters"]["properties"], values, arguments)
+        yield _in_call(function["parameters"], values, arguments)
 
 
 def _in_call(
-    properties: Mapping[str, Any], values: Mapping[str, Sequence[Any]], arguments: Mapping[str, Any] | None
+    parameters: Mapping[str, Any], values: Mapping[str, Sequence[Any]], arguments: Mapping[str, Any] | None
 ) -> str:
     """`values` are the possible ones, "" among them for what may be left out."""
     if arguments is None:
         return "a wrong value"
-    if any(name not in arguments and "" not in possible for name, possible in values.items()):
+    properties = parameters["properties"]
+    needed = {*parameters.get("required", ()), *(name for name, possible in values.items() if "" not in possible)}
+    if not needed <= arguments.keys():
         return "an argument too few"
     wrong = [
         name
         for name, value in arguments.items()
         if name in properties and name in values and not is_value(properties[name], value, values[name])
     ]
-    needed = [name for name in wrong if "" not in values[name]]
-    return "a wrong value" if needed else "an argument too many"
+    return "a wrong value" if needed.intersection(wrong) else "an argument too many"

@@ -40,7 +40,8 @@ def write() -> None:
 
 def mistakes() -> str:
     """What is wrong with wrong answers to questions that need calls, by model and category."""
-    found = {model: _kept(file) for model in MODELS if (file := _file(model, MISTAKEN)).exists()}
+    kept = {model: _kept(file) for model in MODELS if (file := _file(model, MISTAKEN)).exists()}
+    found = {model: one for model, one in kept.items() if "mistakes" in one}
     columns = [(model, name) for model, one in found.items() for name in one["mistakes"]]
     lines = [["right", *(_of(found[model]["categories"][name]) for model, name in columns)]]
     for kind in MISTAKES:

@@ -24,7 +24,7 @@ MODEL = "actor"
 ASIDE = "A few words."
 """The answer to whatever isn't the task."""
 _CONTEXT = 262_144
-"""Tokens; some clients ask for 64,000 on top of a prompt of 20,000."""
+"""Tokens; some clients ask for 64,000 on top of a prompt of 17,000."""
 _ASIDES_AT_MOST = 12
 _TRIES_AT_MOST = 3
 
