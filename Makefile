@@ -82,7 +82,7 @@ test-vllm: $(VENV)/.ready
 	@$(BIN)/pytest -m vllm tests/real_vllm
 
 # Real clients, from npm and PyPI; the first time it downloads what becomes 3.2 GB outside the checkout. Three at a time, on two
-# cores too: where something goes wrong they wait before they try again.
+# cores too: many tests wait while a client pauses before it tries again.
 test-clients: $(VENV)/.ready
 	@$(BIN)/python -m tests.clients.setup
 	@$(BIN)/python -m tests.clients.offline $(BIN)/pytest --numprocesses 3 --dist loadfile -m clients tests/clients
