@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-import json
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
 from extproc.model_checks.cases import Case, PossibleAnswers
+from extproc.model_checks.judging import value_of
 from extproc.model_checks.possible_answers import are_right, is_value, offered_name
-from extproc.model_checks.reading import Answer, Call
+from extproc.model_checks.reading import Answer
 
 MISTAKES = (
     "no answer",
@@ -41,7 +41,7 @@ def mistake(case: Case, answer: Answer) -> str:
         return "a tool that isn't meant"
     if len(answer.calls) != len(case.possible.calls):
         return "too few calls" if len(answer.calls) < len(case.possible.calls) else "too many calls"
-    found = set(_in_arguments(case.possible, [(call.name, _object(call)) for call in answer.calls]))
+    found = set(_in_arguments(case.possible, [(call.name, value_of(call)) for call in answer.calls]))
     return next((kind for kind in MISTAKES if kind in found), "a call in the text besides")
 
 
@@ -53,15 +53,6 @@ def counted(cases: Sequence[Case], answers: Mapping[str, Answer], right: Mapping
             of = found.setdefault(case.feature, Counter())
             of.update([] if right[case.id] else [mistake(case, answers[case.id])])
     return {category: {kind: of[kind] for kind in MISTAKES if of[kind]} for category, of in found.items()}
-
-
-def _object(call: Call) -> Mapping[str, Any] | None:
-    """A call's arguments; None if they are no object."""
-    try:
-        value = json.loads(call.arguments)
-    except ValueError:
-        return None
-    return value if isinstance(value, dict) else None
 
 
 def _in_arguments(possible: PossibleAnswers, made: Sequence[tuple[str, Any]]) -> Iterator[str]:
@@ -79,11 +70,9 @@ def _in_arguments(possible: PossibleAnswers, made: Sequence[tuple[str, Any]]) ->
         yield _in_call(function["parameters"], values, arguments)
 
 
-def _in_call(
-    parameters: Mapping[str, Any], values: Mapping[str, Sequence[Any]], arguments: Mapping[str, Any] | None
-) -> str:
+def _in_call(parameters: Mapping[str, Any], values: Mapping[str, Sequence[Any]], arguments: Any) -> str:
     """`values` are the possible ones, "" among them for what may be left out."""
-    if arguments is None:
+    if not isinstance(arguments, dict):
         return "a wrong value"
     properties = parameters["properties"]
     needed = {*parameters.get("required", ()), *(name for name, possible in values.items() if "" not in possible)}

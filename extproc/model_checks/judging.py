@@ -69,7 +69,9 @@ def checks(case: Case, answer: Answer) -> dict[str, str | None]:
     left = call_as_text(answer.content)
     found["text"] = f"a call of {left}: {answer.content[:80]!r}" if left is not None else None
     if case.possible is not None:
-        right = not answer.is_cut_off and are_right(case.possible, [(call.name, _value(call)) for call in answer.calls])
+        right = not answer.is_cut_off and are_right(
+            case.possible, [(call.name, value_of(call)) for call in answer.calls]
+        )
         found["match"] = None if right else _told(answer)
     if answer.is_cut_off:
         return found
@@ -114,14 +116,14 @@ def _names(case: Case, answer: Answer) -> str | None:
 
 
 def _json(answer: Answer) -> str | None:
-    wrong = [call.arguments[:80] for call in answer.calls if not isinstance(_value(call), dict)]
+    wrong = [call.arguments[:80] for call in answer.calls if not isinstance(value_of(call), dict)]
     return f"no JSON object: {wrong[0]!r}" if wrong else None
 
 
 def _schemas(case: Case, answer: Answer) -> str | None:
     offered = _definitions(case)
     for call in answer.calls:
-        value = _value(call)
+        value = value_of(call)
         if call.name not in offered or not isinstance(value, dict):
             return "name or JSON"
         error = next(_validator(json.dumps(offered[call.name])).iter_errors(value), None)
@@ -138,7 +140,7 @@ def _validator(schema: str) -> Any:
     return jsonschema_rs.validator_for(json.loads(schema), validate_formats=True)
 
 
-def _value(call: Any) -> Any:
+def value_of(call: Any) -> Any:
     """The arguments' JSON value, None if they aren't JSON."""
     try:
         return json.loads(call.arguments)
@@ -154,7 +156,7 @@ def _difference(whole: Answer, streamed: Answer) -> str | None:
     if names[0] != names[1]:
         return f"calls {names[0]} and {names[1]}"
     for one, other in zip(whole.calls, streamed.calls, strict=True):
-        same = one.arguments == other.arguments or (_value(one) is not None and _value(one) == _value(other))
+        same = one.arguments == other.arguments or (value_of(one) is not None and value_of(one) == value_of(other))
         if not same:
             return f"arguments {one.arguments[:60]!r} and {other.arguments[:60]!r}"
     if whole.content != streamed.content:
