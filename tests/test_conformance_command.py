@@ -91,6 +91,7 @@ def recipe(tmp_path: Path) -> Path:
     return path
 
 
+@pytest.mark.long
 def test_the_reference_conforms_over_grpc(
     reference: str, recipe: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

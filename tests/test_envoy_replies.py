@@ -94,6 +94,7 @@ def test_a_processor_that_breaks(envoy: Envoy, phase: str) -> None:
     assert "on purpose" not in response.text
 
 
+@pytest.mark.long
 def test_a_processor_gets_more_time_if_it_asks_for_it_and_not_for_too_much(
     tmp_path: Path, backend: BackendServer
 ) -> None:

@@ -70,6 +70,7 @@ class Heads(socketserver.BaseRequestHandler):
             pass
 
 
+@pytest.mark.long
 def test_a_stream_that_never_begins_ends_too(tmp_path: Path) -> None:
     with serving_in_thread(socketserver.ThreadingTCPServer(("127.0.0.1", 0), Heads)) as server:
         configuration = f"""

@@ -182,6 +182,7 @@ def test_a_bootstrap_that_stands_alone_counts_by_the_service_or_serves_nobody(tm
         assert refused.headers["retry-after"] == "1"
 
 
+@pytest.mark.long
 def test_a_service_that_hangs_costs_each_request_its_time_once_per_question(tmp_path: Path) -> None:
     keys, teams = ["alice", "a/bob"], {"a": "requests_per_minute: 9"}
     with pair(tmp_path, keys, teams, n=1, per_minute=9, timeout=0.5) as alone:

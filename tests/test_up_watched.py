@@ -8,11 +8,14 @@ import subprocess
 from pathlib import Path
 
 import httpx
+import pytest
 
 from scripted_vllm import ScriptedVLLM
 from tests.gateway import EXTPROC, free_port
 from tests.test_up import PATIENCE, TOOLS, ask, lines_until, up
 from tests.watch_stage import Page, over
+
+pytestmark = pytest.mark.long
 
 
 def test_with_watch_its_exchanges_are_on_a_page() -> None:

@@ -501,6 +501,7 @@ def test_a_second_watcher_is_refused(tmp_path: Path) -> None:
 # Several workers, and a change of the configuration
 
 
+@pytest.mark.long
 def test_each_worker_shows_its_exchanges_and_a_change_of_the_setting_is_followed(tmp_path: Path) -> None:
     with ScriptedVLLM(model="qwen").running() as backend, watching_process(tmp_path) as url:
         gateway = Workers(tmp_path, backend)

@@ -108,6 +108,7 @@ def test_a_pod_has_time_for_what_it_waits_for() -> None:
     assert spec["terminationGracePeriodSeconds"] >= sum(waits)
 
 
+@pytest.mark.long
 def test_a_server_that_goes_ends_what_it_has_begun() -> None:
     _, (python, *arguments) = hook(KEDA)
     assert python == "python3"
