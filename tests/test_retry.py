@@ -264,7 +264,6 @@ class TestGateway:
         assert second["messages"][-1]["content"].startswith(first["messages"][-1]["content"])
         assert second.keys() == first.keys()
 
-    @pytest.mark.long
     def test_a_slow_second_answer_is_waited_for(self, retrying: Gateway, *, stream: bool) -> None:
         retrying.backend.play(Reply(WORDS), Reply(CALL, trouble=Stall(after=None, seconds=5)))
         assert ask(retrying, "coder", stream=stream) == (["get_weather"], None)
