@@ -100,6 +100,13 @@ def test_mistral_gives_empty_arguments_to_a_bare_name() -> None:
     expect("mistral", "[TOOL_CALLS]get_time", ("get_time", {}))
 
 
+def test_mistrals_end_of_a_turn_is_none_where_the_text_goes_on() -> None:
+    """It is HTML as well."""
+    expect("mistral", "I</s>", content="I")
+    expect("mistral", "I</s>\n", content="I")
+    expect("mistral", "<s>old</s> text", content="<s>old</s> text")
+
+
 def test_gigachat3_keeps_arguments_and_hides_a_split_header() -> None:
     """vLLM, one delta: arguments `{}`; a header in two deltas leaks into the content (vllm#51701)."""
     call = '{"name": "get_weather", "arguments": {"city": "Paris"}}'

@@ -7,6 +7,7 @@ from functools import partial
 
 from tests.format_writers.output import (
     AROUND,
+    ENDS_A_TURN,
     FENCE_OR_BARE,
     NOWHERE,
     TAGS,
@@ -303,6 +304,7 @@ _ARRAYS = (
         ("[TOOL_CALLS]", "[ARGS]", "[CALL_ID]", "[THINK]", "[/THINK]", *TAGS),
         variant="array",
         verbatim=True,
+        says=without(ENDS_A_TURN),
     ),
 )
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from functools import partial
 
-from tests.format_writers.output import TAGS, THINK, Call, Output, Writer, laid_out, without
+from tests.format_writers.output import ENDS_A_TURN, TAGS, THINK, Call, Output, Writer, laid_out, without
 
 
 def _named(
@@ -101,6 +101,7 @@ def _mistral(call: Callable[[Output, Call], str], variant: str) -> Writer:
         ("[TOOL_CALLS]", "[ARGS]", "[CALL_ID]", "[THINK]", "[/THINK]", *TAGS),
         variant=variant,
         verbatim=True,
+        says=without(ENDS_A_TURN),
     )
 
 

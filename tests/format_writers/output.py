@@ -17,6 +17,8 @@ THINK = ("<think>\n", "\n</think>\n\n")
 TAGS = ("<think>", "</think>")
 FENCE_OR_BARE = r"`|(?:^|\n)\s*[{\[]"
 """The pattern of text that may be a call where calls need no marker."""
+ENDS_A_TURN = r"</s>\s*\Z"
+"""That of text that ends with Mistral's token for the end of a turn, which no reader sees."""
 
 
 _OPENS_FENCE = re.compile(r"```\w*\s*\Z")
