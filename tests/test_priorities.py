@@ -18,6 +18,7 @@ from extproc.exchange.concurrency import TEAMS, Concurrency, batch_of
 from extproc.exchange.effects import Prepare
 from extproc.exchange.machine import Exchange
 from extproc.turn.memory import Memory
+from extproc.turn.retry import Fault
 from extproc.turn.upstream import UpstreamRequest
 from scripted_vllm import Reply
 from scripted_vllm.checks import ChatRequest
@@ -149,7 +150,7 @@ class TestPriority:
         prepared = exchange.request.prepared
         assert prepared is not None
         assert prepared.again is not None
-        assert json.loads(prepared.again.body("It was none."))["priority"] == 1
+        assert json.loads(prepared.again.body(Fault("It was none.")))["priority"] == 1
 
     def test_what_the_gateway_asks_for_a_batch_client_is_batch(self, asker: Asker) -> None:
         exchange = Exchange(asker.context, asker.telemetry, inner=True)

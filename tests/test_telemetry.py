@@ -82,7 +82,7 @@ ASKED = Asked("prompt", "hermes", "chat", stream=True, offers_tools=True, forced
 
 def everything_happens(telemetry: Telemetry) -> None:
     models, quality = telemetry.models, CallQuality()
-    tally = Tally(valid=1, finish_reasons=["tool_calls"])
+    tally = Tally(valid=1, finish_reasons=["tool_calls"], confidence=0.9, unsure_of="get_weather")
     quality.learn("coder", "prompt", tally)
     steering = Steering()
     steering.at(STEERED)

@@ -99,6 +99,10 @@ class Model(Settings):
     """A demanded call (`tool_choice` required or named) that doesn't come, or has a fault, is asked for once more; only
     then `invalid_calls` decides. Holds the answer to such a request until it is complete. An answer whose text begins
     with a call of a tool that nobody offered is asked for once more, too: held until it is clear how it begins."""
+    min_confidence: Annotated[float, Field(gt=0, lt=1)] | None = None
+    """With `retry`, and not in native mode: an answer that begins with a call is asked for once more, too, if its first
+    48 tokens have a lower geometric mean of their probabilities than this. Held until they have come. It is for small
+    models, which call needlessly (docs/prompt-mode.md)."""
 
     @model_validator(mode="after")
     def _defaults_hold(self) -> Self:
@@ -138,6 +142,14 @@ class Model(Settings):
             raise FieldError(("forced",), "it isn't for native mode, in which the backend's own parser reads the calls")
         if self.forced and not self.can_be_forced:
             raise FieldError(("forced",), f"no grammar can hold calls of the format {self.format} amid text")
+        return self
+
+    @model_validator(mode="after")
+    def _is_asked_once_more(self) -> Self:
+        if self.min_confidence is not None and self.tools == "native":
+            raise FieldError(("min_confidence",), "it isn't for native mode, in which calls aren't read from the text")
+        if self.min_confidence is not None and not self.retry and self.tools != "auto":
+            raise FieldError(("min_confidence",), "it needs `retry: true`: else nobody is asked once more")
         return self
 
     @property

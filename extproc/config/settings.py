@@ -250,6 +250,19 @@ class Config(Settings):
                 raise FieldError(("models", index, "forced"), problem)
         return self
 
+    @model_validator(mode="after")
+    def _can_tell_confidence(self) -> Self:
+        for index, model in enumerate(self.models):
+            backend = self.backends_by_name[model.backend]
+            shows_tools = any(each.tools == "template" for each in self.all_models if each.name == model.name)
+            if model.min_confidence is not None and shows_tools and not backend.kind.logprobs_with_tools:
+                problem = (
+                    f"the backend {model.backend!r} has `server: {backend.server}`, and {backend.kind.title} tells no "
+                    "probabilities in streams with tools: it needs `tools: prompt`"
+                )
+                raise FieldError(("models", index, "min_confidence"), problem)
+        return self
+
     @property
     def ladders(self) -> Mapping[str, Ladder]:
         """Of the models with `tools: auto`, by name. Each stands in `models` as one of its steps, first the first."""

@@ -109,7 +109,7 @@ PARAMETERS: tuple[Parameter, ...] = (
     Parameter("seed", Integer()),
     Parameter("frequency_penalty", Number(-2, 2)),
     Parameter("presence_penalty", Number(-2, 2)),
-    Parameter("logprobs", Boolean()),
+    Parameter("logprobs", Boolean(), remark="the gateway asks for them itself where the model has `min_confidence`"),
     Parameter("top_logprobs", Integer(0, 20), needs="logprobs"),
     Parameter("logit_bias", MapOf(Number(-100, 100), name=_TOKEN_ID)),
     Parameter(

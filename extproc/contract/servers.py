@@ -46,6 +46,8 @@ class Server:
     """Where it takes a structural tag, if it takes any."""
     choices: Literal["all", "modes", "none"] = "all"
     """What it knows of `tool_choice`: all of it, not the choice of a tool by name, or nothing."""
+    logprobs_with_tools: bool = True
+    """It tells probabilities in a stream, too, if it was asked with tools."""
     leaves_thinking: tuple[Literal["with", "without"], str] = ("without", "--reasoning-parser")
     """How it is started so that what the model thinks stays in its text."""
     counts: bool = False
@@ -149,6 +151,7 @@ SERVERS: Mapping[ServerName, Server] = {
         spell=_llama_cpp,
         unread="none",
         choices="modes",
+        logprobs_with_tools=False,
         leaves_thinking=("with", "--reasoning-format none"),
         renders="/apply-template",
     ),

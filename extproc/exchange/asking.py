@@ -11,6 +11,7 @@ from extproc.exchange.layout import BUFFERED, FULL_DUPLEX, STREAMED, BodyMode, L
 from extproc.exchange.protocol import is_sendable
 from extproc.exchange.replies import mutation
 from extproc.names import AFFINITY_HEADER, AGAIN_HEADER, BACKEND_HEADER
+from extproc.turn.retry import Fault
 from extproc.turn.upstream import UpstreamRequest
 from extproc.wire import CommonResponse, ProcessingMode
 
@@ -50,7 +51,7 @@ def head(mode: BodyMode, shown: Mapping[str, str], *, guarded: bool, failed: boo
 
 
 def once_more(
-    prepared: UpstreamRequest, socket: Path, request_id: str, trace: Mapping[str, str], problem: str
+    prepared: UpstreamRequest, socket: Path, request_id: str, trace: Mapping[str, str], fault: Fault
 ) -> CallBackend:
     """Ask for a second answer, because of what is wrong with the first."""
     assert prepared.again is not None  # else there is nothing to ask
@@ -62,5 +63,5 @@ def once_more(
         AGAIN_HEADER: "1",
         **({AFFINITY_HEADER: prepared.affinity} if prepared.affinity is not None else {}),
     }
-    body = prepared.again.body(problem)
+    body = prepared.again.body(fault)
     return CallBackend(prepared.backend, socket, headers, body, request_id, RETRY_TIMEOUT)

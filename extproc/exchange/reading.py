@@ -11,7 +11,7 @@ from extproc.exchange.request import RequestHalf
 from extproc.surfaces import streamed_answer
 from extproc.turn.answer import Rewritten
 from extproc.turn.answer_stream import AnswerStream
-from extproc.turn.retry import fault
+from extproc.turn.retry import Fault, fault
 from extproc.turn.spec import ResponseSpec
 from extproc.turn.tally import Tally
 from extproc.turn.upstream import UpstreamRequest
@@ -58,18 +58,18 @@ class AnswerReader:
         """What is to be fed with a stream."""
         return streamed_answer(self.spec, self.prepared.sent)
 
-    def count(self, completion: Rewritten | ApiError) -> str:
+    def count(self, completion: Rewritten | ApiError) -> Fault | None:
         """Count what a backend's completion would become. Returns why the client shouldn't get it, if it shouldn't."""
         if isinstance(completion, Rewritten):
             self.stats.answered(completion.usage, completion.tally, completion.cost)
             return fault(completion.tally, self.spec)
         if completion.code not in ANSWER_VIOLATIONS:
-            return ""
+            return None
         self.stats.answered(None, Tally.of(completion.code))  # a call that the client is not to get
-        return completion.message if not self.spec.finds_made_up else ""
+        return Fault(completion.message) if not self.spec.finds_made_up else None
 
-    def count_stream(self, answer: AnswerStream) -> str:
+    def count_stream(self, answer: AnswerStream) -> Fault | None:
         """The same of a stream that has ended."""
         self.stats.stream_answered(answer)
         failed = answer.error is not None and answer.error.code not in ANSWER_VIOLATIONS
-        return "" if failed else fault(answer.tally, self.spec)
+        return None if failed else fault(answer.tally, self.spec)

@@ -44,6 +44,7 @@ from extproc.exchange.second_answer import SecondAnswer, Work
 from extproc.exchange.streaming import StreamedResponse
 from extproc.names import REPLY_HEADER, RUNNER
 from extproc.turn.answer import Rewritten
+from extproc.turn.retry import Fault
 from extproc.turn.spec import ResponseSpec
 from extproc.wire import (
     HeadersResponse,
@@ -310,9 +311,9 @@ class ResponseHalf:
         elif self._reader.spec.counted:
             self._cost.tell(said, answer)
 
-    def _count(self) -> str:
+    def _count(self) -> Fault | None:
         """What came of the stream, unless that is counted; returns what is wrong with it."""
-        return "" if self._client.told else self._reader.count_stream(self._streams.answer)
+        return None if self._client.told else self._reader.count_stream(self._streams.answer)
 
     def trailers(self) -> Step:
         """Trailers come where the body's end should, or the body."""
@@ -354,8 +355,8 @@ class ResponseHalf:
         stream = self._streams
         held, answer = stream.is_held, stream.answer
         end = StreamEnd(answer, piece + stream.end())
-        problem = self._count()
-        return self._retry(problem if held else "", end) or self._client.give(end)
+        fault = self._count()
+        return self._retry(fault if held else None, end) or self._client.give(end)
 
     def abandoned(self) -> bool:
         """Envoy has nothing more to say amid a stream. What it came to counts too.
@@ -378,14 +379,14 @@ class ResponseHalf:
 
     # A second answer
 
-    def _retry(self, problem: str, first: Answer) -> Step | None:
+    def _retry(self, fault: Fault | None, first: Answer) -> Step | None:
         """Ask once more because of what is wrong with the first answer, if anything is, and if that can be done."""
         request, prepared = self._request, self._reader.prepared
-        if prepared.again is None or not problem:
+        if prepared.again is None or fault is None:
             return None
         self._second = SecondAnswer(self._reader, first)
         socket = request.context.config.inner_socket
-        return Phase.RETRYING, [once_more(prepared, socket, request.id, request.trace, problem)]
+        return Phase.RETRYING, [once_more(prepared, socket, request.id, request.trace, fault)]
 
     def retried(self, response: BackendResponse | None) -> Step:
         """The second answer came, or nothing (None)."""

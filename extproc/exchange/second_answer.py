@@ -1,5 +1,5 @@
-"""The answer of a backend that was asked once more, because a call was required and isn't there, or a tool was made up.
-Of the two the client gets the better one."""
+"""The answer of a backend that was asked once more, because a call was required and isn't there, a tool was made up, or
+the model was unsure of its call. Of the two the client gets the better one."""
 
 from __future__ import annotations
 
@@ -61,7 +61,9 @@ class SecondAnswer:
         return self._chosen(StreamEnd(answer, step.piece) if better else None)
 
     def _is_better(self, answer: Rewritten | AnswerStream) -> bool:
-        return is_better(answer.tally, self._reader.spec, called=answer.called)
+        first = self._first.answer if isinstance(self._first, StreamEnd) else self._first
+        tally = first.tally if not isinstance(first, ApiError) else None
+        return is_better(answer.tally, self._reader.spec, tally, called=answer.called)
 
     def _chosen(self, second: Answer | None) -> Answer:
         self._reader.stats.retried(helped=second is not None)

@@ -51,6 +51,8 @@ FIRST_TOKEN = (
 )
 PER_TOKEN = (0.01, 0.025, 0.05, 0.075, 0.1, 0.15, 0.2, 0.3, 0.4, 0.5, 0.75, 1.0, 2.5)
 
+CONFIDENCE = (0.5, 0.6, 0.7, 0.8, 0.84, 0.86, 0.88, 0.9, 0.91, 0.92, 0.93, 0.94, 0.95, 0.96, 0.97, 0.98, 0.99)
+
 FINISH_REASONS = frozenset({"stop", "length", "tool_calls", "content_filter"})
 OTHER = "other"
 """For whatever else a backend may write."""
@@ -95,6 +97,10 @@ class Tally(Protocol):
     def finish_reasons(self) -> Iterable[str | None]: ...
     @property
     def called(self) -> bool: ...
+    @property
+    def confidence(self) -> float | None: ...
+    @property
+    def unsure_of(self) -> str | None: ...
 
 
 @dataclass(slots=True)
@@ -172,6 +178,17 @@ class ModelMetrics:
         self._reasons = Counter("extproc_finish_reasons", "Why answers' choices ended.", *of_model, "reason")
         self._forced = Counter("extproc_forced_requests", "Requests whose calls a grammar forces.", *of_model)
         self._retries = Counter("extproc_retries", "Answers asked for once more.", *of_model, "result")
+        self._confidence = Histogram(
+            "extproc_call_confidence",
+            "How sure models with `min_confidence` were of answers that begin with a call: 1 is certain.",
+            CONFIDENCE,
+            *of_model,
+        )
+        self._unsure = Counter(
+            "extproc_unsure_answers",
+            "Answers that begin with a call of which the model was less sure than `min_confidence`.",
+            *of_model,
+        )
         ended = (*of_model, "dialect", "tools")
         self._ended = Counter("extproc_answers", "Answers by how they ended, as Envoy saw it.", *ended, "end")
         self._bytes = Counter("extproc_answer_bytes", "Bytes of bodies to and from clients.", *ended, "direction")
@@ -198,6 +215,8 @@ class ModelMetrics:
             self._reasons,
             self._forced,
             self._retries,
+            self._confidence,
+            self._unsure,
             self._ended,
             self._bytes,
             self._first_byte,
@@ -218,6 +237,8 @@ class ModelMetrics:
                 self._offers.add(*of_model, called, count=0)
             for result in RETRIES:
                 self._retries.add(*of_model, result, count=0)
+            if model.min_confidence is not None:
+                self._unsure.add(*of_model, count=0)
 
     # What the processor sees itself
 
@@ -226,7 +247,7 @@ class ModelMetrics:
         self._forced.add(model, asked.mode, asked.format)
 
     def retried(self, model: str, asked: Asked, *, helped: bool) -> None:
-        """A required call, or words instead of a made-up one, was asked for once more, and came, or not."""
+        """A required call, or another answer than a made-up or unsure one, was asked for, and came, or not."""
         self._retries.add(model, asked.mode, asked.format, RETRIES[0] if helped else RETRIES[1])
 
     def first_token(self, model: str, asked: Asked, seconds: float, exemplar: Exemplar | None) -> None:
@@ -259,6 +280,9 @@ class ModelMetrics:
                 self._calls.add(*of_model, violation, count=count)
         for repair, count in tally.repairs.items():
             self._repaired.add(*of_model, repair, count=count)
+        if tally.confidence is not None:
+            self._confidence.observe(tally.confidence, *of_model, exemplar=exemplar)
+            self._unsure.add(*of_model, count=tally.unsure_of is not None)
         whole = False
         for reason in tally.finish_reasons:
             self._reasons.add(*of_model, reason if reason in FINISH_REASONS else OTHER)

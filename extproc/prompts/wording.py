@@ -162,6 +162,11 @@ def must_call_by_name(names: Sequence[str], syntax: CallSyntax | None) -> str:
 
 CALL_OR_ANSWER = "Answer in a normal sentence, without JSON."
 """The same where the model may answer, and has called a tool that there isn't."""
+CALL_ONLY_IF_IT_HELPS = (
+    "Call one of the tools that you have if it does what the user asks; otherwise answer in a normal sentence, without "
+    "JSON."
+)
+"""The same where it was unsure of its call."""
 
 
 def _block(syntax: CallSyntax) -> str:
@@ -171,5 +176,5 @@ def _block(syntax: CallSyntax) -> str:
 
 
 def rejected(problem: str, demand: str, escaper: Escaper) -> str:
-    """What is said when an answer without the call that was demanded came back."""
+    """What is said when an answer came back that isn't what was asked for."""
     return f"Your last answer was rejected: {escaper.text(problem)} {demand}"

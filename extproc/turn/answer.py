@@ -84,14 +84,16 @@ def rewrite_completion(body: bytes, spec: ResponseSpec, writer: AnswerWriter, se
     if count is None and sent is not None:
         usage = estimated(sent, written(message for _, message in choices))
     checker, tally = ArgumentChecker(spec.callable_tools), Tally()
-    if spec.tools and len(body) <= _LARGE_CHUNK:
-        tally.last.append(body)
     outputs = [Output(spec, checker, tally) for _ in choices]
     said: list[Said] = []
     for index, (output, (choice, message)) in enumerate(zip(outputs, choices, strict=True)):
         said.append(output.say(index, message, choice))
         if (error := said[-1].error) is not None:
             raise error
+    if spec.hides_logprobs:  # they are in the answer no more
+        body = completion.encoded(answer)
+    if spec.tools and len(body) <= _LARGE_CHUNK:
+        tally.last.append(body)
     called = all(output.called for output in outputs)
     cost = usage if spec.counted else None
     return Rewritten(writer.whole(body, answer, said, usage), count, usage is not count, tally, called, cost)
@@ -125,8 +127,7 @@ class StreamedAnswer(AnswerStream):
 
     @property
     def is_decided(self) -> bool:
-        found = [output.made_up for output in self._outputs.values() if output.made_up is not None]
-        return any(not one.undecided and one.name is None for one in found)
+        return any(output.begins_well for output in self._outputs.values())
 
     @property
     def unfinished(self) -> int:
@@ -196,7 +197,7 @@ class StreamedAnswer(AnswerStream):
                                 out = [self._chunk(part, orjson.dumps(part))]
                         else:
                             out.append(self._chunk(chunk, data))
-                            if not self._ended:
+                            if not self._ended and not self._spec.hides_logprobs:  # as it came it has them
                                 self._repeated.learn(came, data, chunk)
                     except ApiError as error:
                         out.append(self.fail(error))
@@ -228,6 +229,9 @@ class StreamedAnswer(AnswerStream):
                 output = self._outputs[index] = Output(self._spec, self._checker, self.tally)
             self._count.wrote(index, delta)
             said.append(output.say(index, delta, choice))
-            if (error := said[-1].error) is not None:
-                return self._writer.chunk(chunk, data, said) + self.fail(error)
-        return self._writer.chunk(chunk, data, said)
+            if said[-1].error is not None:
+                break
+        if self._spec.hides_logprobs:  # they are in the chunk no more
+            data = completion.encoded(chunk)
+        written = self._writer.chunk(chunk, data, said)
+        return written + self.fail(said[-1].error) if said and said[-1].error is not None else written

@@ -39,9 +39,9 @@ _LONGEST = 400
 
 
 class MadeUpCall:
-    """Of one choice: `take` its events, in any cut."""
+    """Of one choice: `take` its events, in any cut. A call that was read is told too, if the answer begins with it."""
 
-    __slots__ = ("_begun", "_offered", "name", "spoke", "undecided")
+    __slots__ = ("_begun", "_offered", "called", "name", "spoke", "undecided")
 
     def __init__(self, offered: Collection[str]) -> None:
         """`offered` are the names that there are."""
@@ -51,6 +51,8 @@ class MadeUpCall:
         """Nothing has come yet that shows whether the answer begins with one."""
         self.name: str | None = None
         """That of the tool, if it does."""
+        self.called: str | None = None
+        """The offered tool whose call, read by the parser, begins the answer."""
         self.spoke = False
         """It has a text."""
 
@@ -63,9 +65,11 @@ class MadeUpCall:
                     self._begun = (self._begun + event.text)[:_LONGEST]
                     self._look()
             else:
-                self.undecided = False
                 if isinstance(event, CallStart):
                     self.name = None
+                    if self.undecided and event.name in self._offered:
+                        self.called = event.name
+                self.undecided = False
 
     def _look(self) -> None:
         tokens, unfinished = _tokens(self._begun)

@@ -13,6 +13,7 @@ from extproc.contract.arguments import ArgumentChecker
 from extproc.contract.errors import ApiError, backend_garbage
 from extproc.toolcalls import Event, Reasoning
 from extproc.turn.calls import CheckedCalls
+from extproc.turn.confidence import Confidence
 from extproc.turn.json_text import JsonText
 from extproc.turn.made_up_call import MadeUpCall
 from extproc.turn.readers import reader_for
@@ -90,7 +91,19 @@ class Said:
 class Output:
     """One choice: `say` what its backend sends, a whole message or delta by delta."""
 
-    __slots__ = ("_calls", "_cut_off", "_json", "_reader", "_tally", "_unescaped", "called", "finished", "made_up")
+    __slots__ = (
+        "_begin",
+        "_calls",
+        "_confidence",
+        "_cut_off",
+        "_hides_logprobs",
+        "_json",
+        "_reader",
+        "_tally",
+        "_unescaped",
+        "called",
+        "finished",
+    )
 
     def __init__(self, spec: ResponseSpec, checker: ArgumentChecker, tally: Tally) -> None:
         """`tally` is added to."""
@@ -98,8 +111,9 @@ class Output:
         self._unescaped = UnescapedEvents(spec.openers) if spec.openers else None
         self._json = JsonText(spec.text_schema, tally.violations) if spec.text_schema is not None else None
         self._calls = CheckedCalls(spec, checker, tally)
-        self.made_up = MadeUpCall(spec.callable_tools) if spec.finds_made_up else None
-        """Whether its text begins with a call of no tool, where that is wanted to be known."""
+        self._begin = MadeUpCall(spec.callable_tools) if spec.finds_made_up else None
+        self._confidence = Confidence(spec.min_confidence) if spec.min_confidence is not None else None
+        self._hides_logprobs = spec.hides_logprobs
         self._tally = tally
         self._cut_off: str | None = None
         self.finished = False
@@ -111,18 +125,42 @@ class Output:
         """How many characters are kept back."""
         return self._reader.held + self._calls.held + (self._json.held if self._json is not None else 0)
 
+    @property
+    def begins_well(self) -> bool:
+        """It is certain by now that it doesn't begin with a call of a made-up tool, or with one of which the model is
+        unsure. Where nobody looks at that, it never is."""
+        begin, confidence = self._begin, self._confidence
+        if begin is None or begin.undecided or begin.name is not None:
+            return False
+        if begin.called is None or confidence is None:
+            return True
+        return (confidence.is_complete or self.finished) and not confidence.is_low
+
     def say(self, index: int, source: Json, choice: Json) -> Said:
         """What a message or a delta says. A finish reason in its choice is the end. Raises ApiError (502)."""
         events = self._calls.take(self._meant(self._reader.feed(source)))
         said = Said(index, [*events], source, choice, self._reader.takes)
         if (reason := choice.get("finish_reason")) is not None:
             self._end(said, reason)
-        if self.made_up is not None:
-            self.made_up.take([Reasoning(said.thinking), *said.events] if said.thinking else said.events)
-            self._tally.spoke = self.made_up.spoke
-            self._tally.made_up = self.made_up.name
+        if self._begin is not None:
+            self._look(self._begin, said)
+        if self._hides_logprobs:
+            choice["logprobs"] = None
         said.error = self._calls.error or (self._json.error if self._json is not None else None)
         return said
+
+    def _look(self, begin: MadeUpCall, said: Said) -> None:
+        """At how the answer begins."""
+        begin.take([Reasoning(said.thinking), *said.events] if said.thinking else said.events)
+        self._tally.spoke = begin.spoke
+        self._tally.made_up = begin.name
+        if self._confidence is not None:
+            self._confidence.take(said.choice.get("logprobs"))
+            if begin.called is not None and self._confidence.mean is None:
+                self._confidence = None  # the backend tells none, and what comes behind the name isn't the beginning
+            elif begin.called is not None and self.finished:
+                self._tally.confidence = self._confidence.mean
+                self._tally.unsure_of = begin.called if self._confidence.is_low else None
 
     def _end(self, said: Said, reason: Any) -> None:
         """`reason` is the backend's."""

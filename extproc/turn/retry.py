@@ -1,5 +1,5 @@
-"""A backend is asked once more for a required call, or because a tool was made up: why, what it is sent then, and
-whether its second answer is the better one.
+"""A backend is asked once more for a required call, or because a tool was made up, or called without being sure: why,
+what it is sent then, and whether its second answer is the better one.
 
 The conversation stays as it was up to its end, so that a replica that has its prefix in its cache finds it there: with
 `affinity` that is the one that gets the second request too. The first answer is not quoted: its markup would
@@ -17,12 +17,22 @@ import orjson
 from extproc.contract.errors import quoted
 from extproc.contract.json_body import encode
 from extproc.prompts.escaping import Escaper
-from extproc.prompts.wording import rejected
+from extproc.prompts.wording import CALL_ONLY_IF_IT_HELPS, rejected
 from extproc.turn.output import CUT_OFF
 from extproc.turn.spec import ResponseSpec
 from extproc.turn.tally import Tally
 
 Json: TypeAlias = dict[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Fault:
+    """What is wrong with a first answer."""
+
+    problem: str
+    """A sentence about it."""
+    demand: str = ""
+    """What to do now, if it isn't what the retry says."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,25 +54,32 @@ class Retry:
         end = body.rindex(b'"')
         return cls(body[:end], body[end:], demand, escaper)
 
-    def body(self, problem: str) -> bytes:
-        """The body of the second request. `problem` is a sentence about the first answer."""
-        words = rejected(problem, self.demand, self.escaper)
+    def body(self, fault: Fault) -> bytes:
+        """The body of the second request."""
+        words = rejected(fault.problem, fault.demand or self.demand, self.escaper)
         return self.before + orjson.dumps(words)[1:-1] + self.after
 
 
-def fault(tally: Tally, spec: ResponseSpec) -> str:
-    """A sentence about what the model has called, if it should be asked once more: a tool that isn't there or, where a
-    call is required, wrongly or not at all."""
+def fault(tally: Tally, spec: ResponseSpec) -> Fault | None:
+    """What is wrong with what the model has called, if it should be asked once more: a tool that isn't there, or one
+    that it isn't sure of or, where a call is required, wrongly or not at all."""
     if not spec.finds_made_up:
-        return tally.violations.first
-    if tally.made_up is None or any(reason in CUT_OFF for reason in tally.finish_reasons):  # it would be cut off again
-        return ""
-    return f"There is no tool named {quoted(tally.made_up)} that you can call now."
+        return Fault(tally.violations.first) if tally.violations.first else None
+    if any(reason in CUT_OFF for reason in tally.finish_reasons):  # it would be cut off again
+        return None
+    if tally.made_up is not None:
+        return Fault(f"There is no tool named {quoted(tally.made_up)} that you can call now.")
+    if tally.unsure_of is not None:
+        return Fault(f"The tool {tally.unsure_of} may not do what the user asks.", CALL_ONLY_IF_IT_HELPS)
+    return None
 
 
-def is_better(tally: Tally, spec: ResponseSpec, *, called: bool) -> bool:
-    """Whether a second answer takes the first one's place: it has what was asked for, and nothing that is wrong."""
+def is_better(tally: Tally, spec: ResponseSpec, first: Tally | None, *, called: bool) -> bool:
+    """Whether a second answer takes the `first` one's place: it has what was asked for, and nothing that is wrong. A
+    call that may well be right gives place to nothing that was cut off."""
     wrong = tally.violations.first or tally.made_up is not None
+    if first is not None and first.unsure_of is not None:
+        wrong = wrong or any(reason in CUT_OFF for reason in tally.finish_reasons)
     return not wrong and (called or (spec.finds_made_up and tally.spoke))
 
 

@@ -68,6 +68,10 @@ class ResponseSpec:
     finds_made_up: bool = False
     """A call of a tool that nobody offered is to be found at the beginning of its text: it isn't what the client is to
     get."""
+    min_confidence: float | None = None
+    """With that: how sure the model has to be of a call at the beginning (`extproc.turn.confidence`)."""
+    hides_logprobs: bool = False
+    """The backend tells probabilities for which the client hasn't asked."""
 
     @property
     def callable_tools(self) -> Mapping[str, Json]:

@@ -44,6 +44,10 @@ class Tally:
     """The tool that the answer's text calls at its beginning, although nobody offered it, if that is looked for;"""
     spoke: bool = False
     """then also whether there is a text at all."""
+    confidence: float | None = None
+    """How sure the model was of the call with which the answer begins, if that was asked and told."""
+    unsure_of: str | None = None
+    """The tool of that call, if the model wasn't sure enough."""
     last: deque[bytes] = field(default_factory=lambda: deque(maxlen=LAST_PIECES))
     """The last bytes that the backend sent, in any cut, where the model might have called: they show why it hasn't."""
 

@@ -46,7 +46,8 @@ class UpstreamRequest:
     sent: Sent | None = None
     """What the answer's count depends on, where the client is to get one."""
     again: Retry | None = None
-    """How the backend is asked once more, if it may be: for a demanded call, or instead of one that it made up."""
+    """How the backend is asked once more, if it may be: for a demanded call, or instead of one that it made up or is
+    unsure of."""
     learned: Learned = field(default=(), compare=False)
     """What is to be remembered of the request (`extproc.turn.memory`)."""
     known: int = field(default=0, compare=False)
@@ -124,6 +125,7 @@ def ask(turn: Turn, model: Model, config: Config, *, limited: bool = True) -> Up
     if model.retry and spec is not None and spec.choices == 1:
         spec = replace(spec, finds_made_up=_may_be_made_up(spec, turn))
         again = _retry(forwarded, turn, model, spec)
+        spec, forwarded = _asked_for_confidence(spec, forwarded, model)
     # 10 equals 10.0: what was read may be what was sent, and yet be written in another way.
     as_sent = turn.as_sent is not None and parameters is turn.parameters and forwarded == turn.as_sent
     dropped = tuple(sorted(turn.asked_as.get(name, name) for name in dropped))
@@ -145,6 +147,15 @@ def _may_be_made_up(spec: ResponseSpec, turn: Turn) -> bool:
     """Whether a call of no tool isn't what the client is to get: it may want other JSON, or have begun the answer."""
     free = turn.text_schema is None and not any(_binds(turn.parameters.get(name)) for name in _OF_THE_TEXT)
     return bool(spec.tools) and spec.required_tool is None and free and not turn.begun
+
+
+def _asked_for_confidence(spec: ResponseSpec, forwarded: Json, model: Model) -> tuple[ResponseSpec, Json]:
+    """How sure the model is of its call is to be told with it, where that is wanted."""
+    if model.min_confidence is None or not spec.finds_made_up:
+        return spec, forwarded
+    hides = not forwarded.get("logprobs")  # unless the client asks for them, too
+    spec = replace(spec, min_confidence=model.min_confidence, hides_logprobs=hides)
+    return spec, {**forwarded, "logprobs": True}
 
 
 def _retry(forwarded: Json, turn: Turn, model: Model, spec: ResponseSpec) -> Retry | None:

@@ -48,6 +48,7 @@ REPLIES = {
     "think aloud": Reply("I would rather not."),
     "call what isn't there": Reply(_called("fly")),
     "write no JSON": Reply('<tool_call>\n{"name": "look", "arguments": {the door}}\n</tool_call>'),
+    "look, perhaps": Reply(_called("look"), logprobs=[{"token": "t", "logprob": -0.5, "bytes": [116]}] * 60),
     "write loosely": Reply("<tool_call>\n{'name': 'look', 'arguments': {}}\n</tool_call>"),
     "write a lot": Reply(WORDS * 4, pieces=40, pace=0.1, finish_reason="length"),
     "be full": Reply(trouble=Fail(503)),
@@ -139,6 +140,7 @@ class _Everyday:
 models:
   - {{name: coder, upstream_model: {MODEL}, backend: large, tools: prompt}}
   - {{name: thinker, upstream_model: {MODEL}, backend: small, tools: template, format: qwen3_coder, retry: true}}
+  - {{name: guesser, upstream_model: {MODEL}, backend: small, tools: prompt, retry: true, min_confidence: 0.8}}
   - {{name: climber, upstream_model: {MODEL}, backend: small, tools: auto, steering: {{first: template, calls: 10}}}}
   - {{name: writer, upstream_model: {MODEL}, backend: small, tools: native}}
   - {{name: assistant, upstream_model: {MODEL}, backend: large, tools: prompt, tool_servers: [box]}}
@@ -177,6 +179,7 @@ teams: [{{name: search}}, {{name: shop}}]
             ask("coder", 0.3, ["say it"], history=_BROKEN_HISTORY),
             ask("coder", 0.2, ["write a lot"], leave=True),
             ask("coder", 0.5, ["write loosely"]),
+            ask("guesser", 1, _some("look it up", ["look, perhaps"], of=4)),
             ask("climber", 2, ["write no JSON"], key=shop),
             ask("nobody", 0.2, ["hello"]),
             ask(

@@ -39,7 +39,7 @@ EVERYTHING = yaml.safe_load(
          back: 10}, format: hermes, response_template: template.json, thinking: open, special_tokens: [t],
          defaults: {top_p: 0.5}, allowed_tools: [t], max_tools: 0, malformed_history: error, tool_result: role,
          escape_markers: true, forced: begun, example: true, tool_servers: [s], reasoning_content: true, repair: true,
-         invalid_calls: text, retry: true}
+         invalid_calls: text, retry: true, min_confidence: 0.9}
     backends:
       - {name: b, address: ["b:1"], tls: {ca: /c, sni: b.example}, api_key: /k, affinity: true,
          health_check: {path: /h, contains: ok}, max_requests: 2, max_batch_requests: 1, priority_scheduling: true,

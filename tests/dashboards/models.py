@@ -83,7 +83,19 @@ MODELS = Dashboard(
                             "sum by (model, result) (rate(extproc_retries_total{MODEL}[RATE]) > 0)",
                             "{{model}}: once more, {{result}}",
                         ),
+                        Query(
+                            "sum by (model) (rate(extproc_unsure_answers_total{MODEL}[RATE])) > 0",
+                            "{{model}}: unsure of its call",
+                        ),
                     ],
+                ),
+                Panel(
+                    "How sure models are of their calls (`min_confidence`)",
+                    queries=[
+                        Query(quantile(share, "extproc_call_confidence{MODEL}", "model"), f"{{{{model}}}}: {told}")
+                        for share, told in ((0.5, "half below"), (0.05, "1 in 20 below"))
+                    ],
+                    below=0.92,
                 ),
                 Panel(
                     "Steps of models that are steered",
