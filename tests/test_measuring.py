@@ -169,6 +169,30 @@ class TestMeasuring:
         assert config_of(report).models[0].retry
         assert "\n    retry: true\n" in report.yaml()
 
+    @pytest.mark.parametrize("sure", [True, False])
+    def test_a_model_that_calls_needlessly_is_asked_whether_it_is_sure_if_that_helps(self, *, sure: bool) -> None:
+        """Of the needless calls it is unsure, of the others not; or of all."""
+        known = right_calls()
+        offered = {case.messages[-1]["content"]: case.tools[0]["function"]["name"] for case in written()}
+
+        def speak(request: ChatRequest) -> Reply:
+            asked = str(request.messages[-1]["content"])
+            question = max((text for text in known if asked.startswith(text)), key=len)
+            calls = known[question]
+            if "may not do what the user asks." in asked:
+                return Reply("There is no tool for that.")
+            doubt = {"token": "t", "logprob": -0.01 if calls and sure else -0.5, "bytes": [116], "top_logprobs": []}
+            return Reply(tagged(calls or [(offered[question], {})]), logprobs=[doubt] * 200)
+
+        server = ScriptedVLLM(NAME, speak=speak)
+        server.play(Reply("ready"), Reply("As"), Reply(TAGGED), Reply(FORCED))
+        report = measured(server, 8)
+        found = {told: rates for told, rates in totals(report).items() if "min_confidence" in told}
+        assert list(found.values()) == [(2, 2, 2, 2) if sure else (0, 0, 0, 2)]
+        served = config_of(report).models[0]
+        assert (served.retry, served.min_confidence) == ((True, 0.92) if sure else (False, None))
+        assert ("\n    retry: true\n    min_confidence: 0.92\n" in report.yaml()) == sure
+
     def test_what_gets_no_answer_is_counted_and_said(self) -> None:
         server = ScriptedVLLM(NAME, speak=lambda _request: Reply(trouble=Fail(503, message="full\nof others")))
         server.play(Reply("ready"), Reply("As"), Reply(TAGGED), Reply(FORCED))

@@ -55,6 +55,7 @@ class Advice:
     example: bool = False
     forced: Literal[False, "begun"] = False
     retry: bool = False
+    min_confidence: float | None = None
 
 
 def advise(findings: Findings) -> Advice:

@@ -123,6 +123,8 @@ def _model(card: Card, probed: Probed, backend: str, *, can_force: bool) -> Iter
         yield from _comment("`forced: begun` did best, but another model of this server can't be forced")
     if advice.retry:
         yield "    retry: true"
+    if advice.min_confidence is not None:
+        yield f"    min_confidence: {advice.min_confidence}"
     if advice.tools == "native":
         if card is asked:
             yield from _comment(_REPAIRS if probed.findings.server == "vllm" else _REPAIRS_ELSEWHERE)

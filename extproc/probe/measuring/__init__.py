@@ -15,7 +15,7 @@ from extproc.probe.advice import Advice, Findings
 from extproc.probe.measuring.asking import asked
 from extproc.probe.measuring.questions import CATEGORIES, chosen
 from extproc.probe.measuring.scores import Score, recommended, scored, worse_than_alone
-from extproc.probe.measuring.ways import Way, forced, plain, retried
+from extproc.probe.measuring.ways import Way, confident, forced, plain, retried
 from extproc.probe.server import Server, one_line
 from extproc.toolcalls import parse
 
@@ -68,6 +68,7 @@ class Measured:
             example=settings.get("example", False),
             forced=settings.get("forced", False),
             retry=settings.get("retry", False),
+            min_confidence=settings.get("min_confidence"),
         )
 
     def _why_format(self, name: str, advice: Advice) -> str:
@@ -82,7 +83,7 @@ class Measured:
 
 def measure(server: Server, findings: Findings, advice: Advice, how: Measuring) -> Measured:
     """Ask the questions in all ways, then in the best one with calls that are held to their schemas, then once more
-    where tools are made up."""
+    where tools are made up, and where they are called needlessly."""
     cases, model = chosen(how.questions, how.seed), findings.card.name
     max_tokens = _THOUGHT if _thinks(findings, advice) else _CALL
 
@@ -112,6 +113,10 @@ def measure(server: Server, findings: Findings, advice: Advice, how: Measuring) 
     again = retried(best.way) if best is not None and best.as_text else None
     if again is not None:
         scores.append(score(again))
+        best, void = recommended(scores)
+    sure = confident(best.way, findings) if best is not None and best.needless else None
+    if sure is not None:
+        scores.append(score(sure))
         best, void = recommended(scores)
     return Measured(tuple(scores), best, void, how.seed)
 

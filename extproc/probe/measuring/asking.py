@@ -20,8 +20,9 @@ from extproc.probe.measuring.ways import NAME, Way
 from extproc.probe.server import Answer as Raw
 from extproc.probe.server import NoAnswerError, Server
 from extproc.surfaces import prepare, rewrite_completion
-from extproc.turn.retry import Retry, fault, is_better
+from extproc.turn.retry import Fault, Retry, fault, is_better
 from extproc.turn.spec import ResponseSpec
+from extproc.turn.tally import Tally
 
 _PATH = "/v1/chat/completions"
 
@@ -107,25 +108,28 @@ def _answer(server: Server, body: dict[str, Any], config: Config | None) -> Answ
             return _read(came, b"")
         answer = rewrite_completion(orjson.dumps(came.json), request.answer)
         given = _read(came, answer.body)
-        problem = fault(answer.tally, request.answer)
-        return _second(server, request.again, problem, request.answer, given) if request.again and problem else given
+        wrong = fault(answer.tally, request.answer)
+        if request.again is None or wrong is None:
+            return given
+        return _second(server, request.again, wrong, request.answer, (given, answer.tally))
     except NoAnswerError as error:
         return Answer(0, error=str(error))
     except ApiError as error:
         return Answer(error.status, error=error.message)
 
 
-def _second(server: Server, again: Retry, problem: str, spec: ResponseSpec, first: Answer) -> Answer:
+def _second(server: Server, again: Retry, wrong: Fault, spec: ResponseSpec, before: tuple[Answer, Tally]) -> Answer:
     """The better one of two answers, at the price of both."""
+    first, tally = before
     try:
-        came = server.post(_PATH, orjson.loads(again.body(problem)))
+        came = server.post(_PATH, orjson.loads(again.body(wrong)))
         if came.status != 200:
             return first
         answer = rewrite_completion(orjson.dumps(came.json), spec)
     except (NoAnswerError, ApiError):
         return first
     second = _read(came, answer.body)
-    better = second if is_better(answer.tally, spec, called=answer.called) else first
+    better = second if is_better(answer.tally, spec, tally, called=answer.called) else first
     return replace(better, prompt_tokens=first.prompt_tokens + second.prompt_tokens)
 
 

@@ -32,6 +32,8 @@ class Score:
     """Answers that reached their token limit: wrong, whatever they were about to say."""
     as_text: int = 0
     """Answers with a call left in their text, which no client reads: of a made-up tool, or in another format."""
+    needless: int = 0
+    """Answers with a call where there had to be none."""
 
     @property
     def total(self) -> Rate:
@@ -48,7 +50,7 @@ def scored(way: Way, cases: Sequence[Case], answers: Sequence[Answer]) -> Score:
     """By `is_right` of the model checks."""
     right = dict.fromkeys(CATEGORIES, 0)
     of = dict.fromkeys(CATEGORIES, 0)
-    called = valid = as_text = 0
+    called = valid = as_text = needless = 0
     for case, answer in zip(cases, answers, strict=True):
         found = checks(case, answer)
         of[case.feature] += 1
@@ -56,6 +58,7 @@ def scored(way: Way, cases: Sequence[Case], answers: Sequence[Answer]) -> Score:
         as_text += found.get("text") is not None and not answer.is_cut_off
         if answer.is_answer and answer.calls and not answer.is_cut_off:
             called += 1
+            needless += not case.call
             valid += found["schema"] is None
     failures = [answer for answer in answers if not answer.is_answer]
     tokens = [answer.prompt_tokens for answer in answers if answer.is_answer and answer.prompt_tokens]
@@ -68,6 +71,7 @@ def scored(way: Way, cases: Sequence[Case], answers: Sequence[Answer]) -> Score:
         complaint=failures[0].error if failures else "",
         cut_off=sum(answer.is_answer and answer.is_cut_off for answer in answers),
         as_text=as_text,
+        needless=needless,
     )
 
 
@@ -77,8 +81,8 @@ def recommended(scores: Sequence[Score]) -> tuple[Score | None, str]:
     Of those that one question in twenty doesn't tell from it, it is one that is nowhere right less often than the
     server alone, if there is any; then the one that costs the fewest tokens of prompt, then the one with the fewest
     invalid calls, then the plainest, which comes first. With `retry: true` a way costs what it does without: only
-    answers that were wrong anyway are asked for again. It is taken if it brings more right answers than without. The
-    server alone can't be it: with `repair: true` native mode is that, and more.
+    answers that were wrong anyway are asked for again. It is taken if it brings more right answers than without, and
+    so is `min_confidence` with it. The server alone can't be it: with `repair: true` native mode is that, and more.
     """
     able = [score for score in scores if score.way.settings is not None]
     for score in able:
@@ -94,26 +98,38 @@ def recommended(scores: Sequence[Score]) -> tuple[Score | None, str]:
     ]
 
     def costs(score: Score) -> tuple[bool, float, float]:
-        once = _with_retry(score, able, False) or score
+        once = min((each for each in able if _asks_as(each, score)), key=_demands)
         return bool(worse_than_alone(score, scores)), once.prompt_tokens or 0.0, -(score.valid.value or 0.0)
 
     return min(near, key=costs), ""
 
 
 def _is_outdone(score: Score, scores: Iterable[Score]) -> bool:
-    """By the same way with `retry` and more right answers, or by that without it and as many."""
-    assert score.way.settings is not None
-    again = bool(score.way.settings.get("retry"))
-    other = _with_retry(score, scores, not again)
-    if other is None:
-        return False
-    return other.total.right >= score.total.right if again else other.total.right > score.total.right
+    """By the same first question with more right answers in the end, or with as many and fewer second questions."""
+    others = [other for other in scores if _asks_as(other, score) and _demands(other) != _demands(score)]
+    return any(
+        other.total.right > score.total.right
+        or (other.total.right == score.total.right and _demands(other) < _demands(score))
+        for other in others
+    )
 
 
-def _with_retry(score: Score, scores: Iterable[Score], retry: bool) -> Score | None:
-    """The same way with `retry`, or without it."""
-    settings = {**(score.way.settings or {}), "retry": retry}
-    return next((each for each in scores if {"retry": False, **(each.way.settings or {})} == settings), None)
+_OF_SECOND = ("retry", "min_confidence")
+"""The settings by which the model is asked once more."""
+
+
+def _asks_as(score: Score, other: Score) -> bool:
+    """Whether both ask the same at first."""
+    one, another = (
+        {name: value for name, value in (each.way.settings or {}).items() if name not in _OF_SECOND}
+        for each in (score, other)
+    )
+    return one == another
+
+
+def _demands(score: Score) -> int:
+    """For how many reasons the model is asked once more."""
+    return sum(bool((score.way.settings or {}).get(name)) for name in _OF_SECOND)
 
 
 _TOLD_APART = 20

@@ -19,6 +19,8 @@ LIST = "xlam"
 """The format by which models are asked for a list of calls: several at once come from it most often
 (docs/prompt-mode.md)."""
 NAME = "measured"
+MIN_CONFIDENCE = 0.92
+"""As docs/prompt-mode.md found it for the smallest of the models that were measured."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,6 +85,15 @@ def forced(way: Way, findings: Findings) -> Way | None:
 def retried(way: Way) -> Way | None:
     """The same, asked once more where the model made up a tool; None where that isn't the gateway's to ask."""
     return Way({**way.settings, "retry": True}) if way.settings is not None else None
+
+
+def confident(way: Way, findings: Findings) -> Way | None:
+    """The same, asked once more also where the model is unsure of its call; None where nothing tells how sure it is."""
+    if way.settings is None or way.settings["tools"] == "native":
+        return None
+    if way.settings["tools"] == "template" and not SERVERS[findings.server].logprobs_with_tools:
+        return None
+    return Way({**way.settings, "retry": True, "min_confidence": MIN_CONFIDENCE})
 
 
 def _thinking(advice: Advice, name: str) -> dict[str, Any]:
