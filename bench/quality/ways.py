@@ -11,7 +11,9 @@ from typing import Any
 from extproc.config import parse
 from extproc.model_checks import cases
 from extproc.model_checks.cases import Case
+from extproc.prompts.wording import CALL_ONLY_IF_IT_HELPS
 from extproc.surfaces import prepare
+from extproc.turn.retry import Fault
 from tests.real_vllm.model_checks import PARSER
 from tests.real_vllm.server import MODEL
 
@@ -36,14 +38,16 @@ class Way:
     @property
     def wording(self) -> str:
         """A digest of what the model is told, where the gateway tells it: answers to other words are none to these."""
-        if self.settings is None or self.settings["tools"] != "prompt":
+        if self.settings is None or not (self.settings["tools"] == "prompt" or self.settings.get("retry")):
             return ""
         config = parse(json.dumps(configuration((self,), 1, 1)))
         told = hashlib.sha256()
         for case in cases.load():
             prepared = prepare(json.dumps(case.request(self.name, stream=False, max_tokens=1)).encode(), config)
             told.update(prepared.body or b"")
-            told.update(prepared.again.body("") if prepared.again is not None else b"")
+            if prepared.again is not None:
+                unsure = CALL_ONLY_IF_IT_HELPS if "min_confidence" in self.settings else ""
+                told.update(prepared.again.body(Fault(unsure)))
         return told.hexdigest()[:12]
 
 
@@ -63,6 +67,19 @@ WAYS = (
         "gateway, `tools: prompt`, `format: xlam`, `example: true`, `forced: begun`, `retry: true`",
         {"tools": "prompt", "format": "xlam", "example": True, "forced": "begun", "retry": True},
     ),
+    Way(
+        "confident",
+        "gateway, `tools: prompt`, `format: xlam`, `example: true`, `forced: begun`, `retry: true`, "
+        "`min_confidence: 0.92`",
+        {
+            "tools": "prompt",
+            "format": "xlam",
+            "example": True,
+            "forced": "begun",
+            "retry": True,
+            "min_confidence": 0.92,
+        },
+    ),
     Way("xlam", "gateway, `tools: prompt`, `format: xlam`", {"tools": "prompt", "format": "xlam"}),
     Way(
         "hermes-example",
@@ -76,6 +93,11 @@ WAYS = (
         {"tools": "prompt", "format": "hermes", "retry": True},
     ),
     Way("template", "gateway, `tools: template`, `format: hermes`", {"tools": "template", "format": "hermes"}),
+    Way(
+        "template-confident",
+        "gateway, `tools: template`, `format: hermes`, `retry: true`, `min_confidence: 0.92`",
+        {"tools": "template", "format": "hermes", "retry": True, "min_confidence": 0.92},
+    ),
     Way(
         "native",
         "gateway, `tools: native`, `repair: true`, `format: hermes`",
