@@ -188,7 +188,7 @@ class TestMeasuring:
         server.play(Reply("ready"), Reply("As"), Reply(TAGGED), Reply(FORCED))
         report = measured(server, 8)
         found = {told: rates for told, rates in totals(report).items() if "min_confidence" in told}
-        assert list(found.values()) == [(2, 2, 2, 2) if sure else (0, 0, 0, 2)]
+        assert list(found.values()) == [(2, 2, 2, 2) if sure else (0, 0, 0, 2)] * 2
         served = config_of(report).models[0]
         assert (served.retry, served.min_confidence) == ((True, 0.92) if sure else (False, None))
         assert ("\n    retry: true\n    min_confidence: 0.92\n" in report.yaml()) == sure
@@ -372,6 +372,14 @@ class TestChoice:
         assert recommended([once, other, again])[0] is again
         assert recommended([once, other, score((9, 9, 9, 9), tokens=130, retry=True)])[0] is once
         assert recommended([score((9, 9, 9, 3)), other, again])[0] is again
+
+    def test_of_two_numbers_the_one_with_more_right_answers_is_taken(self) -> None:
+        once = score((9, 9, 9, 3))
+        low, high = (
+            score((9, 9, 9, right), retry=True, min_confidence=least) for right, least in ((8, 0.92), (9, 0.95))
+        )
+        assert recommended([once, low, high])[0] is high
+        assert recommended([once, low, score((9, 9, 9, 8), retry=True, min_confidence=0.95)])[0] is low
 
     def test_the_server_alone_is_no_setting(self) -> None:
         assert recommended([score((10, 10, 10, 10), alone=True)])[0] is None

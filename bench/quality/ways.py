@@ -95,8 +95,8 @@ WAYS = (
     Way("template", "gateway, `tools: template`, `format: hermes`", {"tools": "template", "format": "hermes"}),
     Way(
         "template-confident",
-        "gateway, `tools: template`, `format: hermes`, `retry: true`, `min_confidence: 0.92`",
-        {"tools": "template", "format": "hermes", "retry": True, "min_confidence": 0.92},
+        "gateway, `tools: template`, `format: hermes`, `retry: true`, `min_confidence: 0.95`",
+        {"tools": "template", "format": "hermes", "retry": True, "min_confidence": 0.95},
     ),
     Way(
         "native",

@@ -114,9 +114,8 @@ def measure(server: Server, findings: Findings, advice: Advice, how: Measuring) 
     if again is not None:
         scores.append(score(again))
         best, void = recommended(scores)
-    sure = confident(best.way, findings) if best is not None and best.needless else None
-    if sure is not None:
-        scores.append(score(sure))
+    if best is not None and best.needless:
+        scores += map(score, confident(best.way, findings))
         best, void = recommended(scores)
     return Measured(tuple(scores), best, void, how.seed)
 

@@ -106,7 +106,7 @@ def recommended(scores: Sequence[Score]) -> tuple[Score | None, str]:
 
 def _is_outdone(score: Score, scores: Iterable[Score]) -> bool:
     """By the same first question with more right answers in the end, or with as many and fewer second questions."""
-    others = [other for other in scores if _asks_as(other, score) and _demands(other) != _demands(score)]
+    others = [other for other in scores if _asks_as(other, score) and other.way != score.way]
     return any(
         other.total.right > score.total.right
         or (other.total.right == score.total.right and _demands(other) < _demands(score))

@@ -19,8 +19,8 @@ LIST = "xlam"
 """The format by which models are asked for a list of calls: several at once come from it most often
 (docs/prompt-mode.md)."""
 NAME = "measured"
-MIN_CONFIDENCE = 0.92
-"""As docs/prompt-mode.md found it for the smallest of the models that were measured."""
+MIN_CONFIDENCES = (0.92, 0.95)
+"""As docs/prompt-mode.md found them, for one model in prompt mode and another with its template."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,13 +87,13 @@ def retried(way: Way) -> Way | None:
     return Way({**way.settings, "retry": True}) if way.settings is not None else None
 
 
-def confident(way: Way, findings: Findings) -> Way | None:
-    """The same, asked once more also where the model is unsure of its call; None where nothing tells how sure it is."""
+def confident(way: Way, findings: Findings) -> list[Way]:
+    """The same, asked once more also where the model is unsure of its call; none where nothing tells how sure it is."""
     if way.settings is None or way.settings["tools"] == "native":
-        return None
+        return []
     if way.settings["tools"] == "template" and not SERVERS[findings.server].logprobs_with_tools:
-        return None
-    return Way({**way.settings, "retry": True, "min_confidence": MIN_CONFIDENCE})
+        return []
+    return [Way({**way.settings, "retry": True, "min_confidence": least}) for least in MIN_CONFIDENCES]
 
 
 def _thinking(advice: Advice, name: str) -> dict[str, Any]:
