@@ -27,6 +27,7 @@ from tests.test_request import MESSAGES, WEATHER
 
 SURE, UNSURE = 0.99, 0.5
 WORDS = "It is 12."
+MADE_UP = CALL.replace("get_weather", "set_weather").replace("Zürich", "Bern")
 SETTINGS = """
 models:
   - {{name: coder, backend: qwen, upstream_model: {model}, tools: prompt, retry: true, min_confidence: 0.9}}
@@ -164,11 +165,19 @@ class TestExchange:
 
     @pytest.mark.parametrize(
         "second",
-        [None, (503, b"no"), (200, b"nonsense"), "", CALL.replace("get_", "set_"), ("It is twel", "length")],
+        [
+            None,
+            (503, b"no"),
+            (200, b"nonsense"),
+            "",
+            CALL.replace("get_", "set_").replace("Z", "z"),
+            ("It is twel", "length"),
+        ],
         ids=["nothing", "an error", "nonsense", "empty", "a made-up call", "words, cut off"],
     )
     def test_no_better_answer_leaves_the_first(self, kind: dict[str, str], model: str, second: Any) -> None:
-        exchange = exchange_of(kind, model=model)
+        counted = Counted()
+        exchange = exchange_of(kind, counted, model=model)
         exchange.receive(response_body(answer_of(kind, CALL, UNSURE)))
         if isinstance(second, str):
             second = (200, answer_of(kind, second, SURE))
@@ -177,6 +186,7 @@ class TestExchange:
         reply = only(exchange.resume(BackendResponse(*second) if second is not None else None))
         assert "Züri".encode() in body_of(reply, kind)
         assert exchange.phase is Phase.ENDED
+        assert [count for name, count in counted.all().items() if "in_vain" in name] == [1]
 
 
 @KINDS
@@ -189,9 +199,8 @@ class TestExchange:
         ({}, f"<think>Hm.</think>{CALL}", UNSURE, "stop"),
         ({}, CALL, UNSURE, "length"),
         ({"model": "once"}, CALL, UNSURE, "stop"),
-        ({"n": 2}, CALL, UNSURE, "stop"),
     ],
-    ids="sure,words,later,thought,cut off,off,several".split(","),
+    ids="sure,words,later,thought,cut off,off".split(","),
 )
 def test_otherwise_it_is_asked_once(
     kind: dict[str, str], changes: dict[str, Any], text: str, probability: float, finish_reason: str
@@ -242,7 +251,8 @@ class TestLogprobs:
         assert orjson.loads(prepare(orjson.dumps(FREE), CONFIG).body or b"")["logprobs"] is True
 
     @pytest.mark.parametrize(
-        "changes", [{"model": "once"}, {"tool_choice": "required"}, {"response_format": {"type": "json_object"}}]
+        "changes",
+        [{"model": "once"}, {"n": 2}, {"tool_choice": "required"}, {"response_format": {"type": "json_object"}}],
     )
     def test_not_where_nothing_follows_from_them(self, changes: dict[str, Any]) -> None:
         assert "logprobs" not in orjson.loads(prepare(orjson.dumps({**FREE, **changes}), CONFIG).body or b"")
@@ -305,8 +315,8 @@ class TestLogprobs:
         spec = prepare(orjson.dumps({**FREE, "stream": True}), CONFIG).answer
         assert spec is not None
         answer = streamed_answer(spec)
-        body = answer.feed(streamed([CALL + " " * 9000], [[UNSURE] * 100])) + answer.close()
-        assert answer.tally.confidence == pytest.approx(UNSURE)
+        body = answer.feed(streamed([CALL + " " * 9000, " "], [[UNSURE] * 5, [1] * 5])) + answer.close()
+        assert answer.tally.confidence == pytest.approx(UNSURE**0.5)
         assert b'"logprob"' not in body
 
     def test_chunks_that_are_alike_show_none_either(self) -> None:
@@ -341,13 +351,35 @@ def test_settings_that_can_do_nothing_are_refused(settings: str, problem: str) -
     assert "min_confidence" in str(raised.value)
 
 
-@pytest.mark.parametrize("tools", ["template", "auto"])
-def test_a_server_that_tells_none_with_tools_is_asked_in_prompt_mode(tools: str) -> None:
-    settings = "{{models: [{{name: m, backend: b, retry: true, min_confidence: 0.9, tools: {}}}], backends: [{}]}}"
-    server = '{name: b, address: "127.0.0.1:1", server: llama.cpp}'
-    parse(settings.format("prompt", server))
+SERVED = "{{{}models: [{{name: m, backend: b, min_confidence: 0.9, {}}}], backends: [{}]}}"
+LLAMA_CPP = '{name: b, address: "127.0.0.1:1", server: llama.cpp}'
+
+
+@pytest.mark.parametrize("tools", ["tools: template, retry: true", "tools: auto, retry: true"])
+def test_a_server_that_tells_none_with_tools_isnt_asked_so(tools: str) -> None:
     with pytest.raises(ConfigError, match=r"models\[0\].min_confidence: .*llama.cpp tells no probabilities"):
-        parse(settings.format(tools, server))
+        parse(SERVED.format("", tools, LLAMA_CPP))
+
+
+@pytest.mark.parametrize(
+    "tools", ["tools: prompt, retry: true", "tools: auto", "tools: auto, steering: {first: prompt}"]
+)
+def test_it_is_asked_where_its_prompt_has_no_tools(tools: str) -> None:
+    parse(SERVED.format("", tools, LLAMA_CPP))
+
+
+def test_what_is_withheld_cant_be_asked_for() -> None:
+    backend = '{name: b, address: "127.0.0.1:1"}'
+    with pytest.raises(ConfigError, match=r"min_confidence: .*`withheld` keeps them"):
+        parse(SERVED.format("withheld: [logprobs], ", "tools: prompt, retry: true", backend))
+
+
+def test_alternatives_that_nobody_sees_arent_asked_for() -> None:
+    settings = "tools: prompt, retry: true, defaults: {logprobs: true, top_logprobs: 20}"
+    config = parse(SERVED.format("", settings, '{name: b, address: "127.0.0.1:1"}'))
+    body = orjson.loads(prepare(orjson.dumps({**FREE, "model": "m", "logprobs": False}), config).body or b"")
+    assert body["logprobs"] is True
+    assert "top_logprobs" not in body
 
 
 @pytest.fixture(scope="module")

@@ -191,7 +191,28 @@ class TestMeasuring:
         assert list(found.values()) == [(2, 2, 2, 2) if sure else (0, 0, 0, 2)] * 2
         served = config_of(report).models[0]
         assert (served.retry, served.min_confidence) == ((True, 0.92) if sure else (False, None))
-        assert ("\n    retry: true\n    min_confidence: 0.92\n" in report.yaml()) == sure
+        assert ("\n    min_confidence: 0.92\n" in report.yaml()) == sure
+
+    def test_a_server_that_refuses_to_tell_probabilities_says_nothing_of_the_other_ways(self) -> None:
+        known = right_calls()
+        offered = {case.messages[-1]["content"]: case.tools[0]["function"]["name"] for case in written()}
+
+        def speak(request: ChatRequest) -> Reply:
+            if request.logprobs:
+                return Reply(trouble=Fail(400, message="no logprobs here"))
+            question = str(request.messages[-1]["content"])
+            return Reply(tagged(known[question] or [(offered[question], {})]))
+
+        server = ScriptedVLLM(NAME, speak=speak)
+        server.play(Reply("ready"), Reply("As"), Reply(TAGGED), Reply(FORCED))
+        report = measured(server, 8)
+        assert not any("min_confidence" in told for told in totals(report))
+        assert "measured: right in 6 of 8 questions" in report.yaml()
+
+    def test_nobody_asks_how_sure_a_model_is_that_calls_nothing_needlessly(self) -> None:
+        server = model(lambda _asked, calls: tagged(calls))
+        assert not any("min_confidence" in told for told in totals(measured(server, 8)))
+        assert not any(body.get("logprobs") for body in questions(server))
 
     def test_what_gets_no_answer_is_counted_and_said(self) -> None:
         server = ScriptedVLLM(NAME, speak=lambda _request: Reply(trouble=Fail(503, message="full\nof others")))
@@ -372,6 +393,12 @@ class TestChoice:
         assert recommended([once, other, again])[0] is again
         assert recommended([once, other, score((9, 9, 9, 9), tokens=130, retry=True)])[0] is once
         assert recommended([score((9, 9, 9, 3)), other, again])[0] is again
+
+    def test_right_calls_arent_given_for_words(self) -> None:
+        plain = score((9, 9, 9, 7), retry=True)
+        assert recommended([plain, score((9, 9, 8, 9), retry=True, min_confidence=0.92)])[0] is plain
+        sure = score((9, 9, 9, 8), retry=True, min_confidence=0.92)
+        assert recommended([plain, sure])[0] is sure
 
     def test_of_two_numbers_the_one_with_more_right_answers_is_taken(self) -> None:
         once = score((9, 9, 9, 3))

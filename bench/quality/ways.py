@@ -46,8 +46,9 @@ class Way:
             prepared = prepare(json.dumps(case.request(self.name, stream=False, max_tokens=1)).encode(), config)
             told.update(prepared.body or b"")
             if prepared.again is not None:
-                unsure = CALL_ONLY_IF_IT_HELPS if "min_confidence" in self.settings else ""
-                told.update(prepared.again.body(Fault(unsure)))
+                told.update(prepared.again.body(Fault("")))
+                if (least := self.settings.get("min_confidence")) is not None:
+                    told.update(prepared.again.body(Fault(str(least), CALL_ONLY_IF_IT_HELPS)))
         return told.hexdigest()[:12]
 
 

@@ -101,8 +101,8 @@ class Model(Settings):
     with a call of a tool that nobody offered is asked for once more, too: held until it is clear how it begins."""
     min_confidence: Annotated[float, Field(gt=0, lt=1)] | None = None
     """With `retry`, and not in native mode: an answer that begins with a call is asked for once more, too, if its first
-    48 tokens have a lower geometric mean of their probabilities than this. Held until they have come. It is for small
-    models, which call needlessly (docs/prompt-mode.md)."""
+    48 tokens have a lower geometric mean of their probabilities than this. Held until they have come, and to its end if
+    the mean is lower. It is for small models, which call needlessly (docs/prompt-mode.md)."""
 
     @model_validator(mode="after")
     def _defaults_hold(self) -> Self:

@@ -253,13 +253,19 @@ class Config(Settings):
     @model_validator(mode="after")
     def _can_tell_confidence(self) -> Self:
         for index, model in enumerate(self.models):
-            backend = self.backends_by_name[model.backend]
-            shows_tools = any(each.tools == "template" for each in self.all_models if each.name == model.name)
-            if model.min_confidence is not None and shows_tools and not backend.kind.logprobs_with_tools:
+            if model.min_confidence is None:
+                continue
+            backend, steps = self.backends_by_name[model.backend], self.all_models
+            shows_tools = any(each.tools == "template" and each.retry for each in steps if each.name == model.name)
+            problem = ""
+            if shows_tools and not backend.kind.logprobs_with_tools:
                 problem = (
                     f"the backend {model.backend!r} has `server: {backend.server}`, and {backend.kind.title} tells no "
-                    "probabilities in streams with tools: it needs `tools: prompt`"
+                    "probabilities in streams with tools: it needs `tools: prompt`, or `steering: {first: prompt}`"
                 )
+            elif "logprobs" in self.withheld_from(backend):
+                problem = "the backend is asked for logprobs then, and `withheld` keeps them from it"
+            if problem:
                 raise FieldError(("models", index, "min_confidence"), problem)
         return self
 

@@ -124,6 +124,7 @@ def _model(card: Card, probed: Probed, backend: str, *, can_force: bool) -> Iter
     if advice.retry:
         yield "    retry: true"
     if advice.min_confidence is not None:
+        yield from _comment("for questions of all kinds; leave it out for agents, whose arguments can be long texts")
         yield f"    min_confidence: {advice.min_confidence}"
     if advice.tools == "native":
         if card is asked:

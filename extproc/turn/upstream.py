@@ -155,6 +155,8 @@ def _asked_for_confidence(spec: ResponseSpec, forwarded: Json, model: Model) -> 
         return spec, forwarded
     hides = not forwarded.get("logprobs")  # unless the client asks for them, too
     spec = replace(spec, min_confidence=model.min_confidence, hides_logprobs=hides)
+    if hides:  # of those that the model's defaults ask for nothing is seen either
+        forwarded = {name: value for name, value in forwarded.items() if name != "top_logprobs"}
     return spec, {**forwarded, "logprobs": True}
 
 

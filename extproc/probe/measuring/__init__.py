@@ -115,7 +115,11 @@ def measure(server: Server, findings: Findings, advice: Advice, how: Measuring) 
         scores.append(score(again))
         best, void = recommended(scores)
     if best is not None and best.needless:
-        scores += map(score, confident(best.way, findings))
+        for way in confident(best.way, findings):
+            tried = score(way)
+            if tried.is_void:  # a server that refuses to tell probabilities says nothing of the other ways
+                break
+            scores.append(tried)
         best, void = recommended(scores)
     return Measured(tuple(scores), best, void, how.seed)
 

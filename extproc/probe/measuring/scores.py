@@ -12,6 +12,9 @@ from extproc.model_checks.scores import Rate
 from extproc.probe.measuring.questions import CATEGORIES, NONE
 from extproc.probe.measuring.ways import Way
 
+_TOLD_APART = 20
+"""One question in so many tells no way from another."""
+
 
 @dataclass(frozen=True, slots=True)
 class Score:
@@ -39,6 +42,11 @@ class Score:
     def total(self) -> Rate:
         rates = self.categories.values()
         return Rate(sum(rate.right for rate in rates), sum(rate.of for rate in rates))
+
+    @property
+    def is_void(self) -> bool:
+        """Too many questions got no answer."""
+        return self.failed > self.total.of // _TOLD_APART
 
     @property
     def right_calls(self) -> int:
@@ -81,12 +89,13 @@ def recommended(scores: Sequence[Score]) -> tuple[Score | None, str]:
     Of those that one question in twenty doesn't tell from it, it is one that is nowhere right less often than the
     server alone, if there is any; then the one that costs the fewest tokens of prompt, then the one with the fewest
     invalid calls, then the plainest, which comes first. With `retry: true` a way costs what it does without: only
-    answers that were wrong anyway are asked for again. It is taken if it brings more right answers than without, and
-    so is `min_confidence` with it. The server alone can't be it: with `repair: true` native mode is that, and more.
+    answers that were wrong anyway are asked for again. It is taken if it brings more right answers than without;
+    `min_confidence` too, if it doesn't cost right calls. The server alone can't be it: with `repair: true` native mode
+    is that, and more.
     """
     able = [score for score in scores if score.way.settings is not None]
     for score in able:
-        if score.failed > score.total.of // _TOLD_APART:
+        if score.is_void:
             return None, f"measured nothing: too many questions got no answer ({score.way.told})"
     if not any(score.right_calls for score in able):
         return None, "measured nothing: in no way was any call right"
@@ -106,12 +115,13 @@ def recommended(scores: Sequence[Score]) -> tuple[Score | None, str]:
 
 def _is_outdone(score: Score, scores: Iterable[Score]) -> bool:
     """By the same first question with more right answers in the end, or with as many and fewer second questions."""
-    others = [other for other in scores if _asks_as(other, score) and other.way != score.way]
-    return any(
-        other.total.right > score.total.right
-        or (other.total.right == score.total.right and _demands(other) < _demands(score))
-        for other in others
-    )
+    return any(_outdoes(other, score) for other in scores if _asks_as(other, score) and other.way != score.way)
+
+
+def _outdoes(other: Score, score: Score) -> bool:
+    if other.total.right == score.total.right:
+        return _demands(other) < _demands(score)
+    return other.total.right > score.total.right and other.right_calls >= score.right_calls
 
 
 _OF_SECOND = ("retry", "min_confidence")
@@ -130,10 +140,6 @@ def _asks_as(score: Score, other: Score) -> bool:
 def _demands(score: Score) -> int:
     """For how many reasons the model is asked once more."""
     return sum(bool((score.way.settings or {}).get(name)) for name in _OF_SECOND)
-
-
-_TOLD_APART = 20
-"""One question in so many tells no way from another."""
 
 
 def worse_than_alone(score: Score, scores: Iterable[Score]) -> list[str]:
