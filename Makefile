@@ -126,7 +126,8 @@ test-chart: $(VENV)/.ready build/chart/.installed
 
 build/chart/.installed: requirements/chart.txt | $(VENV)/.ready
 	@rm -rf build/chart
-	@$(BIN)/$(PIP) $(INSTALL) --target build/chart -r $<
+	@# 75 MB: a download that breaks off shows as a wrong hash, so one more try before that is believed.
+	@$(BIN)/$(PIP) $(INSTALL) --target build/chart -r $< || $(BIN)/$(PIP) $(INSTALL) --upgrade --target build/chart -r $<
 	@touch $@
 
 # A real cluster of one node: its API takes every overlay, and the gateway's pods are rolled, drained, configured anew and
