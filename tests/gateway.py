@@ -260,6 +260,18 @@ backends:
 
 
 @contextmanager
+def gateway_with_backend(
+    folder: Path, settings: str, *, envoy: Mapping[str, str] = MappingProxyType({})
+) -> Iterator[Gateway]:
+    """A `configured_gateway` with a backend of its own, whose `{model}` and `{port}` the settings have places for."""
+    backend = AskedVLLM(model=MODEL)
+    with backend.running():
+        configuration = settings.format(model=MODEL, port=backend.port)
+        with configured_gateway(folder, configuration, backend, envoy=envoy) as gateway:
+            yield gateway
+
+
+@contextmanager
 def configured_gateway(
     folder: Path,
     configuration: str,

@@ -19,14 +19,14 @@ from extproc.exchange.phases import Phase
 from extproc.surfaces import prepare, rewrite_completion, streamed_answer
 from extproc.turn.confidence import MOST_TOKENS, Confidence
 from scripted_vllm import Reply
-from tests.gateway import MODEL, AskedVLLM, Gateway, configured_gateway
+from tests.gateway import MODEL, Gateway, gateway_with_backend
 from tests.test_answer import CALL, completion, stream
-from tests.test_exchange import EVENTS, JSON, asked, only, response_body, response_headers, said
+from tests.test_exchange import EVENTS, JSON, asked, only, response_body, response_headers
 from tests.test_exchange_reports import Counted
-from tests.test_request import MESSAGES, WEATHER
+from tests.test_request import WEATHER
+from tests.test_retry_of_made_up_calls import FREE, KINDS, WORDS, body_of, content
 
 SURE, UNSURE = 0.99, 0.5
-WORDS = "It is 12."
 MADE_UP = CALL.replace("get_weather", "set_weather").replace("Zürich", "Bern")
 SETTINGS = """
 models:
@@ -38,8 +38,6 @@ backends:
   - {{name: qwen, address: "127.0.0.1:{port}", health_check: false}}
 """
 CONFIG = parse(SETTINGS.format(model=MODEL, port=1), source="test")
-FREE: dict[str, Any] = {**MESSAGES, "tools": [WEATHER]}
-KINDS = pytest.mark.parametrize("kind", [EVENTS, JSON], ids=["stream", "whole"])
 PIECES = [CALL[at : at + 4] for at in range(0, len(CALL), 4)]
 
 
@@ -80,12 +78,6 @@ def exchange_of(kind: dict[str, str], counted: Counted | None = None, **changes:
     exchange = asked(fields, counted.telemetry if counted is not None else None, CONFIG)
     exchange.receive(response_headers(kind))
     return exchange
-
-
-def body_of(reply: Any, kind: dict[str, str]) -> bytes:
-    mutation = said(reply).response_body.response.body_mutation
-    body: bytes = mutation.streamed_response.body if kind is EVENTS else mutation.body
-    return body
 
 
 class TestConfidence:
@@ -170,7 +162,7 @@ class TestExchange:
             (503, b"no"),
             (200, b"nonsense"),
             "",
-            CALL.replace("get_", "set_").replace("Z", "z"),
+            MADE_UP,
             ("It is twel", "length"),
         ],
         ids=["nothing", "an error", "nonsense", "empty", "a made-up call", "words, cut off"],
@@ -384,11 +376,8 @@ def test_alternatives_that_nobody_sees_arent_asked_for() -> None:
 
 @pytest.fixture(scope="module")
 def module_gateway(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Gateway]:
-    backend = AskedVLLM(model=MODEL)
-    with backend.running():
-        configuration = SETTINGS.format(model=MODEL, port=backend.port)
-        with configured_gateway(tmp_path_factory.mktemp("gateway"), configuration, backend) as gateway:
-            yield gateway
+    with gateway_with_backend(tmp_path_factory.mktemp("gateway"), SETTINGS) as gateway:
+        yield gateway
 
 
 @pytest.mark.parametrize("stream", [False, True], ids=["whole", "stream"])
@@ -396,11 +385,5 @@ def test_through_envoy_the_client_sees_words(module_gateway: Gateway, *, stream:
     unsure = Reply(CALL, logprobs=logprobs(*[UNSURE] * 200)["content"])
     module_gateway.backend.forget()
     module_gateway.backend.play(unsure, Reply(WORDS))
-    request: dict[str, Any] = {**FREE, "model": "coder"}
-    if stream:
-        chunks = module_gateway.openai.chat.completions.create(**request, stream=True)
-        text = "".join(choice.delta.content or "" for chunk in chunks for choice in chunk.choices)
-    else:
-        text = module_gateway.openai.chat.completions.create(**request).choices[0].message.content or ""
-    assert text == WORDS
+    assert content(module_gateway, stream=stream) == WORDS
     assert [received.json.get("logprobs") for received in module_gateway.backend.requests] == [True, None]

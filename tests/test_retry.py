@@ -20,7 +20,7 @@ from extproc.exchange.request import PREPARING
 from extproc.wire import ProcessingRequest
 from scripted_vllm import Reply
 from scripted_vllm.troubles import Cut, Fail, Refuse, Stall
-from tests.gateway import MODEL, AskedVLLM, Gateway, configured_gateway
+from tests.gateway import MODEL, Gateway, gateway_with_backend
 from tests.test_answer import CALL, completion, stream
 from tests.test_exchange import (
     EVENTS,
@@ -221,14 +221,10 @@ class TestExchange:
 
 @pytest.fixture(scope="module")
 def module_gateway(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Gateway]:
-    backend = AskedVLLM(model=MODEL)
-    with backend.running():
-        configuration = SETTINGS.format(model=MODEL, port=backend.port)
-        # A time limit that the second answer of the slowest test is beyond.
-        shorter = {"message_timeout: 5s": "message_timeout: 3s"}
-        folder = tmp_path_factory.mktemp("gateway")
-        with configured_gateway(folder, configuration, backend, envoy=shorter) as gateway:
-            yield gateway
+    # A time limit that the second answer of the slowest test is beyond.
+    shorter = {"message_timeout: 5s": "message_timeout: 3s"}
+    with gateway_with_backend(tmp_path_factory.mktemp("gateway"), SETTINGS, envoy=shorter) as gateway:
+        yield gateway
 
 
 @pytest.fixture

@@ -14,7 +14,7 @@ from extproc.exchange.machine import Exchange
 from extproc.exchange.phases import Phase
 from scripted_vllm import Reply
 from scripted_vllm.troubles import Fail
-from tests.gateway import MODEL, AskedVLLM, Gateway, configured_gateway
+from tests.gateway import MODEL, Gateway, gateway_with_backend
 from tests.test_answer import CALL, completion, stream
 from tests.test_exchange import EVENTS, JSON, asked, only, response_body, response_headers, said
 from tests.test_exchange_reports import Counted
@@ -177,11 +177,8 @@ def test_thinking_that_the_backend_found_is_not_held(model: str) -> None:
 
 @pytest.fixture(scope="module")
 def module_gateway(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Gateway]:
-    backend = AskedVLLM(model=MODEL)
-    with backend.running():
-        configuration = SETTINGS.format(model=MODEL, port=backend.port)
-        with configured_gateway(tmp_path_factory.mktemp("gateway"), configuration, backend) as gateway:
-            yield gateway
+    with gateway_with_backend(tmp_path_factory.mktemp("gateway"), SETTINGS) as gateway:
+        yield gateway
 
 
 @pytest.mark.parametrize("stream", [False, True], ids=["whole", "stream"])
