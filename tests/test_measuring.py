@@ -399,6 +399,8 @@ class TestChoice:
         assert recommended([plain, score((9, 9, 8, 9), retry=True, min_confidence=0.92)])[0] is plain
         sure = score((9, 9, 9, 8), retry=True, min_confidence=0.92)
         assert recommended([plain, sure])[0] is sure
+        far = score((9, 9, 8, 10), retry=True, min_confidence=0.92)
+        assert recommended([score((9, 9, 9, 3), retry=True), far])[0] is far
 
     def test_of_two_numbers_the_one_with_more_right_answers_is_taken(self) -> None:
         once = score((9, 9, 9, 3))

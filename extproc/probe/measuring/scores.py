@@ -90,8 +90,8 @@ def recommended(scores: Sequence[Score]) -> tuple[Score | None, str]:
     server alone, if there is any; then the one that costs the fewest tokens of prompt, then the one with the fewest
     invalid calls, then the plainest, which comes first. With `retry: true` a way costs what it does without: only
     answers that were wrong anyway are asked for again. It is taken if it brings more right answers than without;
-    `min_confidence` too, if it doesn't cost right calls. The server alone can't be it: with `repair: true` native mode
-    is that, and more.
+    `min_confidence` too, and where that costs right calls, if it can be told from the way without. The server alone
+    can't be it: with `repair: true` native mode is that, and more.
     """
     able = [score for score in scores if score.way.settings is not None]
     for score in able:
