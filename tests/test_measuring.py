@@ -394,6 +394,13 @@ class TestChoice:
         assert recommended([once, other, score((9, 9, 9, 9), tokens=130, retry=True)])[0] is once
         assert recommended([score((9, 9, 9, 3)), other, again])[0] is again
 
+    def test_a_second_request_is_worth_more_than_a_grammar_that_changes_nothing(self) -> None:
+        """Numbers of a real 1.5B."""
+        plain, again = score((8, 9, 10, 8)), score((8, 9, 10, 10), tokens=119, retry=True)
+        held = score((8, 9, 10, 8), forced="begun")
+        assert recommended([plain, held, again])[0] is again
+        assert recommended([plain, score((9, 9, 10, 10), forced="begun"), again])[0] is not again
+
     def test_right_calls_arent_given_for_words(self) -> None:
         plain = score((9, 9, 9, 7), retry=True)
         assert recommended([plain, score((9, 9, 8, 9), retry=True, min_confidence=0.92)])[0] is plain

@@ -114,8 +114,14 @@ def recommended(scores: Sequence[Score]) -> tuple[Score | None, str]:
 
 
 def _is_outdone(score: Score, scores: Iterable[Score]) -> bool:
-    """By the same first question with more right answers in the end, or with as many and fewer second questions."""
-    return any(_outdoes(other, score) for other in scores if _asks_as(other, score) and other.way != score.way)
+    """By the same first question with more right answers in the end, or with as many and fewer second questions. What
+    asks once more outdoes the same way with a grammar too, with which it wasn't asked."""
+    return any(
+        _outdoes(other, score)
+        for other in scores
+        if other.way != score.way
+        and (_asks_as(other, score) or (_asks_as(other, score, but="forced") and _demands(other) > _demands(score)))
+    )
 
 
 def _outdoes(other: Score, score: Score) -> bool:
@@ -128,10 +134,10 @@ _OF_SECOND = ("retry", "min_confidence")
 """The settings by which the model is asked once more."""
 
 
-def _asks_as(score: Score, other: Score) -> bool:
-    """Whether both ask the same at first."""
+def _asks_as(score: Score, other: Score, but: str = "") -> bool:
+    """Whether both ask the same at first, one setting aside."""
     one, another = (
-        {name: value for name, value in (each.way.settings or {}).items() if name not in _OF_SECOND}
+        {name: value for name, value in (each.way.settings or {}).items() if name not in (*_OF_SECOND, but)}
         for each in (score, other)
     )
     return one == another
