@@ -55,8 +55,8 @@ class Way:
 WAYS = (
     Way(
         "recommended",
-        "gateway, `tools: prompt`, `format: xlam`, `example: true`",
-        {"tools": "prompt", "format": "xlam", "example": True},
+        "gateway, `tools: prompt`, `format: xlam`, `example: true`, `retry: true`",
+        {"tools": "prompt", "format": "xlam", "example": True, "retry": True},
     ),
     Way(
         "begun",
