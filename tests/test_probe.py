@@ -251,7 +251,10 @@ def test_a_reasoning_parser_is_told_by_what_it_counts() -> None:
                 "auto": completion("I would use get_weather.", prompt=182),
                 "none": completion("Hm.", prompt=182, finish="length"),
             },
-            ["call_as_prose: The model spoke of a tool, and called none.", "tools: prompt` with `example: true`"],
+            [
+                "call_as_prose: The model spoke of a tool, and called none.",
+                "`tools: prompt`, with `example: true` unless an agent asks",
+            ],
         ),
         (
             {"none": completion("[get_weather(city='Paris')]", prompt=182)},

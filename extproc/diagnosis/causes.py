@@ -205,13 +205,13 @@ _CAUSES = {
     "call_in_code": _warning(
         "the-call-shows-as-text",
         "The model wrote a call as a block of code that isn't one.",
-        "Set `tools: prompt` with `example: true`, so that it is shown how; a lower temperature.",
+        "Set `tools: prompt`, with `example: true` unless an agent asks, so that it is shown how; a lower temperature.",
     ),
     "call_as_prose": _warning(
         "the-call-shows-as-text",
         "The model spoke of a tool, and called none.",
-        "Set `tools: prompt` with `example: true`, so that it is shown how; ask with `tool_choice: required`; a "
-        "lower temperature.",
+        "Set `tools: prompt`, with `example: true` unless an agent asks, so that it is shown how; ask with "
+        "`tool_choice: required`; a lower temperature.",
     ),
     "many_tools": _note(
         "the-model-answers-in-prose",
@@ -222,7 +222,7 @@ _CAUSES = {
         "the-model-answers-in-prose",
         "The model answered in words, and named no tool. If the question wanted none, that is as it should be.",
         "Ask with `tool_choice: required` to see whether it can; say in the system prompt when to use tools; "
-        "`tools: prompt` with `example: true`.",
+        "`tools: prompt`, with `example: true` unless an agent asks.",
     ),
     "empty_answer": _warning(
         "the-answer-is-empty",
