@@ -66,6 +66,7 @@ def test_a_first_call_is_right_by_what_it_does(at: int) -> None:
         (9, "Codex", "exec_command", {"cmd": "git -C . branch --show-current"}),
         (9, "Codex", "exec_command", {"cmd": "git symbolic-ref --short HEAD"}),
         (9, "Codex", "exec_command", {"cmd": "git branch | grep '*'"}),
+        (4, "Codex", "exec_command", {"cmd": "rg -n TODO"}),
     ],
 )
 def test_there_are_other_right_ways(at: int, client: str, name: str, arguments: Any) -> None:
@@ -79,6 +80,7 @@ def test_there_are_other_right_ways(at: int, client: str, name: str, arguments: 
         (2, "Codex", "exec_command", {"cmd": "echo 'hello.txt good morning'"}),
         (3, "Claude Code", "Glob", {"pattern": "lib/*"}),
         (4, "Claude Code", "Grep", {"pattern": "FIXME"}),
+        (4, "Codex", "exec_command", {"cmd": "rg --files 'TODO'"}),
         (6, "Codex", "exec_command", {"cmd": "rm -rf src build.log"}),
         (6, "Codex", "exec_command", {"cmd": "rm -rf build.log src"}),
         (6, "Codex", "exec_command", {"cmd": "rm -rf src; rm build.log"}),

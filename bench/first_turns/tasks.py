@@ -1,7 +1,7 @@
 """What agents are asked to do, and which first calls are right.
 
-Written before any model was asked. Since then only what was plainly misjudged was changed; none of the answers that
-had come is judged differently by it.
+Written before any model was asked. Since then only what was plainly misjudged was changed, and the answers that had
+come were judged anew.
 
 Agents have different tools for the same thing. So a task names what may be done first: a command of the shell, or a
 tool of the client's own for it, with what has to be in its arguments. Whether a call is allowed by its tool's schema
@@ -71,7 +71,11 @@ TASKS = (
         r"\b(ls|find|tree|rg\s+--files)\b.*\bsrc\b|\bcd\b.*\bsrc\b.*\bls\b",
         {"list": r"\bsrc\b"},
     ),
-    Task("Find every line in this project that contains TODO.", r"\b(grep|rg|ag)\b.*TODO", {"search": "TODO"}),
+    Task(
+        "Find every line in this project that contains TODO.",
+        r"\A(?!.*--files).*\b(grep|rg|ag)\b.*TODO",
+        {"search": "TODO"},
+    ),
     Task("What has changed since the last commit?", r"\bgit\b.*\b(diff|status)\b", {}),
     Task("Delete the file build.log.", rf"\A(?!.*\brm\b(?!{_THE_LOG})).*\brm\b", {}),
     Task("Rename old.txt to new.txt.", r"\bmv\b.*old\.txt.*new\.txt", {}),
