@@ -83,6 +83,11 @@ WAYS = (
     ),
     Way("xlam", "gateway, `tools: prompt`, `format: xlam`", {"tools": "prompt", "format": "xlam"}),
     Way(
+        "xlam-retry",
+        "gateway, `tools: prompt`, `format: xlam`, `retry: true`",
+        {"tools": "prompt", "format": "xlam", "retry": True},
+    ),
+    Way(
         "hermes-example",
         "gateway, `tools: prompt`, `format: hermes`, `example: true`",
         {"tools": "prompt", "format": "hermes", "example": True},

@@ -29,7 +29,7 @@ class PromptStyle:
     results: Literal["role", "tagged", "plain"] = "plain"
     """As messages of role tool, between the format's own tags, or in plain words."""
     example: bool = False
-    """Show two exchanges before the conversation, one of them with calls."""
+    """Show two exchanges before the conversation, one of them with calls, unless it is an agent's."""
     special_tokens: frozenset[str] = frozenset()
     """Of the model's own chat template, where they are known."""
 
@@ -129,9 +129,10 @@ class Rendering:
 
     def _written(self, turns: list[_Turn], style: PromptStyle) -> list[Message]:
         if turns and self._instructions is not None:
+            is_agents = _is_agents(turns[0])
             _instruct(turns, self._instructions)
             following = (turns[1:] or self._turns)[:1]
-            if self._example and [turn.role for turn in following] == ["user"]:
+            if self._example and not is_agents and [turn.role for turn in following] == ["user"]:
                 turns[1:1] = _example(style.syntax)
             self._instructions = None
         return [{"role": turn.role, "content": as_sent(joined(turn.contents, "\n\n"))} for turn in turns]
@@ -157,6 +158,16 @@ class Rendering:
                 _add(self._turns, "user", with_texts(content, escape.parts))
             case _:
                 _add(self._turns, "system", content)
+
+
+_AGENTS_SYSTEM_PROMPT = 4000
+"""How many characters it has at least: Cline's has 5,120, Claude Code's 5,997, and Codex' 16,979. Behind these a small
+model takes an exchange without a call for the rule (docs/prompt-mode.md)."""
+
+
+def _is_agents(first: _Turn) -> bool:
+    said = (len(piece) for content in first.contents for piece in content if isinstance(piece, str))
+    return first.role == "system" and sum(said) >= _AGENTS_SYSTEM_PROMPT
 
 
 def _instruct(turns: list[_Turn], instructions: str) -> None:
