@@ -30,7 +30,7 @@ _QUANTIZED = (
 """What may be behind a name without being another model."""
 RECOMMENDATIONS = (
     Recommendation(
-        re.compile(rf"qwen-?2\.5-coder-0\.5b(-instruct)?{_QUANTIZED}"),
+        re.compile(rf"qwen-?2\.5-coder-(0\.5b|1\.5b)(-instruct)?{_QUANTIZED}"),
         "prompt",
         {"format": "xlam", "example": True, "retry": True},
     ),
