@@ -460,20 +460,6 @@ backends: [{name: b, address: 127.0.0.1:1}]
         body = prepare(orjson.dumps({"model": "m", "messages": messages, "tools": [WEATHER], **wants}), config).body
         assert [message["role"] for message in orjson.loads(body or b"")["messages"]] == roles
 
-    @pytest.mark.parametrize(("system", "turns"), [(3999, 6), (4000, 2)])
-    @pytest.mark.parametrize("split", [1, 2])
-    def test_an_example_isnt_for_agents(self, system: int, turns: int, split: int) -> None:
-        config = parse("""
-models: [{name: m, backend: b, tools: prompt, example: true}]
-backends: [{name: b, address: 127.0.0.1:1}]
-""")
-        whole = "é" * system
-        parts = [{"type": "text", "text": text} for text in (whole[:9], whole[10:])]  # a line each
-        content = whole if split == 1 else parts
-        messages = [{"role": "system", "content": content}, ASK]
-        body = prepare(orjson.dumps({"model": "m", "messages": messages, "tools": [WEATHER]}), config).body
-        assert len(orjson.loads(body or b"")["messages"]) == turns
-
     def test_a_conversation_that_grows_keeps_its_beginning_in_every_format(self) -> None:
         for name in SYNTAXES:
             config = parse(f"""

@@ -149,9 +149,7 @@ class TestLadder:
         for row in rows:
             name, step, settings = (cell.strip() for cell in row.split("|")[1:4])
             found = recommendation(name)
-            if found is None:
-                assert (step, settings) == ("`template`", "")
-                continue
+            assert found is not None
             assert step == f"`{found.first}`"
             assert settings == ", ".join(
                 f"`{key}: {json.dumps(value)}`".replace('"', "") for key, value in found.settings.items()

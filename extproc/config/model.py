@@ -82,7 +82,7 @@ class Model(Settings):
     backend's `structured_outputs`."""
     example: bool = False
     """Prompt mode: two short exchanges stand before the conversation, the second with calls. They are left out behind a
-    system prompt as long as an agent's."""
+    system prompt of 3,000 characters or more, as agents have one."""
 
     tool_servers: tuple[ServerName, ...] = ()
     """Whose tools the model may use besides a client's: names in the configuration's `tool_servers`."""

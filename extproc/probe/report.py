@@ -116,7 +116,7 @@ def _model(card: Card, probed: Probed, backend: str, *, can_force: bool) -> Iter
         yield from _comment(advice.format_because)
     yield f"    format: {_scalar(advice.format)}"
     if advice.example:
-        yield from _comment("for short questions; where an agent asks (a long system prompt) it is left out by itself")
+        yield from _comment("left out by itself behind a system prompt of 3,000 characters or more, as agents have one")
         yield "    example: true"
     if advice.forced and can_force:
         yield f"    forced: {advice.forced}"

@@ -160,13 +160,13 @@ class Rendering:
                 _add(self._turns, "system", content)
 
 
-_AGENTS_SYSTEM_PROMPT = 4000
-"""How many characters it has at least: Cline's has 5,120, Claude Code's 5,997, and Codex' 16,979. Behind these a small
-model takes an exchange without a call for the rule (docs/prompt-mode.md)."""
+_AGENTS_SYSTEM_PROMPT = 3000
+"""How many characters it has at least: Cline's has from 4,262, Claude Code's some 6,000, Codex' 16,979. Behind these a
+small model can take an exchange without a call for the rule (docs/prompt-mode.md)."""
 
 
 def _is_agents(first: _Turn) -> bool:
-    said = (len(piece) for content in first.contents for piece in content if isinstance(piece, str))
+    said = (len(piece) for piece in joined(first.contents, "\n\n") if isinstance(piece, str))
     return first.role == "system" and sum(said) >= _AGENTS_SYSTEM_PROMPT
 
 
