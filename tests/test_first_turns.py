@@ -12,6 +12,7 @@ from bench.first_turns.__main__ import judged
 from bench.first_turns.answers import Call, calls, prompt_tokens, schemas
 from bench.first_turns.captured import MARK, FirstTurn
 from bench.first_turns.tasks import TASKS
+from bench.quality.ways import WAYS
 
 CHAT, MESSAGES, RESPONSES = "/v1/chat/completions", "/v1/messages", "/v1/responses"
 
@@ -178,3 +179,12 @@ def test_a_task_takes_the_marks_place() -> None:
     assert asked == asked | {"model": "m2", "stream": False, "temperature": 0, "max_tokens": 9}
     assert "stream_options" not in asked
     assert "max_output_tokens" in FirstTurn("Codex", RESPONSES, json.dumps(sent)).request("x", "m2", 9)
+
+
+def test_answers_to_what_agents_arent_told_any_more_are_known(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whether an agent is shown the example isn't seen in what others are told."""
+    way = next(way for way in WAYS if way.name == "recommended")
+    before = (way.wording, way.agents_wording)
+    monkeypatch.setattr("extproc.prompts.prompt._AGENTS_SYSTEM_PROMPT", 1_000_000)
+    assert way.wording == before[0]
+    assert way.agents_wording != before[1]

@@ -85,7 +85,7 @@ def asked(model: str, way: Way, url: str, turns: Sequence[FirstTurn]) -> None:
         {
             "model": model,
             "way": way.name,
-            "wording": way.wording,
+            "wording": way.agents_wording,
             "date": f"{datetime.datetime.now(datetime.UTC):%Y-%m-%d}",
             "max_tokens": MAX_TOKENS,
             "computed_in": number_type(),

@@ -45,5 +45,5 @@ def _row(way: Way, found: Mapping[str, Any]) -> list[str]:
         sum(client[name] for client in clients) for name in ("of", "right", "called", "answered")
     )
     each = [f"{client['right']} of {client['of']}" for client in clients]
-    date = str(found["date"]) if found["wording"] == way.wording else f"{found['date']}, with earlier words"
+    date = str(found["date"]) if found["wording"] == way.agents_wording else f"{found['date']}, with earlier words"
     return [found["model"], way.told, *each, share(Rate(right, of)), str(called), str(of - answered), date]

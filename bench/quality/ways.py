@@ -38,11 +38,19 @@ class Way:
     @property
     def wording(self) -> str:
         """A digest of what the model is told, where the gateway tells it: answers to other words are none to these."""
+        return self._wording(cases.load())
+
+    @property
+    def agents_wording(self) -> str:
+        """The same behind the long system prompt of an agent, which isn't told all."""
+        return self._wording([replace(case, messages=(_AGENTS, *case.messages)) for case in cases.load()])
+
+    def _wording(self, asked: Sequence[Case]) -> str:
         if self.settings is None or not (self.settings["tools"] == "prompt" or self.settings.get("retry")):
             return ""
         config = parse(json.dumps(configuration((self,), 1, 1)))
         told = hashlib.sha256()
-        for case in cases.load():
+        for case in asked:
             prepared = prepare(json.dumps(case.request(self.name, stream=False, max_tokens=1)).encode(), config)
             told.update(prepared.body or b"")
             if prepared.again is not None:
@@ -51,6 +59,8 @@ class Way:
                     told.update(prepared.again.body(Fault(str(least), CALL_ONLY_IF_IT_HELPS)))
         return told.hexdigest()[:12]
 
+
+_AGENTS = {"role": "system", "content": "You are a careful agent. " * 200}
 
 WAYS = (
     Way(
