@@ -25,6 +25,7 @@ AGENTS = {
     and request.get("tools")
     and request["messages"][0]["role"] in ("system", "developer")
 }
+assert len(AGENTS) >= 20
 
 
 def is_shown(request: dict[str, Any], path: str = "/v1/chat/completions") -> bool:

@@ -316,7 +316,7 @@ class TestMeasuring:
             assert main(["probe", server.url, *options]) == 0
         printed, told = capsys.readouterr()
         assert parse(printed).models[0].format == "xlam"
-        assert "# left out by itself behind a system prompt" in printed
+        assert "# left out by itself after a system prompt" in printed
         assert f"{NAME}, {LISTED}: 8 of 8 answered\n" in told
         assert "\n    measured            right answers " in told
 

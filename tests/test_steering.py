@@ -149,7 +149,9 @@ class TestLadder:
         for row in rows:
             name, step, settings = (cell.strip() for cell in row.split("|")[1:4])
             found = recommendation(name)
-            assert found is not None
+            if found is None:
+                assert (step, settings) == ("`template`", "")
+                continue
             assert step == f"`{found.first}`"
             assert settings == ", ".join(
                 f"`{key}: {json.dumps(value)}`".replace('"', "") for key, value in found.settings.items()

@@ -42,7 +42,7 @@ class Way:
 
     @property
     def agents_wording(self) -> str:
-        """The same behind the long system prompt of an agent, which isn't told all."""
+        """The same where an agent asks: after its long system prompt the exchanges of `example` aren't shown."""
         return self._wording([replace(case, messages=(_AGENTS, *case.messages)) for case in cases.load()])
 
     def _wording(self, asked: Sequence[Case]) -> str:

@@ -81,8 +81,8 @@ class Model(Settings):
     (docs/forced-decoding.md); `begun`: no sooner than a call has begun, so that JSON in an answer is free. Needs the
     backend's `structured_outputs`."""
     example: bool = False
-    """Prompt mode: two short exchanges stand before the conversation, the second with calls. They are left out behind a
-    system prompt of 3,000 characters or more, as agents have one."""
+    """Prompt mode: two short exchanges stand before the conversation, the second with calls. They are left out after a
+    system prompt of 3,000 characters or more, such as agents have."""
 
     tool_servers: tuple[ServerName, ...] = ()
     """Whose tools the model may use besides a client's: names in the configuration's `tool_servers`."""

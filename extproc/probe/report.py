@@ -116,7 +116,9 @@ def _model(card: Card, probed: Probed, backend: str, *, can_force: bool) -> Iter
         yield from _comment(advice.format_because)
     yield f"    format: {_scalar(advice.format)}"
     if advice.example:
-        yield from _comment("left out by itself behind a system prompt of 3,000 characters or more, as agents have one")
+        yield from _comment(
+            "left out by itself after a system prompt of 3,000 characters or more; take it out for agents with less"
+        )
         yield "    example: true"
     if advice.forced and can_force:
         yield f"    forced: {advice.forced}"

@@ -129,10 +129,10 @@ class Rendering:
 
     def _written(self, turns: list[_Turn], style: PromptStyle) -> list[Message]:
         if turns and self._instructions is not None:
-            is_agents = _is_agents(turns[0])
+            shows_example = self._example and not _is_agents(turns[0])
             _instruct(turns, self._instructions)
             following = (turns[1:] or self._turns)[:1]
-            if self._example and not is_agents and [turn.role for turn in following] == ["user"]:
+            if shows_example and [turn.role for turn in following] == ["user"]:
                 turns[1:1] = _example(style.syntax)
             self._instructions = None
         return [{"role": turn.role, "content": as_sent(joined(turn.contents, "\n\n"))} for turn in turns]
@@ -161,8 +161,8 @@ class Rendering:
 
 
 _AGENTS_SYSTEM_PROMPT = 3000
-"""How many characters it has at least: Cline's has from 4,262, Claude Code's some 6,000, Codex' 16,979. Behind these a
-small model can take an exchange without a call for the rule (docs/prompt-mode.md)."""
+"""How many characters it has at least: Cline's has 4,262 or more, Claude Code's some 6,000, Codex's 16,979. After these
+a small model can take an exchange without a call for the rule (docs/prompt-mode.md)."""
 
 
 def _is_agents(first: _Turn) -> bool:
