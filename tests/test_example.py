@@ -16,6 +16,7 @@ models: [{name: m, backend: b, tools: prompt, example: true}]
 backends: [{name: b, address: 127.0.0.1:1}]
 """)
 SCHEMA = {"type": "object", "properties": {"city": {"type": "string"}}}
+TOOL = {"type": "function", "function": {"name": "get_weather", "parameters": SCHEMA}}
 WORDS = "Words. " * 1000
 """A user may say as much as they like."""
 AGENTS = {
@@ -50,15 +51,13 @@ class TestChat:
     def test_it_isnt_behind_a_long_system_prompt(self, said: list[tuple[str, int]], shown: bool) -> None:
         messages = [{"role": role, "content": "é" * length} for role, length in said]
         messages.append({"role": "user", "content": WORDS})
-        tool = {"type": "function", "function": {"name": "get_weather", "parameters": SCHEMA}}
-        assert is_shown({"messages": messages, "tools": [tool]}) is shown
+        assert is_shown({"messages": messages, "tools": [TOOL]}) is shown
 
     @pytest.mark.parametrize(("lengths", "shown"), [((1499, 1499), True), ((1499, 1500), False)])
     def test_its_parts_count_together(self, lengths: tuple[int, int], shown: bool) -> None:
         parts = [{"type": "text", "text": "é" * length} for length in lengths]
         messages = [{"role": "system", "content": parts}, {"role": "user", "content": WORDS}]
-        tool = {"type": "function", "function": {"name": "get_weather", "parameters": SCHEMA}}
-        assert is_shown({"messages": messages, "tools": [tool]}) is shown
+        assert is_shown({"messages": messages, "tools": [TOOL]}) is shown
 
     @pytest.mark.parametrize("name", sorted(AGENTS))
     def test_it_isnt_shown_to_real_agents(self, name: str) -> None:

@@ -68,6 +68,7 @@ def test_a_first_call_is_right_by_what_it_does(at: int) -> None:
         (9, "Codex", "exec_command", {"cmd": "git symbolic-ref --short HEAD"}),
         (9, "Codex", "exec_command", {"cmd": "git branch | grep '*'"}),
         (4, "Codex", "exec_command", {"cmd": "rg -n TODO"}),
+        (4, "Codex", "exec_command", {"cmd": "rg --files | xargs grep -n TODO"}),
     ],
 )
 def test_there_are_other_right_ways(at: int, client: str, name: str, arguments: Any) -> None:
@@ -82,6 +83,7 @@ def test_there_are_other_right_ways(at: int, client: str, name: str, arguments: 
         (3, "Claude Code", "Glob", {"pattern": "lib/*"}),
         (4, "Claude Code", "Grep", {"pattern": "FIXME"}),
         (4, "Codex", "exec_command", {"cmd": "rg --files 'TODO'"}),
+        (4, "Codex", "exec_command", {"cmd": "rg --files | grep TODO"}),
         (6, "Codex", "exec_command", {"cmd": "rm -rf src build.log"}),
         (6, "Codex", "exec_command", {"cmd": "rm -rf build.log src"}),
         (6, "Codex", "exec_command", {"cmd": "rm -rf src; rm build.log"}),
@@ -181,10 +183,9 @@ def test_a_task_takes_the_marks_place() -> None:
     assert "max_output_tokens" in FirstTurn("Codex", RESPONSES, json.dumps(sent)).request("x", "m2", 9)
 
 
-def test_answers_to_what_agents_arent_told_any_more_are_known(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Whether an agent is shown the example isn't seen in what others are told."""
-    way = next(way for way in WAYS if way.name == "recommended")
-    before = (way.wording, way.agents_wording)
-    monkeypatch.setattr("extproc.prompts.prompt._AGENTS_SYSTEM_PROMPT", 1_000_000)
-    assert way.wording == before[0]
-    assert way.agents_wording != before[1]
+def test_its_digest_is_of_what_agents_are_told() -> None:
+    """They aren't shown the example, and others are."""
+    ways = {way.name: way for way in WAYS}
+    shown, plain = ways["recommended"], ways["xlam-retry"]
+    assert shown.agents_wording == plain.agents_wording
+    assert shown.wording != plain.wording

@@ -73,7 +73,7 @@ TASKS = (
     ),
     Task(
         "Find every line in this project that contains TODO.",
-        r"\A(?!.*--files).*\b(grep|rg|ag)\b.*TODO",
+        r"\A(?!.*--files(?!.*\bxargs\b)).*\b(grep|rg|ag)\b.*TODO",
         {"search": "TODO"},
     ),
     Task("What has changed since the last commit?", r"\bgit\b.*\b(diff|status)\b", {}),
