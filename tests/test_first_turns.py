@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+from dataclasses import asdict
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -10,7 +12,7 @@ import pytest
 from bench.first_turns import page
 from bench.first_turns.__main__ import judged
 from bench.first_turns.answers import Call, calls, prompt_tokens, schemas
-from bench.first_turns.captured import MARK, FirstTurn
+from bench.first_turns.captured import CLIENTS, INSTALLED_NAMES, MARK, FirstTurn, first_turns, kept
 from bench.first_turns.tasks import TASKS
 from bench.quality.ways import WAYS
 
@@ -181,6 +183,15 @@ def test_a_task_takes_the_marks_place() -> None:
     assert asked == asked | {"model": "m2", "stream": False, "temperature": 0, "max_tokens": 9}
     assert "stream_options" not in asked
     assert "max_output_tokens" in FirstTurn("Codex", RESPONSES, json.dumps(sent)).request("x", "m2", 9)
+
+
+def test_what_a_client_sent_once_is_asked_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("EXTPROC_CACHE", str(tmp_path))
+    (tmp_path / "first_turns").mkdir()
+    sent = [FirstTurn(name, CHAT, json.dumps({"messages": [MARK]})) for name in CLIENTS]
+    for turn, installed in zip(sent, INSTALLED_NAMES, strict=True):
+        kept(installed).write_text(json.dumps(asdict(turn)), encoding="utf-8")
+    assert list(first_turns()) == sent
 
 
 def test_its_digest_is_of_what_agents_are_told() -> None:

@@ -3,9 +3,10 @@
     python -m bench.first_turns 0.5B [--only recommended,alone]
     python -m bench.first_turns --page
 
-Cline, Claude Code and Codex are run once each, for what they send; then each of ten tasks takes its place in that, and
-the 30 requests go through a real gateway to a real vLLM on the CPU, in each client's own dialect, or to vLLM itself.
-Their prompts are long: the first request of a client takes a minute or two on two cores, the others a few seconds.
+Cline, Claude Code and Codex are run once each, for what they send, which is kept; then each of ten tasks takes its
+place in that, and the 30 requests go through a real gateway to a real vLLM on the CPU, in each client's own dialect, or
+to vLLM itself. Their prompts are long: the first request of a client takes a minute or two on two cores, the others a
+few seconds.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ import jsonschema_rs
 
 from bench.first_turns import page
 from bench.first_turns.answers import calls, prompt_tokens, schemas
-from bench.first_turns.captured import FirstTurn, first_turns
+from bench.first_turns.captured import INSTALLED_NAMES, FirstTurn, first_turns
 from bench.first_turns.tasks import TASKS, Task
 from bench.quality.ways import WAYS, Way, configuration
 from tests.clients.installed import CLIENTS as INSTALLED
@@ -59,7 +60,7 @@ def main(words: Sequence[str] | None = None) -> int:
 def run(model: str, ways: Sequence[Way]) -> None:
     """Ask in each way; those that share a server share a start of it."""
     set_up(MODELS[model])
-    install([INSTALLED[name] for name in ("cline", "claude-code", "codex")])
+    install([INSTALLED[name] for name in INSTALLED_NAMES])
     turns = list(first_turns())
     for flags in sorted({way.flags for way in ways}):
         with tempfile.TemporaryDirectory() as folder:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import hashlib
 import os
 from dataclasses import dataclass
-from functools import cached_property
 from pathlib import Path
 
 import pytest
@@ -29,7 +28,7 @@ class Client:
     oldest_python: tuple[int, int] = (3, 11)
     """The first version of Python that it runs on."""
 
-    @cached_property
+    @property
     def directory(self) -> Path:
         """A directory of its own for these very versions, outside of the checkout."""
         digest = hashlib.sha256(" ".join((self.command, *self.packages)).encode()).hexdigest()[:8]
