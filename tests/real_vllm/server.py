@@ -8,7 +8,6 @@ from __future__ import annotations
 import os
 import signal
 import subprocess
-import sys
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -16,7 +15,6 @@ from pathlib import Path
 
 import httpx
 
-from extproc import tether
 from tests.gateway import free_port
 from tests.real_vllm.environment import Environment
 from tests.real_vllm.model import Model
@@ -74,22 +72,40 @@ def running_vllm(
         "VLLM_NO_USAGE_STATS": "1",
         "HF_HUB_OFFLINE": "1",
     }
-    # Tethered: it also ends when the tests are killed. A session of its own makes a process group of all it starts.
-    tethered = [sys.executable, "-I", "-S", tether.__file__, str(os.getpid()), str(environment.python)]
     with log.open("wb") as output:
         process = subprocess.Popen(
-            [*tethered, *command],
+            [str(environment.python), *command],
             env={**os.environ, **settings},
             stdin=subprocess.DEVNULL,
             stdout=output,
             stderr=subprocess.STDOUT,
-            start_new_session=True,
+            start_new_session=True,  # which makes a process group of all it starts
         )
     try:
-        _wait_until_healthy(server, process)
-        yield server
+        with ended_with_us(process.pid):
+            try:
+                _wait_until_healthy(server, process)
+                yield server
+            finally:
+                _end(process)
     finally:
-        _end(process)
+        os.killpg(process.pid, signal.SIGKILL)
+        process.wait()  # Until now nobody else could get the number of its group.
+
+
+@contextmanager
+def ended_with_us(group: int) -> Iterator[None]:
+    """Kill a process group when this process ends, even if that is killed itself.
+
+    A shell waits for its input to end, which nobody else holds open. The kernel's parent-death signal (see
+    `extproc.tether`) doesn't do here: it isn't passed on, and vLLM's workers outlive a killed server.
+    """
+    command = ("/bin/sh", "-c", 'read _; kill -s KILL -- "-$1"', "sh", str(group))
+    with subprocess.Popen(command, stdin=subprocess.PIPE, start_new_session=True) as watch:
+        try:
+            yield
+        finally:
+            watch.kill()  # before its input ends
 
 
 def number_type() -> str:
@@ -112,13 +128,11 @@ def _wait_until_healthy(server: VLLM, process: subprocess.Popen[bytes]) -> None:
 
 
 def _end(process: subprocess.Popen[bytes]) -> None:
-    """Let it end by itself, then make sure that nothing of its process group is left."""
+    """Let it end by itself."""
     os.kill(process.pid, signal.SIGTERM)
     deadline = time.monotonic() + _STOP_SECONDS
     while not has_ended(process) and time.monotonic() < deadline:
         time.sleep(1 / _ATTEMPTS_A_SECOND)
-    os.killpg(process.pid, signal.SIGKILL)
-    process.wait()
 
 
 def has_ended(process: subprocess.Popen[bytes]) -> bool:
