@@ -18,6 +18,7 @@ from tests.gateway import MODEL, AskedVLLM, Gateway, configured_gateway, running
 from tests.serving_in_thread import serving_in_thread
 from tests.test_answer import CALL, stream
 from tests.test_exchange import EVENTS, WITH_TOOLS, asked, only, response_body, response_headers
+from tests.test_request import CONFIG
 
 TOOL = {"type": "function", "function": {"name": "get_weather", "parameters": {"type": "object"}}}
 ASKED = {"model": "coder", "stream": True, "messages": [{"role": "user", "content": "Hello!"}]}
@@ -114,6 +115,13 @@ def test_while_the_processor_itself_stands_still_nobody_is_silent(impatient: Gat
 
 
 class TestExchange:
+    def test_the_time_is_told(self) -> None:
+        limits = CONFIG.limits.model_copy(update={"silence_seconds": 1.0})
+        exchange = asked(WITH_TOOLS, config=CONFIG.model_copy(update={"limits": limits}))
+        exchange.receive(response_headers(EVENTS))
+        exchange.receive(response_body(stream(["Hi"])[:400], end_of_stream=False))
+        assert b"Nothing came from the model's backend for 1 second." in only(exchange.time_out()).SerializeToString()
+
     def test_before_the_head_there_is_no_limit_and_before_the_first_words_another(self) -> None:
         exchange = asked(WITH_TOOLS)
         assert exchange.idle_timeout is None

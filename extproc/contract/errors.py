@@ -340,6 +340,11 @@ def _phrase(status: int) -> str:
         return ""
 
 
+def in_seconds(seconds: float) -> str:
+    """A time in a message."""
+    return f"{seconds:g} second{'' if seconds == 1 else 's'}"
+
+
 def quoted(text: str) -> str:
     """A client's own word in a message: in quotes, and cut, because it may be megabytes."""
     return repr(cut(text))

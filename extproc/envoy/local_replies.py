@@ -20,7 +20,7 @@ from envoy_data_plane.envoy.extensions.filters.network.http_connection_manager i
 from envoy_data_plane.google.protobuf import Struct
 
 from extproc.config import Config
-from extproc.contract.errors import ApiError
+from extproc.contract.errors import ApiError, in_seconds
 from extproc.envoy.clients import denials
 from extproc.envoy.extensions import packed
 from extproc.envoy.limit_headers import is_refused_by
@@ -58,7 +58,7 @@ AGAIN = {"retry-after": "1"}
 
 def local_replies(config: Config, *, silence: timedelta, processing: timedelta) -> hcm.LocalReplyConfig:
     """`silence` is how long a backend may send nothing, `processing` how long the processor may take."""
-    replies = _replies(config, f"{silence.total_seconds():g}", f"{processing.total_seconds():g}")
+    replies = _replies(config, in_seconds(silence.total_seconds()), in_seconds(processing.total_seconds()))
     # The processor's own, and what is allowed somewhere, which is told without words.
     untouched = hcm.ResponseMapper(filter=_filter(f"{_begins(REPLY_DETAILS)} || response.code == 204"))
     told = [_mapper(reply, surface) for reply in replies for surface in (MESSAGES, CHAT)]
@@ -236,7 +236,7 @@ def _replies(config: Config, silence: str, processing: str) -> Iterator[LocalRep
     yield LocalReply(
         "response.code == 504 && " + _begins("response_timeout", "stream_idle_timeout", "upstream_per_try"),
         "backend_timeout",
-        f"The request was given up after {silence} seconds without a byte from {backend}.",
+        f"The request was given up after {silence} without a byte from {backend}.",
     )
     yield LocalReply(
         _begins("ext_proc_error_gRPC_error_14"),
@@ -249,7 +249,7 @@ def _replies(config: Config, silence: str, processing: str) -> Iterator[LocalRep
     yield LocalReply(
         _is("ext_proc_error_per-message_timeout_exceeded"),
         "processor_timeout",
-        f"The processor that handles chat completions didn't reply within {processing} seconds. Try again later.",
+        f"The processor that handles chat completions didn't reply within {processing}. Try again later.",
         status=503,
         fields=AGAIN,
         after_processor=True,

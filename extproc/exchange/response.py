@@ -18,6 +18,7 @@ from extproc.contract.errors import (
     backend_garbage,
     envoys_error,
     hosts_error,
+    in_seconds,
 )
 from extproc.exchange import streaming
 from extproc.exchange.asking import OVERRIDES, RETRY_TIMEOUT, body_mode, head, once_more
@@ -344,9 +345,8 @@ class ResponseHalf:
         Before the first piece Envoy 1.40 takes such a reply amiss, and cuts the client's connection: as true an end.
         """
         answer = self._streams.answer
-        error = ApiError(
-            504, f"Nothing came from the model's backend for {seconds:g} seconds.", "server_error", code=IDLE_TIMEOUT
-        )
+        told = f"Nothing came from the model's backend for {in_seconds(seconds)}."
+        error = ApiError(504, told, "server_error", code=IDLE_TIMEOUT)
         piece = self._streams.end(answer.fail(error))
         self._count()
         return self._client.give(StreamEnd(answer, piece))

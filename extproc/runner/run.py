@@ -22,7 +22,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any, TypeAlias
 
 from extproc.config import Runs
-from extproc.contract.errors import ApiError, backend_garbage
+from extproc.contract.errors import ApiError, backend_garbage, in_seconds
 from extproc.contract.json_body import is_object
 from extproc.runner.steps import (
     AskModel,
@@ -148,7 +148,7 @@ class Run:
             case ToolEnded(id_, result) if id_ in self._running:
                 return self._tool_ended(self._running.pop(id_), id_, result)
             case TimedOut():
-                message = f"The answer took longer than the {self._limits.seconds:g} seconds that a run may take."
+                message = f"The answer took longer than the {in_seconds(self._limits.seconds)} that a run may take."
                 return self._end(ApiError(504, message, "server_error", code=TIMED_OUT))
             case ClientGone():
                 return self._end(Gone())
