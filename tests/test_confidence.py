@@ -16,6 +16,7 @@ from extproc.config import ConfigError, parse
 from extproc.exchange.effects import BackendResponse, CallBackend
 from extproc.exchange.machine import Exchange
 from extproc.exchange.phases import Phase
+from extproc.prompts.wording import CALL_ONLY_IF_IT_HELPS
 from extproc.surfaces import prepare, rewrite_completion, streamed_answer
 from extproc.turn.confidence import MOST_TOKENS, Confidence
 from scripted_vllm import Reply
@@ -164,8 +165,14 @@ class TestExchange:
             "",
             MADE_UP,
             ("It is twel", "length"),
+            f"The tool get_weather may not do what the user asks. {CALL_ONLY_IF_IT_HELPS}",
+            CALL_ONLY_IF_IT_HELPS.replace("; otherwise", ". Otherwise").upper(),
+            "The tool get_weather may not do what the user asks.",
         ],
-        ids=["nothing", "an error", "nonsense", "empty", "a made-up call", "words, cut off"],
+        ids=[
+            *("nothing", "an error", "nonsense", "empty", "a made-up call", "words, cut off"),
+            *("what it was told", "that, a little otherwise", "why it was told"),
+        ],
     )
     def test_no_better_answer_leaves_the_first(self, kind: dict[str, str], model: str, second: Any) -> None:
         counted = Counted()

@@ -9,9 +9,10 @@ import orjson
 import pytest
 
 from extproc.config import parse
-from extproc.exchange.effects import BackendResponse, CallBackend
+from extproc.exchange.effects import BackendResponse, Breathe, CallBackend
 from extproc.exchange.machine import Exchange
 from extproc.exchange.phases import Phase
+from extproc.prompts.wording import CALL_OR_ANSWER
 from scripted_vllm import Reply
 from scripted_vllm.troubles import Fail
 from tests.gateway import MODEL, Gateway, gateway_with_backend
@@ -72,15 +73,22 @@ class TestExchange:
             in last["content"]
         )
 
-    @pytest.mark.parametrize("second", [WORDS, CALL, "Not quite: " + MADE_UP])
+    @pytest.mark.parametrize(
+        "second",
+        [
+            *(WORDS, CALL, "Not quite: " + MADE_UP),
+            *(f"{CALL_OR_ANSWER}\n{WORDS}", f"{WORDS} {CALL_OR_ANSWER}", f"{CALL_OR_ANSWER} {CALL}"),
+            *("There is no tool named 'sqrt'.", "There is no tool named 'sqrt' that you can call now.", "A sentence."),
+        ],
+    )
     def test_the_client_gets_the_second_answer(self, kind: dict[str, str], model: str, second: str) -> None:
         counted = Counted()
         exchange, _ = retried(kind, counted, model=model)
-        if model == "own" and second is CALL:
+        if model == "own" and CALL in second:
             return  # its calls come in a field of their own
         body = body_of(only(exchange.resume(BackendResponse(200, answer_of(kind, second)))), kind)
-        assert (b"get_weather" in body) == (second is CALL)
-        assert (b"sqrt" in body) == (MADE_UP in second)
+        assert (b"get_weather" in body) == (CALL in second)
+        assert (b"144" in body) == (MADE_UP in second)
         assert exchange.phase is Phase.ENDED
         results = {name: count for name, count in counted.all().items() if name.startswith("retries_total")}
         assert list(results.values()) == [1]
@@ -97,8 +105,15 @@ class TestExchange:
             CALL.replace("get_weather", "get_whether"),
             "",
             " \n",
+            f"There is no tool named 'sqrt' that you can call now. {CALL_OR_ANSWER}",
+            ("Answer in a normal sent", "length"),
+            "Your last answer was rejected: There is no tool named 'sqrt' that you can call now.",
+            " ".join([CALL_OR_ANSWER] * 3),
         ],
-        ids=["nothing", "an error", "nonsense", "another", "another, cut off", "a wrong call", "empty", "blank"],
+        ids=[
+            *("nothing", "an error", "nonsense", "another", "another, cut off", "a wrong call", "empty", "blank"),
+            *("what it was told", "that, cut off", "why it was told", "that, again and again"),
+        ],
     )
     def test_no_better_answer_leaves_the_first(self, kind: dict[str, str], model: str, second: Any) -> None:
         exchange, _ = retried(kind, model=model)
@@ -111,6 +126,18 @@ class TestExchange:
         reply = only(exchange.resume(BackendResponse(*second) if second is not None else None))
         assert b"sqrt" in body_of(reply, kind)
         assert exchange.phase is Phase.ENDED
+
+
+@pytest.mark.parametrize("size", [1, 7])
+@pytest.mark.parametrize("thought", ["", "Hm. "])
+def test_what_it_was_told_is_found_in_any_cut(size: int, thought: str) -> None:
+    exchange, _ = retried(EVENTS)
+    words = f"There is no tool named 'sqrt' that you can call now. {CALL_OR_ANSWER}"
+    text = f"<think>{thought}</think>{words}" if thought else words
+    replies = exchange.resume(BackendResponse(200, stream([text[at : at + size] for at in range(0, len(text), size)])))
+    while isinstance(replies[0], Breathe):
+        replies = exchange.resume(None)
+    assert b"144" in body_of(only(replies), EVENTS)
 
 
 @KINDS

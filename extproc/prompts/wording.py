@@ -175,6 +175,9 @@ def _block(syntax: CallSyntax) -> str:
     return f"a {syntax.begin.partition('>')[0]}> block" if syntax.begin.startswith("<") else "such a block"
 
 
+REJECTED = "Your last answer was rejected:"
+
+
 def rejected(problem: str, demand: str, escaper: Escaper) -> str:
     """What is said when an answer came back that isn't what was asked for."""
-    return f"Your last answer was rejected: {escaper.text(problem)} {demand}"
+    return f"{REJECTED} {escaper.text(problem)} {demand}"

@@ -41,7 +41,7 @@ _LONGEST = 400
 class MadeUpCall:
     """Of one choice: `take` its events, in any cut. A call that was read is told too, if the answer begins with it."""
 
-    __slots__ = ("_begun", "_offered", "called", "name", "spoke", "undecided")
+    __slots__ = ("_begun", "_offered", "called", "name", "spoke", "text", "undecided")
 
     def __init__(self, offered: Collection[str]) -> None:
         """`offered` are the names that there are."""
@@ -55,12 +55,16 @@ class MadeUpCall:
         """The offered tool whose call, read by the parser, begins the answer."""
         self.spoke = False
         """It has a text."""
+        self.text = ""
+        """How that begins, whatever stands before it."""
 
     def take(self, events: Iterable[object]) -> None:
         """Look at what comes next. A thought leaves nothing to be undecided about, and a call is the answer itself."""
         for event in events:
             if isinstance(event, Text):
                 self.spoke = self.spoke or bool(event.text.strip())
+                if len(self.text) < _LONGEST:
+                    self.text = (self.text + event.text)[:_LONGEST]
                 if self.undecided:
                     self._begun = (self._begun + event.text)[:_LONGEST]
                     self._look()

@@ -154,6 +154,7 @@ class Output:
         begin.take([Reasoning(said.thinking), *said.events] if said.thinking else said.events)
         self._tally.spoke = begin.spoke
         self._tally.made_up = begin.name
+        self._tally.begun = begin.text
         if self._confidence is not None:
             self._confidence.take(said.choice.get("logprobs"))
             if begin.called is not None and self._confidence.mean is None:

@@ -8,6 +8,7 @@ have to be broken to do no harm, and a broken example is worse than none.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Self, TypeAlias
@@ -17,7 +18,7 @@ import orjson
 from extproc.contract.errors import quoted
 from extproc.contract.json_body import encode
 from extproc.prompts.escaping import Escaper
-from extproc.prompts.wording import CALL_ONLY_IF_IT_HELPS, rejected
+from extproc.prompts.wording import CALL_ONLY_IF_IT_HELPS, CALL_OR_ANSWER, REJECTED, rejected
 from extproc.turn.output import CUT_OFF
 from extproc.turn.spec import ResponseSpec
 from extproc.turn.tally import Tally
@@ -76,11 +77,37 @@ def fault(tally: Tally, spec: ResponseSpec) -> Fault | None:
 
 def is_better(tally: Tally, spec: ResponseSpec, first: Tally | None, *, called: bool) -> bool:
     """Whether a second answer takes the `first` one's place: it has what was asked for, and nothing that is wrong. A
-    call that may well be right gives place to nothing that was cut off."""
+    call that may well be right gives place to nothing that was cut off, and nothing gives place to our own words."""
     wrong = tally.violations.first or tally.made_up is not None
     if first is not None and first.unsure_of is not None:
         wrong = wrong or any(reason in CUT_OFF for reason in tally.finish_reasons)
-    return not wrong and (called or (spec.finds_made_up and tally.spoke))
+    if wrong or called:
+        return not wrong
+    return spec.finds_made_up and tally.spoke and not (first is not None and _repeats(tally.begun, first, spec))
+
+
+def _repeats(text: str, first: Tally, spec: ResponseSpec) -> bool:
+    """Whether all of a text is what a model was told after its `first` answer: small models say it again. But that
+    there is no such tool may be all that there is to be said."""
+    told = fault(first, spec)
+    if told is None:
+        return False
+    said, problem = _words(text), _words(told.problem)
+    if said == problem:
+        return first.made_up is None
+    demand = _words(told.demand or CALL_OR_ANSWER)
+    parts = "|".join(re.escape(part) for part in (_words(REJECTED), problem, demand))
+    left = " ".join(re.sub(rf"\b(?:{parts})\b", "", said).split())
+    return not left or (len(left.split()) >= _FEWEST_WORDS and left in demand)
+
+
+def _words(text: str) -> str:
+    """Whatever their case, and the punctuation."""
+    return " ".join(re.findall(r"\w+", text.casefold()))
+
+
+_FEWEST_WORDS = 3
+"""Of a part of what was told: one or two may be said by chance."""
 
 
 def with_words(messages: Sequence[Json], words: str) -> list[Json]:

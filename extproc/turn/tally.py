@@ -43,7 +43,9 @@ class Tally:
     made_up: str | None = None
     """The tool that the answer's text calls at its beginning, although nobody offered it, if that is looked for;"""
     spoke: bool = False
-    """then also whether there is a text at all."""
+    """then also whether there is a text at all,"""
+    begun: str = ""
+    """and how it begins: all of a short one."""
     confidence: float | None = None
     """How sure the model was of the call with which the answer begins, if that was asked and told."""
     unsure_of: str | None = None
