@@ -100,11 +100,16 @@ def _ratio(found: Mapping[str, Any], template: Mapping[str, Any] | None) -> floa
     if _questions(found) == _questions(template):
         return _each(found, 0) / _each(template, 0)
     prompts, others = found.get("prompts"), template.get("prompts")
-    if prompts is None or others is None or found["tokens"][0] != sum(prompts.values()):
-        return None  # as where the server counted second requests, which no question's answer tells of
+    if prompts is None or others is None:
+        return None
     both = prompts.keys() & others.keys()
     whole = sum(others[name] for name in both)
-    return sum(prompts[name] for name in both) / whole if whole else None
+    spent = sum(prompts[name] for name in both)
+    if found["tokens"][0] != sum(prompts.values()):  # the server counted second requests, but not to which question
+        if both != prompts.keys():
+            return None
+        spent = found["tokens"][0]
+    return spent / whole if whole else None
 
 
 def _questions(found: Mapping[str, Any]) -> Any:
