@@ -145,7 +145,7 @@ bench: $(VENV)/.ready
 
 # How often real small models' calls are right, by the way in which they are asked, and docs/quality.md of it: 200 questions
 # of each of four categories, an hour or two for the 0.5B, some five for the 1.5B, in which the machine should have nothing
-# else to do. What was answered is kept, so it can be stopped. make bench-quality SIZE=1.5B EACH=50 asks another, and fewer.
+# else to do. What was answered is kept, so it can be stopped. make bench-quality SIZE=1.5B-int8 EACH=50 asks another, and fewer.
 SIZE ?= 0.5B
 EACH ?= 200
 bench-quality: $(VENV)/.ready

@@ -14,12 +14,12 @@ import pytest
 from tests.real_vllm.server import ended_with_us
 
 _STARTS_A_GROUP = """
-import subprocess, sys, time
+import signal, subprocess
 from tests.real_vllm.server import ended_with_us
 shell = subprocess.Popen(["/bin/sh", "-c", "sleep 600 & wait"], start_new_session=True)
 with ended_with_us(shell.pid):
     print(shell.pid, flush=True)
-    time.sleep(600)
+    signal.pause()
 """
 
 

@@ -41,12 +41,11 @@ _LONGEST = 400
 class MadeUpCall:
     """Of one choice: `take` its events, in any cut. A call that was read is told too, if the answer begins with it."""
 
-    __slots__ = ("_begun", "_offered", "called", "name", "spoke", "text", "undecided")
+    __slots__ = ("_offered", "called", "name", "spoke", "text", "undecided")
 
     def __init__(self, offered: Collection[str]) -> None:
         """`offered` are the names that there are."""
         self._offered = offered
-        self._begun = ""
         self.undecided = True
         """Nothing has come yet that shows whether the answer begins with one."""
         self.name: str | None = None
@@ -66,7 +65,6 @@ class MadeUpCall:
                 if len(self.text) < _LONGEST:
                     self.text = (self.text + event.text)[:_LONGEST]
                 if self.undecided:
-                    self._begun = (self._begun + event.text)[:_LONGEST]
                     self._look()
             else:
                 if isinstance(event, CallStart):
@@ -76,17 +74,17 @@ class MadeUpCall:
                 self.undecided = False
 
     def _look(self) -> None:
-        tokens, unfinished = _tokens(self._begun)
+        tokens, unfinished = _tokens(self.text)
         name = None
         if not _begins_call(tokens) or (len(tokens) < len(_CALL) and not unfinished):
-            name, unfinished = _in_full(self._begun)
+            name, unfinished = _in_full(self.text)
         elif len(tokens) == len(_CALL):
             name, unfinished = tokens[_AT_NAME][1:-1], False
-        if unfinished and len(self._begun) < _LONGEST:
+        if unfinished and len(self.text) < _LONGEST:
             return
         if name is not None and name not in self._offered:
             self.name = name
-        self.undecided, self._begun = False, ""
+        self.undecided = False
 
 
 def _tokens(text: str) -> tuple[list[str], bool]:
